@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from firstflight.errors import UsageError
 from lab import stacks
-from lab.model import CertificateName, DropRule, HostKind
+from lab.model import CertificateName, DropRule, HostKind, PathEcn
 
 TcpSetting = Literal["ecn", "sack", "timestamps", "window_scaling"]
 DnsStatus = Literal["NOERROR", "NXDOMAIN", "SERVFAIL"]
@@ -155,6 +155,7 @@ class SpecialEntry(_Entry):
     outcome: str = ""
     dns_status: DnsStatus = "NOERROR"
     drop: DropRule | None = None
+    path_ecn: PathEcn | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> SpecialEntry:

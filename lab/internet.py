@@ -16,7 +16,18 @@ from firstflight.errors import UsageError
 from lab import answers, behaviour, file_sites, mirror_sites
 from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
 from lab.draw import quantiles, symmetric_pairs
-from lab.model import Answer, Bottleneck, CertificateName, DnsRecord, Drop, Endpoint, Host, HostKind, Route
+from lab.model import (
+    Answer,
+    Bottleneck,
+    CertificateName,
+    DnsRecord,
+    Drop,
+    EcnPath,
+    Endpoint,
+    Host,
+    HostKind,
+    Route,
+)
 
 DEFAULT = Path(__file__).with_name("internet.toml")
 
@@ -45,6 +56,7 @@ class Internet:
     epochs: int
     cdns: tuple[str, ...]
     bottlenecks: tuple[Bottleneck, ...] = ()
+    ecn_paths: tuple[EcnPath, ...] = ()
     _records: tuple[DnsRecord, ...] = field(repr=False, default=())
     _moved: dict[int, dict[str, str]] = field(repr=False, default_factory=dict)
     _rtt_us: dict[frozenset[str], int] = field(repr=False, default_factory=dict)
@@ -357,6 +369,9 @@ def expand(spec: Behaviour) -> Internet:
         epochs=spec.epochs,
         cdns=tuple(cdn.name for cdn in spec.cdn),
         bottlenecks=tuple(_bottlenecks(spec)),
+        ecn_paths=tuple(
+            EcnPath(str(ip), s.path_ecn) for s in spec.special if s.path_ecn for ip in (*s.a, *s.aaaa)
+        ),
         _records=tuple(build.records),
         _moved=build.moved,
         _rtt_us={

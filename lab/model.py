@@ -13,8 +13,14 @@ from typing import Literal
 HostKind = Literal["vantage", "centre", "dns", "web", "files", "mirror", "edge"]
 
 # Packets that the link drops on purpose, per edge address. `odd_flows`: the first, third, fifth ... flow
-# (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client.
-DropRule = Literal["odd_flows", "first_answer"]
+# (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client;
+# `over_1350`: datagrams to the edge whose IP packet is longer than LARGEST_IP bytes.
+DropRule = Literal["odd_flows", "first_answer", "over_1350"]
+LARGEST_IP = 1350
+
+# What the link does to the ECN field of datagrams to and from an edge address: `bleached` clears it,
+# `congested` turns ECT(0) and ECT(1) into CE.
+PathEcn = Literal["bleached", "congested"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,14 @@ class Drop:
 
     ip: str
     rule: DropRule
+
+
+@dataclass(frozen=True)
+class EcnPath:
+    """What the link emulator does to the ECN field of datagrams to and from the edge address `ip`."""
+
+    ip: str
+    rule: PathEcn
 
 
 @dataclass(frozen=True)

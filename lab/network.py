@@ -119,6 +119,7 @@ def write_link_config(internet: Internet, file: Path, lateness: Path) -> None:
         "hosts": hosts,
         "rtt_us": pairs,
         "drops": [{"ip": drop.ip, "rule": drop.rule} for drop in internet.drops],
+        "ecn": [{"ip": path.ip, "rule": path.rule} for path in internet.ecn_paths],
         "bottlenecks": [
             {
                 "from": each.from_host,

@@ -13,6 +13,7 @@ from typing import Any
 from lab.handshake_truth import HandshakeTruth
 from lab.internet import Internet
 from lab.model import Endpoint
+from lab.probe_truth import ProbeTruth
 
 # Table 1 as the paper counts (docs/definitions.md): a probe counts if it has an ACK and a ServerHello and the
 # first ACK frame has a First ACK Range of 0; it is an instant ACK if they arrived in different datagrams.
@@ -43,7 +44,7 @@ def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, A
     for each in internet.endpoints:
         by_domain.setdefault(each.domain, []).append(each)
     seen_in = _epochs_of_addresses(internet)
-    handshakes = HandshakeTruth(internet, state)
+    handshakes, probes = HandshakeTruth(internet, state), ProbeTruth(internet)
     vantages = [host.name for host in internet.hosts if host.kind == "vantage"]
     for vantage in vantages:
         for rank, domain in internet.names:
@@ -63,6 +64,8 @@ def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, A
                     "mode": endpoint and endpoint.mode,
                     "delay_us": endpoint and endpoint.delay_us,
                     "certificate": endpoint and endpoint.certificate,
+                    "largest_initial": endpoint and probes.largest_initial(endpoint),
+                    "ecn_verdict": endpoint and probes.ecn_verdict(endpoint),
                     "epochs": seen_in.get((domain, endpoint.ip), []) if endpoint else [],
                     "handshake": endpoint and handshakes.columns(endpoint),
                     "handshake_at_least": endpoint and handshakes.at_least(endpoint, vantage),

@@ -162,6 +162,9 @@ class Resolve(Section):
         return self
 
 
+InitialSize = Annotated[int, Field(ge=1200, le=1472)]
+
+
 class Probe(Section):
     """Probing of servers; the options of `firstflight probe`."""
 
@@ -172,7 +175,11 @@ class Probe(Section):
     settle_ms: int = Field(default=100, ge=0, le=10_000)
     attempts: int = Field(default=2, ge=1, le=5)
     # None = 1252 bytes on IPv4, 1232 on IPv6. RFC 9000 14.1: at least 1200.
-    initial_size: int | None = Field(default=None, ge=1200, le=1472)
+    initial_size: InitialSize | None = None
+    # Instead of it, a sweep: repetition N probes with the Nth, from the first again after the last.
+    initial_sizes: tuple[InitialSize, ...] = Field(default=(), max_length=32)
+    # Seconds in which an answered server is sent nothing and its retransmissions are recorded; None = no.
+    listen_s: float | None = Field(default=None, gt=0, le=60)
     # ECN mark of all datagrams, None = no mark; QUIC version of the Initials.
     ecn: Literal["ect0", "ect1"] | None = None
     version: Literal["1", "reserved"] = "1"
@@ -185,6 +192,18 @@ class Probe(Section):
     blocklist: tuple[FileSetting, ...] = ()
     optout: tuple[FileSetting, ...] = ()
     allow_net: tuple[LabNetwork, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_one_size(self) -> Probe:
+        if self.initial_size is not None and self.initial_sizes:
+            raise ValueError("`initial_size` is for all repetitions and `initial_sizes` one each: give one")
+        return self
+
+    def size_of(self, repetition: int) -> int | None:
+        """Return the UDP payload of Initials in a repetition (from 1); None: the default of each family."""
+        if not self.initial_sizes:
+            return self.initial_size
+        return self.initial_sizes[(repetition - 1) % len(self.initial_sizes)]
 
 
 # Of an application protocol (RFC 7301 3.1); several are joined by commas.

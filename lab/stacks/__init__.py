@@ -9,6 +9,8 @@ The folder's name is the stack's name in the behaviour file. The server takes `-
     realtime   true if its delays are declared to the microsecond: it runs before ordinary processes, so it
                must be one thread that mostly sleeps
     alpn       the values of `alpn` that it takes: h3 alone unless it says otherwise
+    mirrors_ecn true if its ACKs count the ECN marks of what it received
+    ecn        for the modes whose ACKs count marks whatever they were: what the first one says of ECT(0)
     shown      what a client learns of it by a complete handshake that offers all ciphers and X25519 first
     incomplete for the modes that end a handshake before it is complete: how the handshake stage sees that
 """
@@ -19,6 +21,7 @@ import sys
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -70,6 +73,8 @@ class Stack(BaseModel):
     modes: frozenset[str] = Field(min_length=1)
     realtime: bool = False
     alpn: frozenset[str] = frozenset({"h3"})
+    mirrors_ecn: bool = False
+    ecn: dict[str, Literal["valid", "wrong"]] = {}
     shown: Shown | None = None
     incomplete: dict[str, Incomplete] = {}
 
@@ -77,8 +82,9 @@ class Stack(BaseModel):
     def _has_one_server(self) -> Stack:
         if (self.program is None) == (self.module is None):
             raise ValueError("give either `program` or `module`")
-        if unknown := set(self.incomplete) - self.modes:
-            raise ValueError(f"`incomplete` has {sorted(unknown)[0]!r}, which is none of `modes`")
+        for key, of_modes in (("incomplete", self.incomplete), ("ecn", self.ecn)):
+            if unknown := set(of_modes) - self.modes:
+                raise ValueError(f"`{key}` has {sorted(unknown)[0]!r}, which is none of `modes`")
         return self
 
     def command(self, file: Path) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def send(run: Run, key: StageKey, side: str, folder: Path, targets: int, watch: 
 def _probe(run: Run, key: StageKey, folder: Path) -> list[str]:
     """Return the argument list of the prober: as of the probe stage, but one attempt and its own rate."""
     settings = run.settings
-    probe = settings.probe.model_copy(update={"attempts": 1})
+    probe = settings.probe.model_copy(update={"attempts": 1, "listen_s": None})
     vantage = settings.vantage_named(key.vantage).model_copy(update={"rate": settings.calibrate.rate})
     return process.arguments(
         settings.model_copy(update={"probe": probe}),
@@ -80,6 +80,7 @@ def _probe(run: Run, key: StageKey, folder: Path) -> list[str]:
         turn=shared_limits.turn_of(settings, key.vantage, key.shard),
         clock=clock.of(run, key),
         shard=key.shard,
+        initial_size=probe.size_of(key.repetition),
     )
 
 

@@ -57,11 +57,13 @@ def arguments(
     turn: Turn | None = None,
     clock: Offset | None = None,
     shard: Shard = WHOLE,
+    initial_size: int | None = None,
 ) -> list[str]:
     """Return the argument list of `firstflight-prober`, with its files in `folder`.
 
     `listed` False: there is no targets.csv, all probes come by the feed. `ports`: source ports, if not all of
-    the vantage point's. The others are those of `shared_options`.
+    the vantage point's. `initial_size`: UDP payload of Initials (`Probe.size_of`). The others are those of
+    `shared_options`.
     """
     probe = settings.probe
     options: Options = [("--targets", folder / "targets.csv")] if listed else []
@@ -75,8 +77,10 @@ def arguments(
         ("--seed", seed),
         ("--cid-key", cid_key),
     ]
-    if probe.initial_size is not None:
-        options.append(("--initial-size", probe.initial_size))
+    if initial_size is not None:
+        options.append(("--initial-size", initial_size))
+    if listed and probe.listen_s is not None:
+        options.append(("--listen", number(probe.listen_s)))
     if listed and probe.ecn is not None:
         options.append(("--ecn", probe.ecn))
     if listed and probe.version != "1":

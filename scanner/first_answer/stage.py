@@ -93,6 +93,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
         turn=shared_limits.turn_of(settings, vantage.name, key.shard),
         clock=clock.of(run, key),
         shard=key.shard,
+        initial_size=settings.probe.size_of(key.repetition),
     )
     feed, label = Feed(), str(key)
     shown = f"{key.vantage} probe {key.repetition}" + key.of_shard(" shard ")

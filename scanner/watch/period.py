@@ -155,6 +155,7 @@ def _arguments(period: Period, ports: str) -> list[str]:
         resume=bool(closed_segments(period.folder / "segments")),
         listed=False,
         ports=ports,
+        initial_size=run.settings.probe.initial_size,
     )
 
 

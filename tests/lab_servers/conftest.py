@@ -69,7 +69,8 @@ def rogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     at_once = [
         endpoint("rogue", mode, None, domain=f"{mode.replace('_', '-')}.now.test")
         for mode in ROGUE_MODES
-        if mode not in ("small_ack", "sh_first_late_ack", "sh_then_certificate", "slow_crypto")
+        if mode
+        not in ("small_ack", "sh_first_late_ack", "sh_then_certificate", "slow_crypto", "ecn_decreasing")
     ]
     delayed = [endpoint("rogue", mode, ROGUE_DELAY_US) for mode in ROGUE_MODES]
     with running(tmp_path_factory.mktemp("rogue"), "rogue", [*delayed, *at_once]) as server:

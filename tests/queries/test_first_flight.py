@@ -30,6 +30,25 @@ def reserved(domain: str, outcome: str, **changes: Any) -> dict[str, Any]:
     return probe(outcome, **given, version="0x1a2a3a4a", **changes)
 
 
+def sized(domain: str, size: int, outcome: str = "coalesced", **changes: Any) -> dict[str, Any]:
+    """Return a probe of a sweep; `domain` names its address, too."""
+    ip = f"198.18.48.{ord(domain[0])}"
+    repetition = {1200: 1, 1300: 2, 1400: 3}[size]
+    given: dict[str, Any] = {"run": SWEEP, "repetition": repetition, "sent_at": DAY_1, "domain": domain}
+    sent = {"ip": ip, "initial_size": size, "bytes_sent": size}
+    return probe(outcome, **(given | sent | changes))
+
+
+def heard(domain: str, *at_us: int, **changes: Any) -> dict[str, Any]:
+    """Return a probe whose server was listened to: ServerHello at 20 ms, retransmissions at these times."""
+    given: dict[str, Any] = {"run": LISTENED, "repetition": 1, "sent_at": DAY_1, "domain": domain}
+    heard = {"listened_s": 5.0, "retransmissions": len(at_us), "retransmission_us": list(at_us)}
+    return probe("coalesced", **given, ack_us=20_000, sh_us=20_000, **(heard | changes))
+
+
+SWEEP, LISTENED = "20261120T070000Z-cccccc", "20261120T080000Z-dddddd"
+
+
 @pytest.fixture(scope="module")
 def flights(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with probes of both kinds and an ordinary one, open for reading."""
@@ -47,7 +66,32 @@ def flights(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         reserved("i.example", "timeout"),
         iack(20_000, 1_000, run=RUN_1, repetition=1, sent_at=DAY_1, domain="j.example"),
     ]
-    results = loader.load_files(write_run(folder, RUN_1, rows), url := f"chdb:{folder / 'store'}")
+    sweep = [
+        *(sized("a.example", size) for size in (1200, 1300, 1400)),
+        sized("b.example", 1200, bytes_received=3_700),
+        sized("b.example", 1300, "timeout"),
+        sized("b.example", 1400, "timeout", icmp_type=3, icmp_code=4),
+        sized("c.example", 1200, "timeout"),
+        sized("c.example", 1300),
+        sized("c.example", 1400, "send_failed", sent_at=None),
+        sized("d.example", 1200, "blocked"),
+        sized("e.example", 1200, "refused"),
+        sized("e.example", 1300, "refused"),
+    ]
+    listened = [
+        # Two datagrams at each expiry.
+        heard("a.example", 220_000, 221_000, 620_000, 621_000, bytes_received=2_504),
+        heard("b.example", 1_019_000, 3_017_000),
+        heard("c.example"),
+        heard("d.example", listened_s=None, retransmissions=None, retransmission_us=[]),
+    ]
+    url = f"chdb:{folder / 'store'}"
+    files = [
+        *write_run(folder, RUN_1, rows),
+        *write_run(folder, SWEEP, sweep),
+        *write_run(folder, LISTENED, listened),
+    ]
+    results = loader.load_files(files, url)
     assert all(isinstance(result, loader.Loaded) for result in results), results
     with open_store(url) as store:
         yield store
@@ -67,5 +111,32 @@ def test_version_negotiation(flights: Store) -> None:
     assert found == [[near(11_000)]]
 
 
+def test_initial_sizes(flights: Store) -> None:
+    columns = "cdn family size probes answered answered_share amplified_share too_big send_failed"
+    assert table(flights, "initial_sizes", columns, run=SWEEP) == [
+        ["Cloudflare", 4, 1200, 4, 2, 0.5, 0.5, 0, 0],
+        ["Cloudflare", 4, 1300, 4, 2, 0.5, 0.0, 0, 0],
+        ["Cloudflare", 4, 1400, 2, 1, 0.5, 0.0, 1, 1],
+    ]
+
+
+def test_size_limits(flights: Store) -> None:
+    columns = "domain ip largest_answered smallest_unanswered sizes answers too_big"
+    assert table(flights, "size_limits", columns, run=SWEEP, by_vantage="true") == [
+        ["b.example", "198.18.48.98", 1200, 1300, [1200, 1300, 1400], 1, 1],
+        ["c.example", "198.18.48.99", 1300, 1400, [1200, 1300, 1400], 1, 0],
+    ]
+
+
+def test_retransmission_schedule(flights: Store) -> None:
+    columns = "cdn stack listened retransmitting expiries_p50 expiries_most growth_p50"
+    found = table(flights, "retransmission_schedule", columns, run=LISTENED)
+    assert found == [["Cloudflare", None, 3, 2, 2, 2, 2.0]]
+    columns = "first_p10_us first_p90_us amplified_share"
+    ((first, last, amplified),) = table(flights, "retransmission_schedule", columns, by_stack="true")
+    assert (first, last, amplified) == (200_000, 999_000, near(0))
+
+
 def test_reserved_versions_are_in_no_share_of_instant_acks(flights: Store) -> None:
-    assert table(flights, "iack_share", "answered counted iack_share strict_share") == [[6, 6, 1.0, 1.0]]
+    found = table(flights, "iack_share", "answered counted iack_share strict_share", run=RUN_1)
+    assert found == [[6, 6, 1.0, 1.0]]

@@ -21,7 +21,8 @@ def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
     sent = outcome not in ("blocked", "send_failed")
     times = {"iack": (20_000, 23_200), "coalesced": (24_000, 24_000), "sh_first": (25_000, 24_500)}
     ack_us, sh_us = times.get(outcome, (None, None))
-    row: dict[str, Any] = {column.name: None for column in records.load("quic_probe").file_columns}
+    columns = records.load("quic_probe").file_columns
+    row: dict[str, Any] = {column.name: [] if column.is_list else None for column in columns}
     row |= {
         "run": RUN,
         "vantage": "hamburg",

@@ -20,6 +20,8 @@ pub struct Config {
     pub rtt_us: Vec<(String, String, u64)>,
     pub drops: Vec<Drop>,
     #[serde(default)]
+    pub ecn: Vec<Ecn>,
+    #[serde(default)]
     pub bottlenecks: Vec<Narrow>,
 }
 
@@ -41,6 +43,23 @@ pub struct Host {
 pub struct Drop {
     pub ip: IpAddr,
     pub rule: Rule,
+}
+
+/// What the path of an edge address does to the ECN field of datagrams, both ways.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ecn {
+    pub ip: IpAddr,
+    pub rule: EcnRule,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnRule {
+    /// Every mark is removed.
+    Bleached,
+    /// What is marked as capable becomes congestion experienced.
+    Congested,
 }
 
 /// A rate and a queue for packets from one host to another; without one end, for all that leave or reach the other
@@ -67,6 +86,8 @@ pub struct Bottlenecks {
 pub enum Rule {
     OddFlows,
     FirstAnswer,
+    #[serde(rename = "over_1350")]
+    Over1350,
 }
 
 #[derive(Debug)]

@@ -8,6 +8,9 @@ use std::net::IpAddr;
 /// A flow without a packet for this long is forgotten: its five-tuple may return as another flow.
 const IDLE_NS: u64 = 5_000_000_000;
 
+/// The longest IP packet that `over_1350` lets through.
+const LARGEST: u16 = 1350;
+
 /// (client, its port, edge address, its port)
 type FiveTuple = (IpAddr, u16, IpAddr, u16);
 
@@ -43,6 +46,9 @@ impl Drops {
         if self.rules.get(&packet.dst) == Some(&Rule::OddFlows) {
             let tuple = (packet.src, packet.src_port, packet.dst, packet.dst_port);
             return self.flow(tuple, now_ns).0 % 2 == 1;
+        }
+        if self.rules.get(&packet.dst) == Some(&Rule::Over1350) {
+            return packet.ip_length > LARGEST;
         }
         if self.rules.get(&packet.src) == Some(&Rule::FirstAnswer) {
             let tuple = (packet.dst, packet.dst_port, packet.src, packet.src_port);
@@ -105,6 +111,25 @@ mod tests {
             !drops.takes(&first, IDLE_NS + 2),
             "a five-tuple that returns after a pause is the next flow"
         );
+    }
+
+    #[test]
+    fn what_is_too_long_is_lost_on_the_way_there() {
+        let mut drops = Drops::new(&[Drop {
+            ip: EDGE.into(),
+            rule: Rule::Over1350,
+        }]);
+        for (src, dst, ip_length, lost) in [
+            (CLIENT, EDGE, 1350, false),
+            (CLIENT, EDGE, 1351, true),
+            (EDGE, CLIENT, 1500, false),
+        ] {
+            let found = Packet {
+                ip_length,
+                ..packet(src, 4001, dst, 443)
+            };
+            assert_eq!(drops.takes(&found, 0), lost, "{ip_length}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod bottleneck;
 mod clock;
 mod config;
 mod drops;
+mod ecn;
 mod frame;
 mod log;
 mod queue;
@@ -12,6 +13,7 @@ mod socket;
 use clock::now_ns;
 use config::{Bottlenecks, Config, Mac};
 use drops::Drops;
+use ecn::Marks;
 use log::{Fate, Log, Times};
 use queue::Queue;
 use socket::{Arrival, Receiver, Sender};
@@ -49,6 +51,7 @@ struct Emulator {
     delays_ns: Vec<Vec<u64>>,
     bottlenecks: Bottlenecks,
     drops: Drops,
+    marks: Marks,
     queue: Queue,
     log: Log,
 }
@@ -77,6 +80,7 @@ impl Emulator {
             delays_ns: config.delays()?,
             bottlenecks: config.bottlenecks()?,
             drops: Drops::new(&config.drops),
+            marks: Marks::new(&config.ecn),
             queue: Queue::default(),
             log: Log::create(&config.lateness)
                 .map_err(|error| format!("{}: {error}", config.lateness.display()))?,
@@ -122,6 +126,7 @@ impl Emulator {
         let port = &self.ports[waiting.to];
         waiting.frame[..6].copy_from_slice(&port.mac);
         waiting.frame[6..12].copy_from_slice(&port.gateway);
+        self.marks.change(&waiting.packet, &mut waiting.frame);
         let fate = match sender.send(port.interface, &waiting.frame) {
             Ok(()) => Fate::Sent {
                 late_ns: now_ns().saturating_sub(waiting.times.release_ns),

@@ -20,6 +20,9 @@ pub const VERSION: Version = Version::V1;
 /// Bytes of a ServerHello that tell it from a HelloRetryRequest: header, version, random.
 const HELLO_PREFIX: usize = 38;
 
+/// Retransmissions whose arrival is kept: a server that doubles its probe timeout sends fewer in a minute.
+const MOST_RETRANSMISSIONS: usize = 32;
+
 /// What the caller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -41,6 +44,10 @@ pub struct Rare {
     pub versions: Option<(String, u16, Stamp)>,
     pub icmp: Option<(u8, u8)>,
     pub detail: Option<String>,
+    /// Datagrams with a retransmission: how many, the number of the last one, and when the first ones came.
+    pub retransmissions: u16,
+    last_retransmission: u16,
+    pub retransmitted_at: Vec<Stamp>,
     /// Pieces of a ServerHello whose first [`HELLO_PREFIX`] bytes did not come at once.
     pieces: Option<CryptoStream>,
 }
@@ -70,7 +77,11 @@ pub struct Exchange {
     refused: bool,
     malformed: bool,
     undecryptable: bool,
+    /// Nothing but retransmissions counts any more.
+    listening: bool,
     numbers: PacketNumbers,
+    /// Where the CRYPTO bytes end that came in Initials.
+    crypto_end: u64,
     /// Of our packets, of the server's.
     client: KeyMaterial,
     server: KeyMaterial,
@@ -102,7 +113,9 @@ impl Exchange {
             refused: false,
             malformed: false,
             undecryptable: false,
+            listening: false,
             numbers: PacketNumbers::default(),
+            crypto_end: 0,
             client,
             server,
             rare: None,
@@ -135,6 +148,17 @@ impl Exchange {
         self.server_cid.is_some()
     }
 
+    /// Returns whether the server still waits for this connection to go on: it answered, and did not close.
+    pub fn has_state(&self) -> bool {
+        let closed = self.rare.as_ref().is_some_and(|rare| rare.close.is_some());
+        self.is_answered() && !closed
+    }
+
+    /// Freezes what the attempt means: from now on only retransmissions, bytes and datagrams count.
+    pub fn listen(&mut self) {
+        self.listening = true;
+    }
+
     /// Takes a datagram that came to our connection ID from the server's address at `at`, and decrypts it in
     /// place.
     pub fn receive(&mut self, at: Stamp, datagram: &mut [u8]) -> Step {
@@ -164,6 +188,7 @@ impl Exchange {
                     let keys = keys.get_or_insert_with(|| Keys::new(&self.server));
                     self.initial(at, datagram, &packet, keys)
                 }
+                _ if self.listening => Step::Wait,
                 PacketType::Handshake if packet.version == self.version => {
                     self.handshake(at, &packet)
                 }
@@ -237,6 +262,20 @@ impl Exchange {
             _ if self.refused => Outcome::Refused,
             _ if self.malformed || self.undecryptable || self.is_answered() => Outcome::Malformed,
             _ => Outcome::Timeout,
+        }
+    }
+
+    /// The datagram that came at `at` has a retransmission.
+    fn retransmitted(&mut self, at: Stamp) {
+        let number = self.datagrams;
+        let rare = self.rare();
+        if rare.last_retransmission == number {
+            return;
+        }
+        rare.last_retransmission = number;
+        rare.retransmissions = rare.retransmissions.saturating_add(1);
+        if rare.retransmitted_at.len() < MOST_RETRANSMISSIONS {
+            rare.retransmitted_at.push(at);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::ecn::{Mark, verdict};
 use crate::exchange::{Exchange, VERSION};
 use crate::outcome::Outcome;
 use crate::row::{Columns, Row, Text};
-use firstflight_core::clock::Stamp;
+use firstflight_core::clock::{Mono, SECOND, Stamp};
 use firstflight_core::records::{self, Outcome as _, Record};
 use firstflight_core::targets::{Target, TargetRef};
 
@@ -37,6 +37,8 @@ pub struct FinishedProbe {
     pub sent: Option<Sent>,
     /// Why nothing was sent.
     pub why: Option<String>,
+    /// Of the Initial that was not sent, if the command line gives it.
+    pub initial_size: Option<u16>,
 }
 
 /// The attempt that counts.
@@ -57,6 +59,10 @@ pub struct Sent {
     pub ttl: Option<u8>,
     /// How its datagrams were marked.
     pub ecn: Option<Mark>,
+    /// How long its server was listened to.
+    pub listened: Option<Mono>,
+    /// When retransmissions came, in microseconds from `sent_at`; only if it was listened to.
+    pub retransmission_us: Vec<u32>,
 }
 
 impl FinishedProbe {
@@ -67,6 +73,7 @@ impl FinishedProbe {
             outcome,
             sent: None,
             why: Some(why),
+            initial_size: None,
         }
     }
 }
@@ -86,6 +93,7 @@ impl Record for FinishedProbe {
             port: target.port,
             outcome: self.outcome.name().into(),
             detail: self.why.as_deref().map(Text::from),
+            initial_size: self.initial_size,
             ..Row::default()
         };
         if let Some(sent) = &self.sent {
@@ -120,6 +128,12 @@ impl records::Columns for Columns {
 fn micros(from: Option<Stamp>, to: Option<Stamp>) -> Option<i64> {
     let passed = to? - from?;
     (passed >= 0).then_some(passed / 1000)
+}
+
+/// Returns the whole microseconds from `sent` to each of `stamps`; without those that are before it.
+pub fn micros_of(sent: Option<Stamp>, stamps: &[Stamp]) -> Vec<u32> {
+    let micros = stamps.iter().map(|at| micros(sent, Some(*at)));
+    micros.filter_map(|us| u32::try_from(us?).ok()).collect()
 }
 
 /// Returns an ACK delay in microseconds (RFC 9000 19.3, exponent 3); `None` if it does not fit the column.
@@ -180,6 +194,12 @@ impl Sent {
         }
         if let Some(mark) = self.ecn {
             self.fill_ecn(row, mark);
+        }
+        if let Some(listened) = self.listened {
+            row.listened_s = Some((listened as f64 / SECOND as f64) as f32);
+            let heard = seen.rare.as_ref().map(|rare| rare.retransmissions);
+            row.retransmissions = Some(heard.unwrap_or(0));
+            row.retransmission_us = &self.retransmission_us;
         }
         row.ack_to_sh_us = row.sh_us.zip(row.ack_us).map(|(sh, ack)| sh - ack);
         if let Some(rare) = &seen.rare {

@@ -15,6 +15,7 @@ mod packets;
 mod probes;
 mod row;
 mod setup;
+mod sizes;
 mod summary;
 
 use std::process::ExitCode;

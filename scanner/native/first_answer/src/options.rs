@@ -8,10 +8,7 @@ use firstflight_core::arguments::{SendingArguments, milliseconds, positive, seco
 use firstflight_core::records::OutputArguments;
 
 use crate::ecn::Mark;
-
-/// Default UDP payloads: 1280 bytes of IP on either family.
-const SIZE_IPV4: u16 = 1252;
-const SIZE_IPV6: u16 = 1232;
+use crate::sizes::{self, Sizes};
 
 /// Probes how QUIC servers answer the first flight of a connection: one Initial per target, the answer
 /// decrypted and classified with the kernel's time stamps, a polite close.
@@ -70,9 +67,15 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=5))]
     pub attempts: u8,
 
-    /// UDP payload of the Initial (default 1252 on IPv4, 1232 on IPv6)
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1200..=1472))]
-    pub initial_size: Option<u16>,
+    /// UDP payload of the Initial (default 1252 on IPv4, 1232 on IPv6). Several, as 1200-1472/68 (FIRST-LAST/STEP)
+    /// or 1200,1252,1472: each target is probed once with each
+    #[arg(long, value_name = "BYTES", value_parser = sizes::parse)]
+    pub initial_size: Option<Sizes>,
+
+    /// Send nothing more to a server that answered for SECONDS, record when it retransmits, then close; for
+    /// small samples: 1,000 probes at most (docs/ethics.md)
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub listen: Option<f64>,
 
     /// Mark datagrams with ECT(0) or ECT(1), and record what the server mirrors
     #[arg(long, value_enum, value_name = "MARK")]
@@ -118,9 +121,9 @@ pub fn with_version_option(arguments: impl Iterator<Item = OsString>) -> Vec<OsS
 }
 
 impl Options {
-    /// UDP payload of Initials on IPv4, on IPv6.
-    pub fn initial_sizes(&self) -> [u16; 2] {
-        [SIZE_IPV4, SIZE_IPV6].map(|default| self.initial_size.unwrap_or(default))
+    /// Returns the sizes of Initials.
+    pub fn sizes(&self) -> Sizes {
+        self.initial_size.clone().unwrap_or_default()
     }
 }
 

@@ -2,10 +2,12 @@
 //! probes and handles of probes with something to send come out. No socket and no clock, so tests feed it
 //! by hand.
 //!
-//! `connect` adds probes, `sent` takes what left, `receive` what came, `completion` ends them.
+//! `connect` adds probes, `sent` takes what left, `receive` what came, `completion` ends them, `listen` waits
+//! for retransmissions before that.
 
 mod completion;
 mod connect;
+mod listen;
 mod queue;
 mod receive;
 mod sent;
@@ -21,6 +23,7 @@ use firstflight_core::timers::Timers;
 use crate::counts::Counts;
 use crate::ecn::Mark;
 use crate::finished::FinishedProbe;
+use crate::sizes::InitialSizes;
 pub use connect::{line_and_group, no_family};
 use firstflight_core::cid::CidKey;
 use queue::SendQueue;
@@ -36,6 +39,7 @@ const MOST_IN_FLIGHT: usize = if cfg!(test) { 2_500 } else { 250_000 };
 pub const PER_PROBE: u64 = 2;
 
 /// How probes are sent and how long they wait.
+#[derive(Clone)]
 pub struct Settings {
     /// From an Initial to the end of its attempt, without an answer.
     pub window: Mono,
@@ -45,8 +49,10 @@ pub struct Settings {
     pub cooldown: Mono,
     /// Connections tried per target.
     pub attempts: u8,
-    /// UDP payload of Initials on IPv4, on IPv6.
-    pub sizes: [u16; 2],
+    /// UDP payload of Initials.
+    pub sizes: InitialSizes,
+    /// How long answered probes of the list are listened to before their close.
+    pub listen: Option<Mono>,
     /// Initials have a reserved version (RFC 9000 15).
     pub reserved: bool,
     /// How datagrams are marked.
@@ -88,6 +94,7 @@ struct Window {
 struct Deadlines {
     windows: Timers<Window>,
     settles: Timers<Handle>,
+    listens: Timers<Handle>,
     cooldowns: Timers<Handle>,
 }
 
@@ -120,6 +127,7 @@ impl Probes {
             deadlines: Deadlines {
                 windows: Timers::new(settings.window),
                 settles: Timers::new(settings.settle),
+                listens: Timers::new(settings.listen.unwrap_or(0)),
                 cooldowns: Timers::new(settings.cooldown),
             },
             settings,
@@ -179,6 +187,7 @@ impl Probes {
         let due = [
             deadlines.windows.next(),
             deadlines.settles.next(),
+            deadlines.listens.next(),
             deadlines.cooldowns.next(),
             queued,
         ];

@@ -22,6 +22,7 @@ use crate::options::{Offered, Options};
 use crate::packets::Packets;
 use crate::probes::{PER_PROBE, Probes, Settings};
 use crate::row::Columns;
+use crate::sizes::{InitialSizes, Sizes};
 use crate::summary::Summary;
 use firstflight_core::cid::CidKey;
 
@@ -32,16 +33,22 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         options.targets.as_deref(),
         options.feed,
     ))?;
+    let sizes = options.sizes();
+    check(options, &sizes, lists.targets.len())?;
     if options.sending.dry_run {
         tell!("probe: {}", lists.plan(options.rate));
+        if sizes.is_sweep() {
+            let count = sizes.per_target();
+            tell!("probe: each target has {count} probes, one per size: {count} times as long");
+        }
         return Ok(u8::from(lists.targets.rejected > 0));
     }
     let outputs = Outputs::<Columns>::open(&options.output.options(options.skipped.as_deref()))?;
     let Lists { policy, targets } = lists;
     let mut counts = Counts::default();
-    counts.tally.targets = targets.len() as u64;
+    let mut order = sizes.probes(targets.len()).map_err(Failure::Usage)?;
+    counts.tally.targets = order.len() as u64;
     counts.tally.rejected = targets.rejected;
-    let mut order: Vec<u32> = (0..targets.len() as u32).collect();
     if let Some(segments) = outputs
         .records
         .segments
@@ -53,6 +60,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let mut system = random::seeded_by_system()?;
     let seed = options.sending.seed.unwrap_or_else(|| system.next_u64());
     shuffle(&mut order, seed);
+    let sizes = sizes.assign(&mut order, targets.len());
     let ports = Ports::for_targets(
         &options.sending.source,
         options.sending.ports,
@@ -97,7 +105,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             options.sending.contact.is_some(),
         ),
         probes: Probes::new(
-            settings(options),
+            settings(options, sizes),
             CidKey::new(&cid_key),
             ports.locals(),
             table_key,
@@ -115,13 +123,36 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     conclude("probe", &options.output, summary, duration_s, result)
 }
 
-fn settings(options: &Options) -> Settings {
+/// Most probes of a run that listens: each costs a server its retransmissions and some state for that time.
+const MOST_LISTENED: usize = 1000;
+
+/// Refuses options that do not fit each other or the number of targets.
+fn check(options: &Options, sizes: &Sizes, targets: usize) -> Result<(), Failure> {
+    let probes = targets.saturating_mul(sizes.per_target());
+    let problem = if sizes.is_sweep() && options.output.segments.is_some() {
+        "--initial-size with several sizes writes JSON lines only, because --segments holds one row per \
+         target: leave --segments away, or set probe.initial_sizes of a campaign, which probes with one size \
+         per repetition"
+            .to_owned()
+    } else if options.listen.is_some() && probes > MOST_LISTENED {
+        format!(
+            "--listen lets every server retransmit until it ends, so it is for {MOST_LISTENED} probes at \
+             most, and these are {probes}: draw a sample of the targets; nothing was sent"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(problem))
+}
+
+fn settings(options: &Options, sizes: InitialSizes) -> Settings {
     Settings {
         window: (options.timeout * SECOND as f64) as Mono,
         settle: Mono::from(options.settle_ms) * 1_000_000,
         cooldown: Mono::from(options.linger_ms) * 1_000_000,
         attempts: options.attempts,
-        sizes: options.initial_sizes(),
+        sizes,
+        listen: options.listen.map(|s| (s * SECOND as f64) as Mono),
         reserved: options.offered == Offered::Reserved,
         ecn: options.ecn,
     }

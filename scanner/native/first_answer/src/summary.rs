@@ -17,8 +17,12 @@ pub struct Summary {
     pub settle_ms: u64,
     pub linger_ms: u64,
     pub attempts: u8,
-    pub initial_size_ipv4: u16,
-    pub initial_size_ipv6: u16,
+    /// Of all Initials of a family; `None` in a sweep.
+    pub initial_size_ipv4: Option<u16>,
+    pub initial_size_ipv6: Option<u16>,
+    /// As given, ascending; with several, each target counts once per size.
+    pub initial_sizes: Vec<u16>,
+    pub listen_s: Option<f64>,
     /// How datagrams are marked, and the version of Initials.
     pub ecn: Option<&'static str>,
     pub quic_version: &'static str,
@@ -29,7 +33,8 @@ pub struct Summary {
 impl Summary {
     /// The settings in force; what comes of them is filled in at the end.
     pub fn new(options: &Options, ports: &Ports, template_sha256: String, seed: u64) -> Self {
-        let [initial_size_ipv4, initial_size_ipv6] = options.initial_sizes();
+        let sizes = options.sizes();
+        let [initial_size_ipv4, initial_size_ipv6] = sizes.by_family();
         Summary {
             common: Common::new(
                 ("firstflight-prober", env!("CARGO_PKG_VERSION")),
@@ -45,6 +50,8 @@ impl Summary {
             attempts: options.attempts,
             initial_size_ipv4,
             initial_size_ipv6,
+            initial_sizes: sizes.given().to_vec(),
+            listen_s: options.listen,
             ecn: options.ecn.map(Mark::name),
             quic_version: match options.offered {
                 Offered::V1 => "1",
@@ -117,6 +124,8 @@ mod tests {
             ("attempts", 3.into()),
             ("initial_size_ipv4", 1252.into()),
             ("initial_size_ipv6", 1232.into()),
+            ("initial_sizes", serde_json::json!([])),
+            ("listen_s", serde_json::Value::Null),
             ("contact", "research@example.org".into()),
             ("template_sha256", "cafe".into()),
             ("sources", vec!["127.77.1.1"].into()),

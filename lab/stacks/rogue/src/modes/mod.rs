@@ -1,10 +1,12 @@
 //! The modes of README.md: each turns a client's Initial into a script.
 
 mod close;
+mod ecn;
 mod exhaust;
 mod forge;
 mod negotiate;
 mod order;
+mod retransmit;
 mod retry;
 mod shape;
 
@@ -39,7 +41,13 @@ const MODES: &[(&str, Delay, Play)] = &[
     ("lost_ack", Delay::Optional, order::lost_ack),
     ("small_ack", Delay::Needed, shape::small_ack),
     ("pn_start", Delay::Optional, shape::pn_start),
-    ("ack_ecn", Delay::Optional, shape::ack_ecn),
+    ("ack_ecn", Delay::Optional, ecn::ack_ecn),
+    ("ecn_too_many", Delay::Optional, ecn::too_many),
+    ("ecn_other_mark", Delay::Optional, ecn::other_mark),
+    ("ecn_congested", Delay::Optional, ecn::congested),
+    ("ecn_zero", Delay::Optional, ecn::zero),
+    ("ecn_decreasing", Delay::Needed, ecn::decreasing),
+    ("retransmit", Delay::Optional, retransmit::retransmit),
     ("amplify", Delay::Optional, shape::amplify),
     ("duplicates", Delay::Optional, shape::duplicates),
     ("chatty", Delay::Optional, shape::chatty),

@@ -17,8 +17,8 @@ pub struct Answer {
 pub enum AckShape {
     /// Of the client's Initial alone.
     Plain,
-    /// Frame type 0x03, one packet with ECT(0).
-    Ecn,
+    /// Frame type 0x03 with these counts of ECT(0), ECT(1) and CE.
+    Ecn([u64; 3]),
     /// Of the client's Initial and the one before.
     TwoPackets,
 }
@@ -34,7 +34,7 @@ impl Default for Answer {
 }
 
 impl AckShape {
-    fn write(self, session: &Session, w: &mut Writer<'_>) -> Result<(), Error> {
+    pub(super) fn write(self, session: &Session, w: &mut Writer<'_>) -> Result<(), Error> {
         let largest = session.client_number;
         match self {
             Self::Plain => session.ack(w, Duration::ZERO),
@@ -47,12 +47,12 @@ impl AckShape {
                     &[(largest, smallest)],
                 )
             }
-            Self::Ecn => {
+            Self::Ecn([ect0, ect1, ce]) => {
                 w.u8(0x03)?;
                 w.varint(largest)?;
                 w.varint(session.ack_delay(Duration::ZERO))?;
                 // No further ranges, one packet in the first; then the counts of ECT(0), ECT(1), CE.
-                for value in [0, 0, 1, 0, 0] {
+                for value in [0, 0, ect0, ect1, ce] {
                     w.varint(value)?;
                 }
                 Ok(())
@@ -95,17 +95,6 @@ pub fn pn_start(session: &Session, delay: Duration) -> Result<Script, Error> {
         delay,
         &Answer {
             first_number: 0x7fff_ffff,
-            ..Answer::default()
-        },
-    )
-}
-
-pub fn ack_ecn(session: &Session, delay: Duration) -> Result<Script, Error> {
-    answer(
-        session,
-        delay,
-        &Answer {
-            ack: AckShape::Ecn,
             ..Answer::default()
         },
     )

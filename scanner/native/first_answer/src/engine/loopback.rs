@@ -30,6 +30,7 @@ use crate::exchange::VERSION;
 use crate::finished::FinishedProbe;
 use crate::packets::Packets;
 use crate::probes::{Handle, Kind, PER_PROBE, Probes, Settings};
+use crate::sizes::InitialSizes;
 use firstflight_core::cid::CidKey;
 
 /// A rate at which many probes may leave at once.
@@ -147,7 +148,8 @@ pub fn patient() -> Settings {
         settle: 3600 * SECOND,
         cooldown: 3600 * SECOND,
         attempts: 1,
-        sizes: [1252, 1232],
+        sizes: InitialSizes::default(),
+        listen: None,
         reserved: false,
         ecn: None,
     }

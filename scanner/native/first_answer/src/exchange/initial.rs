@@ -63,8 +63,18 @@ impl Exchange {
         }
         self.after_retry = self.retried;
         let mut step = Step::Wait;
+        let mut again = false;
         for frame in Frames::new(opened.payload).map_while(Result::ok) {
             match frame {
+                Frame::Ping => again = true,
+                Frame::Crypto { offset, data } => {
+                    again |= offset < self.crypto_end;
+                    self.crypto_end = self.crypto_end.max(offset + data.len() as u64);
+                    if !self.listening {
+                        self.crypto(at, number, offset, data);
+                    }
+                }
+                _ if self.listening => {}
                 Frame::Ack(ack) => self.acknowledged(&ack, |ack| FirstAck {
                     at,
                     datagram: 0,
@@ -77,7 +87,6 @@ impl Exchange {
                     frames: kinds,
                     eliciting,
                 }),
-                Frame::Crypto { offset, data } => self.crypto(at, number, offset, data),
                 Frame::ConnectionClose { code, reason, .. }
                 | Frame::ApplicationClose { code, reason } => {
                     let kept = &reason[..reason.len().min(MOST_REASON)];
@@ -87,6 +96,14 @@ impl Exchange {
                 }
                 _ => {}
             }
+        }
+        // A probe of the server repeats CRYPTO bytes, or has a PING (RFC 9002 6.2.4).
+        if again
+            && self
+                .hello
+                .is_some_and(|hello| hello.datagram < self.datagrams)
+        {
+            self.retransmitted(at);
         }
         step
     }

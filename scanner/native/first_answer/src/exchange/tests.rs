@@ -12,6 +12,7 @@ use super::*;
 
 mod crypto;
 mod datagrams;
+mod retransmissions;
 
 const DCID: [u8; 8] = [0xd; 8];
 const CLIENT: [u8; 8] = [0xc; 8];

@@ -1,6 +1,5 @@
 //! Records of probes whose parts are set by hand, column by column.
 
-use firstflight_core::clock::SECOND;
 use firstflight_wire::{ConnectionId, Frame};
 use serde_json::{Value, json};
 
@@ -35,6 +34,8 @@ fn silent() -> Sent {
         after_close: 0,
         ttl: None,
         ecn: None,
+        listened: None,
+        retransmission_us: Vec::new(),
     }
 }
 
@@ -81,15 +82,15 @@ fn record(outcome: Outcome, sent: Sent) -> FinishedProbe {
         outcome,
         sent: Some(sent),
         why: None,
+        initial_size: None,
     }
 }
 
 /// The columns that are neither null, nor zero, nor false, nor empty.
 fn columns_of(probe: &FinishedProbe) -> Value {
     let mut row = serde_json::to_value(probe.row(&target())).unwrap();
-    let empty = |value: &Value| {
-        *value == Value::Null || *value == json!(0) || *value == json!(false) || *value == json!("")
-    };
+    let empty =
+        |value: &Value| [Value::Null, json!(0), json!(false), json!(""), json!([])].contains(value);
     row.as_object_mut()
         .unwrap()
         .retain(|_, value| !empty(value));
@@ -292,4 +293,33 @@ fn the_writing_thread_gets_a_batch_of_all_rows() {
         .collect();
     assert_eq!(names[..3], ["target", "domain", "ip"]);
     assert_eq!(names.len(), batch.num_columns());
+}
+
+#[test]
+fn what_was_heard_has_its_columns_only_if_it_was_listened_to() {
+    let mut sent = answered();
+    sent.listened = Some(5 * SECOND / 2);
+    let listened = columns_of(&record(Outcome::Iack, sent));
+    assert_eq!(listened["listened_s"], json!(2.5));
+    assert_eq!(listened.get("retransmission_us"), None, "an empty list");
+    let mut sent = answered();
+    sent.listened = Some(SECOND);
+    sent.retransmission_us = vec![210_500, 610_500];
+    let rare = sent.exchange.rare.get_or_insert_default();
+    rare.retransmissions = 2;
+    let row = serde_json::to_value(record(Outcome::Iack, sent).row(&target())).unwrap();
+    assert_eq!(row["retransmissions"], json!(2));
+    assert_eq!(row["retransmission_us"], json!([210_500, 610_500]));
+    let silent = serde_json::to_value(record(Outcome::Iack, answered()).row(&target())).unwrap();
+    assert_eq!(
+        (&silent["listened_s"], &silent["retransmissions"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[test]
+fn arrivals_count_from_the_initial() {
+    let stamps = [SENT + 1_999, SENT + 7_000_000, SENT - 1];
+    assert_eq!(micros_of(Some(SENT), &stamps), [1, 7_000]);
+    assert!(micros_of(None, &stamps).is_empty());
 }

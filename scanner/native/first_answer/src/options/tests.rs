@@ -63,6 +63,11 @@ fn waits_attempts_and_sizes_have_limits() {
         ("--initial-size", "1200", true),
         ("--initial-size", "1472", true),
         ("--initial-size", "1473", false),
+        ("--initial-size", "1200-1472/68", true),
+        ("--initial-size", "1200-1472", false),
+        ("--listen", "60", true),
+        ("--listen", "0", false),
+        ("--listen", "61", false),
         ("--clock-offset-ms", "5", false),
     ] {
         assert_eq!(
@@ -78,10 +83,11 @@ fn waits_attempts_and_sizes_have_limits() {
 #[test]
 fn initials_have_the_size_of_their_family_or_the_one_given() {
     for (arguments, sizes) in [
-        (&[][..], [1252, 1232]),
-        (&["--initial-size", "1300"], [1300, 1300]),
+        (&[][..], [Some(1252), Some(1232)]),
+        (&["--initial-size", "1300"], [Some(1300); 2]),
+        (&["--initial-size", "1300,1400"], [None; 2]),
     ] {
-        assert_eq!(parsed(arguments).unwrap().initial_sizes(), sizes);
+        assert_eq!(parsed(arguments).unwrap().sizes().by_family(), sizes);
     }
 }
 

@@ -3,8 +3,9 @@
 use firstflight_core::clock::Mono;
 use firstflight_core::targets::{Groups, Standing, TargetRef};
 
+use super::connect::SERIES;
 use super::{Flight, Handle, Phase, Probes};
-use crate::finished::{FinishedProbe, Sent};
+use crate::finished::{FinishedProbe, Sent, micros_of};
 use crate::outcome::Outcome;
 
 impl Probes {
@@ -28,6 +29,7 @@ impl Probes {
                 self.abandon(handle);
             }
         }
+        self.expire_listening(drained);
         while let Some(handle) = self.deadlines.cooldowns.pop(drained) {
             self.finish(handle);
         }
@@ -63,6 +65,9 @@ impl Probes {
 
     /// A probe is over: a close if it was answered, then a cooldown in which late datagrams are counted.
     pub(super) fn end(&mut self, handle: Handle, now: Mono) {
+        if self.listen(handle, now) {
+            return;
+        }
         let Some(flight) = self.table.get(handle) else {
             return;
         };
@@ -83,10 +88,12 @@ impl Probes {
     /// Ends all probes that have been answered, so that they are closed.
     pub fn end_answered(&mut self, now: Mono) {
         for handle in self.table.handles() {
-            let answered =
-                |flight: &mut Flight| flight.phase == Phase::Open && flight.exchange.is_answered();
-            if self.table.get(handle).is_some_and(answered) {
-                self.end(handle, now);
+            match self.table.get(handle) {
+                Some(flight) if flight.phase == Phase::Listening => self.end_listening(handle, now),
+                Some(flight) if flight.phase == Phase::Open && flight.exchange.is_answered() => {
+                    self.end(handle, now);
+                }
+                _ => {}
             }
         }
     }
@@ -107,6 +114,14 @@ impl Probes {
             return;
         };
         let outcome = flight.exchange.outcome();
+        let heard = flight
+            .exchange
+            .rare
+            .as_ref()
+            .filter(|_| flight.listening.is_some());
+        let heard = heard.map_or(Vec::new(), |rare| {
+            micros_of(flight.sent_at, &rare.retransmitted_at)
+        });
         let bound = self.locals[usize::from(flight.port)];
         let sent = Sent {
             attempts: flight.attempt,
@@ -121,6 +136,8 @@ impl Probes {
             after_close: flight.after_close,
             ttl: flight.ttl,
             ecn: self.settings.ecn,
+            listened: flight.listening,
+            retransmission_us: heard,
             exchange: flight.exchange,
         };
         self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());
@@ -130,6 +147,7 @@ impl Probes {
             outcome,
             sent: Some(sent),
             why: None,
+            initial_size: None,
         });
     }
 
@@ -143,16 +161,20 @@ impl Probes {
     /// A probe leaves the table.
     pub(super) fn take(&mut self, handle: Handle) -> Option<Flight> {
         let flight = self.table.get(handle)?;
-        let (line, attempts) = (flight.line, flight.attempt);
+        let (line, attempts, first) = (flight.line, flight.attempt, flight.series * SERIES);
         let key = self.cids;
+        let numbers = (1..=attempts).map(|attempt| first + attempt);
         self.table
-            .remove(handle, (1..=attempts).map(|attempt| key.of(line, attempt)))
+            .remove(handle, numbers.map(|attempt| key.of(line, attempt)))
     }
 
     /// A target becomes a record although nothing was sent to it.
     pub fn unsent(&mut self, target: TargetRef, outcome: Outcome, why: String) {
         self.counts.tally.record(outcome, false);
-        self.finished
-            .push(FinishedProbe::unsent(target, outcome, why));
+        let initial_size = self.settings.sizes.given(&target);
+        self.finished.push(FinishedProbe {
+            initial_size,
+            ..FinishedProbe::unsent(target, outcome, why)
+        });
     }
 }

@@ -6,6 +6,11 @@ use firstflight_core::targets::{Target, TargetRef};
 
 use super::{Flight, Handle, Phase, Probes};
 use crate::exchange::Exchange;
+use crate::sizes::MOST_SIZES;
+
+/// Numbers of attempts that each probe of a target has for itself in its connection IDs: up to five are made.
+pub(super) const SERIES: u8 = 8;
+const _: () = assert!(5 + SERIES as usize * (MOST_SIZES - 1) <= u8::MAX as usize);
 
 impl Probes {
     /// Adds a probe of `target` (its line and group as [`line_and_group`] returns them), from number `port`
@@ -18,7 +23,8 @@ impl Probes {
         port: u16,
         dcid: [u8; 8],
     ) -> Handle {
-        let cid = self.cids.of(line, 1);
+        let (initial_size, series) = self.settings.sizes.of(&target, to.is_ipv6());
+        let cid = self.cids.of(line, 1 + series * SERIES);
         let handle = self.table.insert(Flight {
             target,
             line,
@@ -27,7 +33,9 @@ impl Probes {
             group,
             attempt: 1,
             phase: Phase::Open,
-            initial_size: self.settings.sizes[usize::from(to.is_ipv6())],
+            initial_size,
+            series,
+            listening: None,
             token_sent: false,
             after_close: 0,
             ttl: None,
@@ -45,7 +53,9 @@ impl Probes {
     /// ICMP of the connection before is kept, with the remark on it.
     pub fn next_attempt(&mut self, handle: Handle, dcid: [u8; 8]) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
-        let cid = self.cids.of(flight.line, flight.attempt + 1);
+        let cid = self
+            .cids
+            .of(flight.line, flight.attempt + 1 + flight.series * SERIES);
         let mut next = Box::new(new_exchange(self.settings.reserved, dcid, cid));
         // What leads to another connection is silence, so a remark can only be about ICMP.
         if let Some(rare) = flight.exchange.rare.as_deref()

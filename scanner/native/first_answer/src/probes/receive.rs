@@ -30,7 +30,7 @@ impl Probes {
         };
         if flight.to != to {
             self.counts.unmatched_icmp += 1;
-        } else if flight.phase != Phase::Cooldown {
+        } else if !matches!(flight.phase, Phase::Cooldown | Phase::Listening) {
             let unreachable = icmp.is_port_unreachable();
             let proven = quoted_cid.is_some() || icmp.offender == Some(to.ip());
             if unreachable && !proven {
@@ -87,6 +87,10 @@ impl Probes {
             return;
         };
         let late_attempt = by_cid.is_some_and(|(_, cid)| cid != flight.exchange.client_cid);
+        if flight.phase == Phase::Listening && !late_attempt {
+            self.hear(handle, at, bytes, by_cid.is_none(), now);
+            return;
+        }
         if flight.phase != Phase::Open || late_attempt {
             flight.after_close = flight.after_close.saturating_add(1);
             return;
@@ -97,8 +101,12 @@ impl Probes {
         );
         if flight.exchange.is_over(at, flight.sent(), window, settle) {
             self.end_by_window(handle, now, groups);
-            if let Some(flight) = self.table.get(handle) {
-                flight.after_close = flight.after_close.saturating_add(1);
+            match self.table.get(handle) {
+                Some(flight) if flight.phase == Phase::Listening => {
+                    self.hear(handle, at, bytes, by_cid.is_none(), now);
+                }
+                Some(flight) => flight.after_close = flight.after_close.saturating_add(1),
+                None => {}
             }
             return;
         }

@@ -26,6 +26,8 @@ pub enum Phase {
     Queued,
     /// An answer is waited for.
     Open,
+    /// Answered; retransmissions are waited for.
+    Listening,
     /// Over; late datagrams are counted.
     Cooldown,
 }
@@ -43,6 +45,10 @@ pub struct Flight {
     pub attempt: u8,
     pub phase: Phase,
     pub initial_size: u16,
+    /// Which of the target's probes this is, from 0: a sweep has one per size.
+    pub series: u8,
+    /// Since when the server is listened to; after that, for how long.
+    pub listening: Option<Mono>,
     /// The Initial with the Retry's token has left.
     pub token_sent: bool,
     pub after_close: u16,

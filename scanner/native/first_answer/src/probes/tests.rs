@@ -17,6 +17,7 @@ use crate::exchange::VERSION;
 use crate::outcome::Outcome;
 
 mod completion;
+mod listen;
 mod receive;
 mod sent;
 
@@ -43,7 +44,8 @@ fn probes() -> Probes {
         settle: SETTLE,
         cooldown: COOLDOWN,
         attempts: 2,
-        sizes: [1252, 1232],
+        sizes: InitialSizes::default(),
+        listen: None,
         reserved: false,
         ecn: None,
     };

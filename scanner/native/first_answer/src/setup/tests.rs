@@ -52,12 +52,16 @@ fn waits_are_converted_to_nanoseconds() {
         "--linger-ms",
         "400",
     ];
-    let settings = settings(&options(&[&arguments[..], &["--attempts", "4"]].concat()));
+    let arguments = [&arguments[..], &["--attempts", "4", "--listen", "2.5"]].concat();
+    let settings = settings(&options(&arguments), InitialSizes::default());
     assert_eq!(
         (settings.window, settings.settle, settings.cooldown),
         (1_500_000_000, 70_000_000, 400_000_000)
     );
-    assert_eq!((settings.attempts, settings.sizes), (4, [1252, 1232]));
+    assert_eq!(
+        (settings.attempts, settings.listen),
+        (4, Some(2_500_000_000))
+    );
 }
 
 #[test]
@@ -208,4 +212,38 @@ fn a_run_leaves_segments_and_a_summary_and_can_be_resumed() {
     let dir = folder.path("segments");
     let segments = Segments::<Columns>::open(Path::new(&dir), true).unwrap();
     assert!(segments.last() >= 1);
+}
+
+#[test]
+fn what_does_not_fit_the_list_is_refused() {
+    for (arguments, targets, expected) in [
+        (&["--initial-size", "1200,1300"][..], 10, None),
+        (
+            &["--initial-size", "1200,1300", "--segments", "s"],
+            10,
+            Some("probe.initial_sizes"),
+        ),
+        (&["--initial-size", "1200", "--segments", "s"], 10, None),
+        (&["--listen", "5"], 1000, None),
+        (&["--listen", "5"], 1001, Some("and these are 1001")),
+        (
+            &["--listen", "5", "--initial-size", "1200,1300"],
+            501,
+            Some("and these are 1002"),
+        ),
+        (&[], usize::MAX, None),
+    ] {
+        let options = options(arguments);
+        let found = check(&options, &options.sizes(), targets).err();
+        let sentence = found.as_ref().map(ToString::to_string);
+        assert_eq!(
+            found.map(|failure| failure.exit_status()),
+            expected.map(|_| 2)
+        );
+        assert!(
+            sentence
+                .unwrap_or_default()
+                .contains(expected.unwrap_or_default())
+        );
+    }
 }

@@ -329,7 +329,7 @@ fn a_run_ends_when_every_target_has_its_record() {
         ..hasty()
     };
     for rate in [500.0, FAST] {
-        let parts = parts(&["127.82.0.14"], rate, &targets, Settings { ..settings });
+        let parts = parts(&["127.82.0.14"], rate, &targets, settings.clone());
         let (parts, folder) = recorded(parts, "all", &targets);
         let result = Engine::new(parts).unwrap().run(&Signals::default());
         let counts = &result.counts;

@@ -10,6 +10,8 @@ pub(in crate::probes) fn flight(cid: u8) -> Flight {
         attempt: 1,
         phase: Phase::Open,
         initial_size: 1252,
+        series: 0,
+        listening: None,
         token_sent: false,
         after_close: 0,
         ttl: None,

@@ -1,0 +1,55 @@
+//! ACK frames with ECN counts, whatever the client's mark was.
+
+use super::shape::{AckShape, Answer, answer};
+use crate::script::Script;
+use crate::session::{FULL, Session};
+use firstflight_wire::Error;
+use std::time::Duration;
+
+fn counts(session: &Session, delay: Duration, counts: [u64; 3]) -> Result<Script, Error> {
+    answer(
+        session,
+        delay,
+        &Answer {
+            ack: AckShape::Ecn(counts),
+            ..Answer::default()
+        },
+    )
+}
+
+/// One packet with ECT(0).
+pub fn ack_ecn(session: &Session, delay: Duration) -> Result<Script, Error> {
+    counts(session, delay, [1, 0, 0])
+}
+
+/// More than any client sent by then.
+pub fn too_many(session: &Session, delay: Duration) -> Result<Script, Error> {
+    counts(session, delay, [7, 0, 0])
+}
+
+/// The other mark.
+pub fn other_mark(session: &Session, delay: Duration) -> Result<Script, Error> {
+    counts(session, delay, [0, 1, 0])
+}
+
+/// One packet that met congestion.
+pub fn congested(session: &Session, delay: Duration) -> Result<Script, Error> {
+    counts(session, delay, [0, 0, 1])
+}
+
+/// Counts that are all zero.
+pub fn zero(session: &Session, delay: Duration) -> Result<Script, Error> {
+    counts(session, delay, [0, 0, 0])
+}
+
+/// One packet with ECT(0) in the instant ACK, and none any more in the ACK beside the ServerHello.
+pub fn decreasing(session: &Session, delay: Duration) -> Result<Script, Error> {
+    let ack = session.initial(0, Some(FULL), |w| {
+        AckShape::Ecn([1, 0, 0]).write(session, w)
+    })?;
+    let hello = session.initial(1, None, |w| {
+        AckShape::Ecn([0, 0, 0]).write(session, w)?;
+        session.server_hello(w)
+    })?;
+    Ok(Script::once(ack).then(delay, session.fill_with_handshake(hello)?))
+}
