@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from firstflight.errors import UsageError
 from store import open_store
 from store.clickhouse import connection
+from store.clickhouse.counts import Counts
 from store.clickhouse.session import Session
 from store.protocol import compression, packets
 from store.protocol.blocks import Block
@@ -238,7 +239,7 @@ def test_random_bytes_harm_nobody(served: Served) -> None:
 def test_the_silent_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HELLO_S", 0.1)
     here, there = socket.socketpair()
-    silent = connection.Connection(there, _nobody, lambda: None, (26, 9, 2), "UTC")
+    silent = connection.Connection(there, _nobody, lambda: None, (26, 9, 2), "UTC", Counts())
     thread = threading.Thread(target=silent.run)
     thread.start()
     here.settimeout(10)
