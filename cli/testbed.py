@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,10 +17,13 @@ from firstflight.system import stdout, terminal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from testbed.block import Block, Row
+    from testbed.block import Block
     from testbed.experiment import Experiment
     from testbed.stacks import Stack
+    from testbed.trial_row import Row
 
+# What a scenario file may be called without its suffix: `...toml` would be the folder above.
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _OUT = click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -107,10 +111,11 @@ def run(
 ) -> None:
     """Do the trials of an experiment in guests; a killed command goes on with --resume.
 
+    All of its trials are at last in OUT/EXPERIMENT/testbed_trial.parquet, which `firstflight load` takes.
     Exit status 1 if a trial was not done, unless its stack is unavailable here.
     """
     from firstflight.system import interrupt
-    from testbed import experiment, series
+    from testbed import experiment, record_file, series
 
     name, wanted = _chosen(name, scenario)
     planned = series.plan(
@@ -137,6 +142,7 @@ def run(
 
     with interrupt.exit_on_sigint():
         series.run(planned, jobs, say, captures=not drop_captures)
+        record_file.write(out, name)
     failed = sum(counts.values()) - counts["done"] - counts["unavailable"]
     if failed:
         raise FirstflightError(
@@ -181,22 +187,27 @@ def show(name: str | None, scenario: Path | None, part: str, output_format: str,
 def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> None:
     """Run cells twice, and compare captures and results byte by byte; one hash each.
 
-    Without --cells, a sample of each experiment's. Exit status 1 if two runs differ.
+    Without --cells, a sample of each experiment's. Exit status 1 if two runs differ, or a guest fails.
     """
     from firstflight.system import interrupt
     from testbed import experiment, same
 
-    differing = 0
+    differing = failed = 0
     with interrupt.exit_on_sigint():
         for one in [name] if name else experiment.load():
             chosen = experiment.chosen(experiment.find(one), _patterns(cells))
             sample = chosen if cells else same.sample(chosen)
             for block, hashes in same.twice(one, sample, seeds, jobs):
-                is_same = len(set(hashes)) == 1
-                differing += not is_same
-                terminal.echo(
-                    f"{one}/{block.name} {' '.join(sorted(set(hashes)))}{'' if is_same else ' DIFFER'}"
-                )
+                made = sorted({str(each) for each in hashes if each is not None})
+                whole = None not in hashes
+                failed += not whole
+                differing += whole and len(made) > 1
+                note = " FAILED" if not whole else " DIFFER" if len(made) > 1 else ""
+                terminal.echo(f"{one}/{block.name} {' '.join(made)}{note}")
+    if failed:
+        raise FirstflightError(
+            f"the guests of {failed} cells failed: the rows of `firstflight testbed run` say why"
+        )
     if differing:
         raise FirstflightError(f"{differing} cells gave other bytes in their second run")
 
@@ -208,6 +219,11 @@ def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
     if (name is None) == (scenario is None):
         raise UsageError(f"name an experiment ({', '.join(experiment.load())}), or give --scenario FILE")
     if scenario is not None:
+        if not _FOLDER.fullmatch(scenario.stem):
+            raise UsageError(
+                f"results would be in a folder called {scenario.stem!r}, after {scenario}: give the file "
+                "a name of letters, digits, '-', '_' and dots, which begins with a letter or digit"
+            )
         return scenario.stem, checked.read(scenario, experiment.Experiment)
     return str(name), experiment.find(str(name))
 

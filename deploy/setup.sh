@@ -112,4 +112,5 @@ cargo build --quiet --release --workspace --locked "${benches[@]}"
 (cd lab/stacks/quic-go
     go build -trimpath -o ../../../target/release/firstflight-quicgo .
     go build -trimpath -o ../../../target/release/firstflight-files ./files
-    go build -trimpath -o ../../../target/release/firstflight-quicgo-client ./client)
+    go build -trimpath -o ../../../target/release/firstflight-quicgo-client ./client
+    go build -trimpath -o ../../../target/release/firstflight-xnet-client ./xnet)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 import time
@@ -18,13 +17,13 @@ from downloader.clients.contract import Answer, Request
 from downloader.option_sets import OptionSet
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system import binaries, children
+from firstflight.system.lines import LineTooLong, next_line
 
 _START_S = 30.0
 # Beyond the time-out of the download itself, before the worker counts as hanging.
 _GRACE_S = 10.0
 _END_S = 2.0
 _WATCH_EVERY_S = 0.1
-_LONGEST_LINE = 1 << 20
 
 
 def command(client: str, lists: Sequence[str]) -> list[str]:
@@ -115,22 +114,14 @@ class Worker:
     def _line(self, limit_s: float) -> bytes | None:
         """Return the client's next line, a part of it if it ended, None if the time is over."""
         assert self._process is not None and self._process.stdout is not None
-        pipe, end, line = self._process.stdout.fileno(), time.monotonic() + limit_s, b""
-        # select() refuses descriptors above 1023.
-        poll = select.poll()
-        poll.register(pipe, select.POLLIN)
-        while not line.endswith(b"\n"):
-            self._watch()
-            if time.monotonic() > end:
-                return None
-            if poll.poll(_WATCH_EVERY_S * 1000):
-                chunk = os.read(pipe, 1 << 16)
-                line += chunk
-                if not chunk:
-                    return line
-                if len(line) > _LONGEST_LINE:
-                    raise FirstflightError(f"the client {self.option_set.client} gave a line without end")
-        return line
+        try:
+            return next_line(self._process.stdout, limit_s, watch=self._watch, every_s=_WATCH_EVERY_S)
+        except TimeoutError:
+            return None
+        except LineTooLong as error:
+            raise FirstflightError(
+                f"the client {self.option_set.client} gave a line without end: {error}"
+            ) from error
 
     def _last_message(self) -> str:
         lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()

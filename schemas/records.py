@@ -39,7 +39,7 @@ UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
 # Value of `nullable` for what our own programs always fill, and rows of other scanners need not have.
 IMPORTED = "imported"
 
-_KIND_KEYS = {"kind", "meaning", "unit", "time", "stored", "columns"}
+_KIND_KEYS = {"kind", "meaning", "unit", "time", "stored", "writer", "columns"}
 _COLUMN_KEYS = {"name", "type", "unit", "nullable", "from", "meaning", "derived", "values"}
 
 
@@ -97,7 +97,8 @@ class Kind:
 
     A record file with the same values in these columns replaces the rows loaded before (of a stage that ran
     again). `time` names the column with the time of measurement (ns since 1970, UTC), if there is one.
-    `stored` False: record files only, no table.
+    `stored` False: record files only, no table. `writer` names the module outside the stages that writes its
+    record files, as its constant KIND says; None: a stage writes them, or none exist.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Kind:
     unit: tuple[str, ...] = ()
     time: str | None = None
     stored: bool = True
+    writer: str | None = None
 
     def column(self, name: str) -> Column:
         """Return the column of that name; KeyError if the kind has none."""
@@ -177,7 +179,7 @@ def parse(text: str, where: str) -> Kind:
             raise DescriptionError(f"{where}: `unit` or `time` names {name}, which is not a column")
     stored = bool(raw.get("stored", True))
     meaning = str(raw["meaning"]).strip()
-    return Kind(str(raw["kind"]), meaning, columns, unit, time, stored)
+    return Kind(str(raw["kind"]), meaning, columns, unit, time, stored, raw.get("writer"))
 
 
 def _column(entry: Any, where: str) -> Column:

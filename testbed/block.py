@@ -14,15 +14,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from firstflight.errors import FirstflightError
-from firstflight.run import provenance
 from firstflight.system import binaries, children, files
 from lab import stacks as lab_stacks
-from testbed import guest, kernel, stacks
+from testbed import guest, kernel, stacks, trial_row
 from testbed.cell import Cell
 from testbed.path import PORT
+from testbed.trial_row import Row
 
 LENGTH = 50
 """Repetitions of a block."""
@@ -33,17 +32,6 @@ LIMIT_S = 900.0
 RESULTS = ("trials.jsonl", "path.pcap")
 """What a second run repeats byte for byte."""
 ROWS = "testbed_trial.jsonl"
-
-Row = dict[str, Any]
-
-_OUTCOMES = {"complete": "done", "limit": "done", "connect_failed": "no_connection", "timeout": "timeout"}
-# Columns of quic_connection that a trial takes over.
-_MEASURES = (
-    *("first_answer", "first_ack_us", "ack_us", "partial_ack_us", "server_hello_us", "handshake_done_us"),
-    *("first_stream_us", "client_hello_copies", "amplification", "rtt_min_us"),
-    *("spurious_retransmissions_client", "spurious_retransmissions_server"),
-    *("datagrams_client", "datagrams_server"),
-)
 
 
 @dataclass(frozen=True)
@@ -78,6 +66,8 @@ class Block:
             return client.unavailable or f"{self.cell.client} has no client in testbed/stacks"
         if server.server is None:
             return server.unavailable or f"{self.cell.server} has no server in testbed/stacks"
+        if client.alpn not in lab_stacks.find(server.server).alpn:
+            return f"the server {self.cell.server} does not speak {client.alpn}, and the client nothing else"
         return None
 
 
@@ -98,21 +88,20 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         why = block.unavailable()
-        if why is not None:
-            rows = [_row(block, number, "unavailable", why) for number in _numbers(block)]
-        else:
-            rows = _trials(block, part)
-        (part / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        if not captures:
-            for name in ("path.pcap", "path.keys"):
+        rows = _trials(block, part) if why is None else _rows(block, "unavailable", why)
+        for name, column in (("path.pcap", "capture_file"), ("path.keys", "keys_file")):
+            if not captures:
                 (part / name).unlink(missing_ok=True)
+            elif (part / name).is_file():
+                rows = [{**row, column: f"{block.name}/{name}"} for row in rows]
+        (part / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     return rows
 
 
 def digest(folder: Path) -> str:
-    """Return one hash (SHA-256) over RESULTS of a block."""
+    """Return one hash (SHA-256) over RESULTS of a block whose guest ended in order."""
     whole = hashlib.sha256()
     for name in RESULTS:
         whole.update((folder / name).read_bytes())
@@ -129,6 +118,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
         "last": block.last,
         "client": client.client.command(),
         "http": client.http,
+        "alpn": client.alpn,
         "timeout_s": TIMEOUT_S,
         "dissect": str(binaries.find("firstflight-dissect")),
         "server": list(given[: given.index("--config")]),
@@ -148,25 +138,30 @@ def _trials(block: Block, folder: Path) -> list[Row]:
     except FirstflightError as error:
         if error.exit_status == 2:
             raise
-        return [_row(block, number, "guest_failed", str(error)) for number in _numbers(block)]
+        return _rows(block, "guest_failed", str(error), seed=block.seed)
     (folder / "guest.log").write_bytes(done.stderr)
     lines = folder / "trials.jsonl"
     trials = [json.loads(line) for line in lines.read_text().splitlines()] if lines.is_file() else []
-    connections = _connections(folder)
     by_number = {trial["repetition"]: trial for trial in trials}
-    last_line = (done.stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"])[
-        -1
-    ]
+    connections = _connections(folder)
+    of_guest = {
+        "seed": block.seed,
+        "kernel": kernel.find().parent.name,
+        "guest_cpu_s": round(done.cpu_s / block.trials, 6),
+    }
+    last_lines = done.stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"]
     return [
-        _joined(block, by_number[number], connections)
-        if number in by_number
-        else _row(block, number, "guest_failed", last_line)
-        for number in _numbers(block)
+        trial_row.of_trial(row, by_number[row["repetition"]], connections)
+        if row["repetition"] in by_number
+        else row
+        for row in _rows(block, "guest_failed", last_lines[-1], **of_guest)
     ]
 
 
-def _numbers(block: Block) -> range:
-    return range(block.first, block.last + 1)
+def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[Row]:
+    """Return a row for each trial of a block, none of them done; `of_guest`: what is known all the same."""
+    made = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
+    return [{**made, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]
 
 
 def _connections(folder: Path) -> list[Row]:
@@ -179,47 +174,3 @@ def _connections(folder: Path) -> list[Row]:
     found, stderr = children.finished(process)
     binaries.unreadable(process.returncode, stderr)
     return [json.loads(line) for line in found.splitlines()]
-
-
-def _joined(block: Block, trial: Row, connections: list[Row]) -> Row:
-    """Return the row of a trial: what its client answered, and what the capture shows of its connection."""
-    own = [one for one in connections if trial["begun_ns"] <= one["start_time_ns"] <= trial["ended_ns"]]
-    outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
-    if len(own) != 1:
-        outcome, detail = "not_captured", f"the capture has {len(own)} connections of the trial"
-    found = own[0] if len(own) == 1 else {}
-    series = json.loads(found.get("rtt_series_us") or "[]")
-    return {
-        **_row(block, trial["repetition"], outcome, detail),
-        "client_version": trial["client_version"].partition("/")[2],
-        "seed": block.seed,
-        "drop_to_server": ",".join(map(str, trial["drop_to_server"])),
-        "dropped": trial["dropped"],
-        "queue_drops": trial["queue_drops"],
-        "kernel": kernel.find().parent.name,
-        **{name: found.get(name) for name in _MEASURES},
-        "rtt_first_us": series[0] if series else None,
-    }
-
-
-def _row(block: Block, repetition: int, outcome: str, detail: str | None) -> Row:
-    """Return a trial's row without what only a trial that was done has: null."""
-    cell = block.cell.model_dump()
-    for name in ("drop_to_client", "drop_to_server"):
-        cell[name] = ",".join(map(str, cell[name]))
-    return {
-        "experiment": block.experiment,
-        "cell": block.cell.name,
-        "repetition": repetition,
-        **cell,
-        "server_version": stacks.find(block.cell.server).version.text(),
-        "client_version": None,
-        "outcome": outcome,
-        "detail": detail,
-        "seed": None,
-        "dropped": None,
-        "queue_drops": None,
-        **dict.fromkeys((*_MEASURES, "rtt_first_us")),
-        "kernel": None,
-        "tool_version": provenance.tool_version(),
-    }

@@ -7,7 +7,8 @@ repetitions     trials of each cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
 [[cell]]        a further cell: what differs from [held]
 [[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`
-[[accept]]      clients, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`
+[[accept]]      clients, servers, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`;
+                without servers or rtt_ms: with all
 [[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
 """
 
@@ -48,6 +49,7 @@ class Accept(BaseModel):
     clients: tuple[str, ...]
     low_ms: float
     high_ms: float
+    servers: tuple[str, ...] = ()
     rtt_ms: tuple[float, ...] = ()
     why: str
 

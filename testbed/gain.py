@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from testbed.block import Row
 from testbed.cell import Answering
 from testbed.experiment import Accept, Experiment, Found
+from testbed.trial_row import Row
 
 _BOTH: tuple[Answering, Answering] = ("wfc", "iack")
 # What the cells of a pair have in common.
@@ -81,7 +81,7 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
     first = [_median_ms(done, "first_ack_us") for done in (wfc, iack)]
     theirs = [_published(experiment, client, name, rtt_ms) for name in _BOTH]
     gain = _difference(*times)
-    accepted = next((one for one in experiment.accept if _is_about(one, client, rtt_ms)), None)
+    accepted = next((one for one in experiment.accept if _is_about(one, client, server, rtt_ms)), None)
     partial = sum(row["partial_ack_us"] is not None for row in wfc)
     counted = Counter(row["outcome"] for name in _BOTH for row in found[name])
     return Gain(
@@ -112,8 +112,12 @@ def _verdict(accepted: Accept, gain_ms: float) -> str:
     return "met" if accepted.low_ms <= gain_ms <= accepted.high_ms else "not met"
 
 
-def _is_about(accepted: Accept, client: str, rtt_ms: float) -> bool:
-    return client in accepted.clients and (not accepted.rtt_ms or rtt_ms in accepted.rtt_ms)
+def _is_about(accepted: Accept, client: str, server: str, rtt_ms: float) -> bool:
+    return (
+        client in accepted.clients
+        and (not accepted.servers or server in accepted.servers)
+        and (not accepted.rtt_ms or rtt_ms in accepted.rtt_ms)
+    )
 
 
 def _has(found: Found, client: str, server: str, rtt_ms: float) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from firstflight.system.lines import next_line
 from lab.certificates import issue, make_authority
 from testbed import path, second_flight
 from testbed.cell import Cell
@@ -43,7 +43,7 @@ class Client:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            answer = json.loads(line_of(self._process, request["timeout_s"] + GRACE_S))
+            answer = json.loads(_line(self._process, request["timeout_s"] + GRACE_S))
             if isinstance(answer, dict):
                 return answer
         except (BrokenPipeError, TimeoutError, ValueError) as error:
@@ -64,7 +64,7 @@ class Client:
             process = subprocess.Popen(
                 self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0, env=keys
             )
-        self.version = str(json.loads(line_of(process, READY_S))["ready"])
+        self.version = str(json.loads(_line(process, READY_S))["ready"])
         return process
 
 
@@ -90,7 +90,7 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
     for command in path.commands(cell):
         _run(command)
     authority = make_authority(folder)
-    server = _server(job["server"], cell, folder)
+    server = _server(job["server"], job["alpn"], cell, folder)
     capture = _capture(folder)
     client = Client(job["client"], folder)
     request = {
@@ -115,6 +115,7 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
             drops = path.drops(cell) if repetition else []
             for command in drops:
                 _run(command)
+            before = _queue_drops()
             begun = time.time_ns()
             answer = client.ask(request)
             ended = time.time_ns()
@@ -128,7 +129,7 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
                 "detail": answer.get("detail"),
                 "dropped": _dropped() if drops else 0,
                 "drop_to_server": cell.drop_to_server,
-                "queue_drops": _queue_drops(),
+                "queue_drops": _queue_drops() - before,
             }
             out.write(json.dumps(row) + "\n")
             out.flush()
@@ -148,14 +149,14 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
     return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *found}))})
 
 
-def _server(argv: list[str], cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
+def _server(argv: list[str], alpn: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
     """Start the server with the cell's answer and wait until it listens."""
     files = issue(make_authority(folder), "server", [NAME], chain_bytes=cell.certificate_bytes)
     endpoint = {
         "domain": NAME,
         "ip": path.SERVER_IP,
         "certificate": "chain",
-        "alpn": "h3",
+        "alpn": alpn,
         "mode": {"iack": "iack", "wfc": "wait"}[cell.answering],
         "delay_us": round(cell.certificate_delay_ms * 1000),
         "http": {"status": 200, "headers": [], "delay_us": 0},
@@ -171,7 +172,7 @@ def _server(argv: list[str], cell: Cell, folder: Path) -> subprocess.Popen[bytes
     with (folder / "server.log").open("wb") as log:
         argv = [*_in(path.SERVER), *argv, "--config", str(file)]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
-    if line_of(process, READY_S).strip() != b"READY":
+    if _line(process, READY_S).strip() != b"READY":
         raise SystemExit("the server does not listen: see server.log")
     return process
 
@@ -190,20 +191,10 @@ def _capture(folder: Path) -> subprocess.Popen[bytes]:
     raise SystemExit("tcpdump does not start: see capture.log")
 
 
-def line_of(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
+def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
     """Return a program's next line; what it wrote if it ended; TimeoutError after `limit_s` seconds."""
-    pipe: IO[bytes] | None = process.stdout
-    assert pipe is not None
-    line, end = b"", time.monotonic() + limit_s
-    while not line.endswith(b"\n"):
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([pipe], [], [], left)[0]:
-            raise TimeoutError(f"nothing for {limit_s:g} s")
-        chunk = os.read(pipe.fileno(), 1 << 16)
-        if not chunk:
-            break
-        line += chunk
-    return line
+    assert process.stdout is not None
+    return next_line(process.stdout, limit_s)
 
 
 def _dropped() -> int:

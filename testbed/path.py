@@ -18,6 +18,8 @@ DEVICE = "path0"
 """The device of either end."""
 NETWORK = "10.91.0.0/16"
 """The path's addresses: private ones, not the lab's, which clients contact in the lab alone."""
+QDISC = "pfifo"
+"""What queues in front of the rate, at either end."""
 DROPS = "drops"
 """The nft table in LINK that counts and drops datagrams of one trial."""
 
@@ -51,7 +53,7 @@ def commands(cell: Cell) -> list[list[str]]:
             f"ip -n {LINK} neigh add {network}.2 lladdr {near} dev to_{name}",
             f"ip -n {name} route add default via {network}.1",
             f"tc -n {name} qdisc add dev {DEVICE} root handle 1: tbf {_rate(cell)}",
-            f"tc -n {name} qdisc add dev {DEVICE} parent 1:1 pfifo limit {cell.queue_packets}",
+            f"tc -n {name} qdisc add dev {DEVICE} parent 1:1 {QDISC} limit {cell.queue_packets}",
             f"tc -n {LINK} qdisc add dev to_{name} root netem {_delay(cell)}",
         ]
     lines.append(f"ip netns exec {LINK} sysctl -qw net.ipv4.ip_forward=1")

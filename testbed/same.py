@@ -12,20 +12,25 @@ from testbed import block as blocks
 from testbed.block import Block
 from testbed.cell import Cell
 
-SAMPLE = 12
+_SEED = 12
 
 
-def sample(cells: Sequence[Cell], count: int = SAMPLE) -> list[Cell]:
-    """Return so many cells whose stacks are here, drawn with the same result each time, in their order."""
-    here = [cell for cell in cells if blocks.blocks("", cell, 1)[0].unavailable() is None]
-    drawn = random.Random(count).sample(range(len(here)), min(count, len(here)))
-    return [here[number] for number in sorted(drawn)]
+def sample(cells: Sequence[Cell]) -> list[Cell]:
+    """Return a cell of each pair of stacks that are here, in their order; each time the same draw."""
+    pairs: dict[tuple[str, str], list[int]] = {}
+    for number, cell in enumerate(cells):
+        if blocks.blocks("", cell, 1)[0].unavailable() is None:
+            pairs.setdefault((cell.client, cell.server), []).append(number)
+    draw = random.Random(_SEED)
+    return [cells[number] for number in sorted(draw.choice(numbers) for numbers in pairs.values())]
 
 
 def twice(
     experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int
-) -> Iterator[tuple[Block, tuple[str, str]]]:
+) -> Iterator[tuple[Block, tuple[str | None, str | None]]]:
     """Run the first block of each cell twice, and yield it with the hashes of both.
+
+    None stands for a guest that failed.
 
     Cells with a stack that is unavailable are left out. UsageError if guests cannot be started here.
     """
@@ -33,10 +38,11 @@ def twice(
     chosen = [block for block in chosen if block.unavailable() is None]
     with tempfile.TemporaryDirectory(prefix="firstflight-testbed.") as folder:
 
-        def hashed(number: int, block: Block) -> str:
+        def hashed(number: int, block: Block) -> str | None:
             place = Path(folder) / f"{number}" / block.name
-            blocks.run(block, place)
-            return blocks.digest(place)
+            rows = blocks.run(block, place)
+            failed = any(row["outcome"] == "guest_failed" for row in rows)
+            return None if failed else blocks.digest(place)
 
         with ThreadPoolExecutor(jobs) as pool:
             pairs = [[pool.submit(hashed, number, block) for number in (1, 2)] for block in chosen]

@@ -16,8 +16,9 @@ from pathlib import Path
 from firstflight.errors import InputError, UsageError
 from firstflight.system import lock
 from testbed import block as blocks
-from testbed.block import Block, Row
+from testbed.block import Block
 from testbed.cell import Cell
+from testbed.trial_row import Row
 
 GUEST_CPU_S = 2.0
 """CPU seconds of a guest before its first trial (docs/testbed.md says where it was measured)."""

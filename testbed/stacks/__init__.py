@@ -1,9 +1,12 @@
 """The stacks of the testbed: a file each, NAME.toml, that says how its client and its server are started.
 
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
-            downloader/clients/contract.py describes them, and the lists in force as arguments
+            downloader/clients/contract.py describes them, and the lists in force as arguments;
+            `wheel = true`: the stack is a library inside a wheel
 server      a folder of lab/stacks whose server has the modes `iack` and `wait`
-version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE} or {go = MODULE}
+version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
+            or {libcurl = LIBRARY} of those that libcurl is built with
+alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
 """
@@ -16,6 +19,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+import pycurl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from firstflight.errors import UsageError
@@ -27,6 +31,7 @@ FOLDER = Path(__file__).parent
 
 class _Program(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+    wheel: bool = False
     module: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_.]*$")
     program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
 
@@ -35,6 +40,11 @@ class _Program(BaseModel):
         if (self.module is None) == (self.program is None):
             raise ValueError("give either `module` or `program`")
         return self
+
+    @property
+    def build(self) -> str:
+        """Return how it was built, as testbed_trial has it."""
+        return "wheel" if self.wheel else "python" if self.module else "release"
 
     def command(self) -> list[str]:
         """Return the argument list; UsageError if the program is not built."""
@@ -48,10 +58,17 @@ class _Version(BaseModel):
     python: str | None = None
     cargo: str | None = None
     go: str | None = None
+    libcurl: str | None = None
 
     def text(self) -> str:
         """Return the version that is here, or `unknown`."""
+        return self.known() or "unknown"
+
+    def known(self) -> str | None:
+        """Return the version that is here, or None."""
         try:
+            if self.libcurl:
+                return dict(one.partition("/")[::2] for one in pycurl.version.split())[self.libcurl]
             if self.python:
                 return metadata.version(self.python)
             if self.cargo:
@@ -59,7 +76,7 @@ class _Version(BaseModel):
             words = (binaries.repository() / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
             return words[words.index(str(self.go)) + 1].removeprefix("v")
         except (OSError, KeyError, ValueError, metadata.PackageNotFoundError):
-            return "unknown"
+            return None
 
 
 @cache
@@ -78,6 +95,7 @@ class Stack(BaseModel):
     server: str | None = None
     version: _Version = _Version()
     http: str = "3"
+    alpn: str = "h3"
     unavailable: str | None = None
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from aioquic.h3.connection import H3Connection
 from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnectionError
-from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent
+from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamDataReceived
 
 from lab import stacks
 from lab.model import Answer
@@ -148,6 +148,44 @@ def test_http3_adds_nothing_to_the_first_flight(servers: dict[str, Running], sta
     packets = [packet for answer in answers for packet in answer.packets]
     assert {"initial", "handshake"} <= {packet.kind for packet in packets}
     assert sum(packet.size for packet in packets if packet.kind == "one_rtt") <= (stack == "quic-go") * 51
+
+
+class AskingForALine(QuicConnectionProtocol):
+    """A client of HTTP/0.9 that waits for the end of one response."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.body = b""
+        self.came = asyncio.Event()
+
+    def quic_event_received(self, event: QuicEvent) -> None:
+        """Note the response."""
+        if isinstance(event, StreamDataReceived):
+            self.body += event.data
+            if event.end_stream:
+                self.came.set()
+
+
+def test_http09_answers_with_a_line(tmp_path: Path) -> None:
+    """What clients without HTTP/3 ask for."""
+
+    async def asked(server: Running) -> bytes:
+        configuration = QuicConfiguration(alpn_protocols=["hq-interop"], server_name="a.small.test")
+        configuration.load_verify_locations(str(server.authority))
+        async with connect(
+            HOST, server.port, configuration=configuration, create_protocol=AskingForALine
+        ) as client:
+            assert isinstance(client, AskingForALine)
+            client._quic.send_stream_data(0, b"GET /\r\n", end_stream=True)
+            client.transmit()
+            async with asyncio.timeout(PATIENCE_S):
+                await client.came.wait()
+            return client.body
+
+    plain = endpoint("aioquic", "iack", None)
+    line = replace(plain, domain="a.small.test", alpn="hq-interop", http=Answer(200, FIELDS))
+    with running(tmp_path, "aioquic", [line]) as server:
+        assert asyncio.run(asked(server)) == b"\r\n"
 
 
 def test_other_protocols_end_the_handshake(servers: dict[str, Running]) -> None:

@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import pycurl
 import pytest
 
 from firstflight.errors import UsageError
@@ -74,9 +75,31 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
         for given in one.found:
             assert pairs >= set(itertools.product(given.clients, given.servers, given.rtt_ms)), given
         here = [cell for cell in cells if block.blocks("", cell, 1)[0].unavailable() is None]
-        assert {cell.client for cell in here} == {"aioquic", "ngtcp2", "quic-go", "quiche"}
-        assert same.sample(cells) == same.sample(cells)
-        assert len(same.sample(cells)) == same.SAMPLE
+        clients = {"aioquic", "go-x-net", "ngtcp2", "quic-go", "quiche", "quinn", "s2n-quic"}
+        assert {cell.client for cell in here} == clients
+        drawn = same.sample(cells)
+        assert drawn == same.sample(cells)
+        # Each pair of stacks once.
+        assert len(drawn) == len({(cell.client, cell.server) for cell in here})
+        assert {(cell.client, cell.server) for cell in drawn} == {(cell.client, cell.server) for cell in here}
+
+
+def test_a_client_and_a_server_need_a_protocol_in_common() -> None:
+    """x/net has no HTTP/3 for others, and the server quiche has nothing else."""
+    reasons = {
+        server: block.blocks("", Cell(client="go-x-net", server=server, answering="iack"), 1)[0].unavailable()
+        for server in ("aioquic", "quiche")
+    }
+    assert reasons["aioquic"] is None
+    assert reasons["quiche"] == "the server quiche does not speak hq-interop, and the client nothing else"
+
+
+def test_the_version_of_a_stack_inside_a_library_is_its_own() -> None:
+    version = stacks.find("ngtcp2").version.text()
+    assert f" ngtcp2/{version} " in pycurl.version
+    for name in ("quinn", "s2n-quic", "go-x-net"):
+        assert stacks.find(name).version.text()[0].isdigit()
+    assert stacks._Version(cargo="no-such-crate").text() == "unknown"
 
 
 def test_blocks_cover_each_repetition_once_with_seeds_of_their_own() -> None:

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from cli.testbed import command
 from firstflight.errors import FirstflightError, InputError, UsageError
 from testbed import guest, kernel
 from testbed.parts import parts
@@ -60,6 +62,27 @@ def test_a_kernel_that_does_not_start(job: Path) -> None:
     with pytest.raises(FirstflightError, match=r"^the guest broke down: it is broken$"):
         guest.run(["true"], job)
     assert list(job.iterdir()) == []
+
+
+@pytest.mark.usefixtures("program")
+def test_verify_of_a_guest_that_fails_is_one_sentence() -> None:
+    done = CliRunner().invoke(command, ["verify", "iack-ttfb", "--cells", "quiche-quiche-iack"])
+    assert isinstance(done.exception, FirstflightError)
+    assert (
+        str(done.exception) == "the guests of 1 cells failed: the rows of `firstflight testbed run` say why"
+    )
+    assert done.stdout == "iack-ttfb/quiche-quiche-iack-9ms/0001-0002  FAILED\n"
+
+
+@pytest.mark.parametrize("name", ["...toml", ".own.toml", "-x.toml", "a b.toml", f"{'a' * 101}.toml"])
+def test_results_never_stand_beside_their_folder(tmp_path: Path, name: str) -> None:
+    """They are in a folder that is called as the scenario file is."""
+    file = tmp_path / name
+    file.write_text('title = "x"\n[[cell]]\nclient = "quiche"\nserver = "quiche"\nanswering = "iack"\n')
+    arguments = ["run", "--scenario", str(file), "--dry-run", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(command, arguments)
+    assert isinstance(done.exception, UsageError)
+    assert "letters, digits, '-', '_' and dots" in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Run the lab's aioquic server: `python -m lab.stacks.aioquic.server --config FILE`.
 
 docs/architecture.md describes the file. Its modes are `iack` and `wait`, as in lab/stacks/quiche/README.md,
-except that aioquic's instant ACK is a small datagram; with an empty `alpn` it chooses no protocol. It prints
+except that aioquic's instant ACK is a small datagram; with an empty `alpn` it chooses no protocol, with
+`hq-interop` it speaks HTTP/0.9, where any request is answered by an empty line. It prints
 `READY` when every address is bound and runs until it is killed.
 """
 
@@ -23,7 +24,7 @@ from aioquic.h3.connection import H3Connection
 from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
 from aioquic.quic.connection import NetworkAddress, QuicConnection, QuicConnectionError, QuicReceiveContext
-from aioquic.quic.events import HandshakeCompleted, QuicEvent
+from aioquic.quic.events import HandshakeCompleted, QuicEvent, StreamDataReceived
 from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
 from pydantic import ValidationError
 
@@ -126,6 +127,11 @@ class HeldProtocol(QuicConnectionProtocol):
         if isinstance(event, HandshakeCompleted) and event.alpn_protocol == "h3":
             self._http = H3Connection(self._quic)
         answer = self._endpoint.http if self._endpoint else None
+        if isinstance(event, StreamDataReceived) and event.end_stream and self._http is None:
+            if answer is not None:
+                delay_s = (answer.delay_us or 0) / 1e6
+                self._loop.call_later(delay_s, self._respond_with_line, event.stream_id)
+            return
         for found in self._http.handle_event(event) if self._http else []:
             if isinstance(found, HeadersReceived) and answer is not None:
                 delay_s = (answer.delay_us or 0) / 1e6
@@ -135,6 +141,10 @@ class HeldProtocol(QuicConnectionProtocol):
         if self._http is not None:
             self._http.send_headers(stream, fields, end_stream=True)
             self.transmit()
+
+    def _respond_with_line(self, stream: int) -> None:
+        self._quic.send_stream_data(stream, b"\r\n", end_stream=True)
+        self.transmit()
 
     def _answer(self, endpoint: EndpointConfig, certificate: QuicConfiguration, arrived: float) -> None:
         self._endpoint = endpoint

@@ -1,0 +1,65 @@
+// Firstflight-xnet-client sends HTTP/0.9 requests by golang.org/x/net/quic, each on a connection of its own. The module
+// keeps its HTTP/3 to itself; the papers, too, asked by HTTP/0.9 (ALPN hq-interop: `GET PATH` on a stream, the body back).
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"firstflight/lab/stacks/quic-go/requests"
+
+	"golang.org/x/net/quic"
+)
+
+// closing is how long the end of a connection may take.
+const closing = time.Second
+
+func main() {
+	client := requests.Client{
+		Name:     "firstflight-xnet-client",
+		About:    "Sends HTTP/0.9 requests by golang.org/x/net/quic: a request a line in, an answer a line out.",
+		Library:  "go-x-net",
+		Module:   "golang.org/x/net",
+		Exchange: exchange,
+	}
+	client.Main()
+}
+
+// exchange makes a connection, sends one request and reads the response.
+func exchange(ctx context.Context, asked *requests.Request, made *requests.Answer, keys io.Writer) error {
+	configuration, err := asked.TLS(keys)
+	if err != nil {
+		return err
+	}
+	configuration.NextProtos = []string{"hq-interop"}
+	endpoint, err := quic.Listen("udp", ":0", nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// Its last datagrams are sent even if the request's time is over.
+		ctx, cancel := context.WithTimeout(context.Background(), closing)
+		defer cancel()
+		_ = endpoint.Close(ctx)
+	}()
+	conn, err := endpoint.Dial(ctx, "udp", asked.Address(), &quic.Config{
+		TLSConfig: configuration, HandshakeTimeout: asked.Patience(), MaxIdleTimeout: asked.Patience(),
+	})
+	if err != nil {
+		return err
+	}
+	made.Connected()
+	stream, err := conn.NewStream(ctx)
+	if err != nil {
+		return err
+	}
+	stream.SetReadContext(ctx)
+	stream.SetWriteContext(ctx)
+	if _, err := fmt.Fprintf(stream, "GET %s\r\n", asked.Path); err != nil {
+		return err
+	}
+	stream.CloseWrite()
+	return made.Read(asked, stream)
+}

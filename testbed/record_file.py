@@ -1,0 +1,42 @@
+"""The record file of an experiment's trials, OUT/EXPERIMENT/testbed_trial.parquet, for `firstflight load`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firstflight.errors import InputError
+from firstflight.system import files
+from schemas import records
+from testbed import series
+
+KIND = "testbed_trial"
+"""The record kind that this module writes."""
+
+
+def path(out: Path, experiment: str) -> Path:
+    """Return where it is."""
+    return out / experiment / f"{KIND}.parquet"
+
+
+def write(out: Path, experiment: str) -> Path:
+    """Write the rows of all blocks below OUT in one file and return its path.
+
+    InputError if there are none, or if one is no row of the kind, as of another version of firstflight.
+    """
+    schema = records.load(KIND).arrow_schema()
+    rows = series.rows(out, experiment)
+    for row in rows:
+        if set(row) != set(schema.names):
+            raise InputError(
+                f"{out / experiment} has trials of another version of firstflight (cell {row.get('cell')}): "
+                "remove them, or write to another folder by --out"
+            )
+    made = path(out, experiment)
+    with files.explain_os_errors(made):
+        part = made.with_name(f"{made.name}.part")
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), part, compression="zstd")
+        part.rename(made)
+    return made

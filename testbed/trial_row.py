@@ -1,0 +1,99 @@
+"""The row of a trial (record kind testbed_trial): its cell, how it ended, what the capture shows of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from firstflight.run import provenance
+from lab import stacks as lab_stacks
+from testbed import path, stacks
+from testbed.cell import Cell
+
+Row = dict[str, Any]
+
+_OUTCOMES = {"complete": "done", "limit": "done", "connect_failed": "no_connection", "timeout": "timeout"}
+MEASURES = (
+    *("first_answer", "first_ack_us", "ack_us", "partial_ack_us", "server_hello_us", "handshake_done_us"),
+    *("first_stream_us", "client_hello_copies", "amplification", "rtt_min_us"),
+    *("spurious_retransmissions_client", "spurious_retransmissions_server"),
+    *("datagrams_client", "datagrams_server"),
+)
+"""Columns of quic_connection that a trial takes over."""
+
+
+def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> Row:
+    """Return the row of a trial that was not done: what only a trial has is null."""
+    client, server = stacks.find(cell.client), stacks.find(cell.server)
+    conditions = cell.model_dump()
+    return {
+        "experiment": experiment,
+        "cell": cell.name,
+        "repetition": repetition,
+        "client": cell.client,
+        "client_version": None,
+        "client_build": client.client.build if client.client else None,
+        "server": cell.server,
+        "server_version": server.version.known(),
+        "server_build": _server_build(server.server),
+        **{name: conditions[name] for name in ("answering", "rtt_ms", "rate_mbit", "queue_packets")},
+        "queue_bytes": None,
+        "qdisc": path.QDISC,
+        "gso": False,
+        "congestion_control": None,
+        "ack_policy": None,
+        **{name: conditions[name] for name in ("certificate_bytes", "certificate_delay_ms", "loss_percent")},
+        "drop_to_client": list(cell.drop_to_client),
+        "drop_to_server": list(cell.drop_to_server),
+        "drop_second_flight": cell.drop_second_flight,
+        "dropped": None,
+        "queue_drops": None,
+        "outcome": outcome,
+        "detail": detail,
+        "seed": None,
+        **dict.fromkeys((*MEASURES, "rtt_first_us", "pto_first_us", "link_late_p99_us", "guest_cpu_s")),
+        "capture_file": None,
+        "keys_file": None,
+        "kernel": None,
+        "tool_version": provenance.tool_version(),
+    }
+
+
+def of_trial(row: Row, trial: Row, connections: list[Row]) -> Row:
+    """Return `row`, which `without_trial` made, with a trial that was done.
+
+    `trial`: what testbed/inside.py wrote of it; `connections`: the guest's capture as quic_connection.
+    """
+    own = [one for one in connections if trial["begun_ns"] <= one["start_time_ns"] <= trial["ended_ns"]]
+    outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
+    if len(own) != 1:
+        outcome, detail = "not_captured", f"the capture has {len(own)} connections of the trial"
+    found = own[0] if len(own) == 1 else {}
+    return {
+        **row,
+        "client_version": _client_version(row["client"], trial["client_version"]),
+        "outcome": outcome,
+        "detail": detail,
+        **{name: trial[name] for name in ("drop_to_server", "dropped", "queue_drops")},
+        **{name: found.get(name) for name in MEASURES},
+        "rtt_first_us": _first(found, "rtt_series_us"),
+        "pto_first_us": _first(found, "pto_series_us"),
+    }
+
+
+def _client_version(client: str, ready: str) -> str | None:
+    """Return the version of the stack, whose client says NAME/VERSION of itself when it is ready."""
+    name, _, version = ready.partition("/")
+    # A stack inside another program, as ngtcp2 in libcurl.
+    return version if name == client else stacks.find(client).version.known()
+
+
+def _server_build(server: str | None) -> str | None:
+    if server is None:
+        return None
+    return "release" if lab_stacks.find(server).program else "python"
+
+
+def _first(connection: Row, column: str) -> int | None:
+    series = json.loads(connection.get(column) or "[]")
+    return int(series[0]) if series else None

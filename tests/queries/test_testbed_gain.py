@@ -1,0 +1,123 @@
+"""Trials of the testbed as a record file, in the store, and the gain of instant ACK there and in `show`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight.errors import InputError
+from reports import query
+from schemas import records
+from store import open_store
+from store.load import loader
+from testbed import block, experiment, gain, record_file, trial_row
+from testbed.cell import Cell
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+OTHERS = ("failed", "not_captured", "guest_failed", "unavailable")
+
+
+def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: object) -> dict[str, Any]:
+    """Return the row of a trial whose response came after `first_stream_us`, or not at all."""
+    bare = trial_row.without_trial("iack-ttfb", cell, repetition, "guest_failed", None)
+    if first_stream_us is None:
+        return bare
+    done = {
+        "begun_ns": 1000,
+        "ended_ns": 2000,
+        "end": "complete",
+        "detail": None,
+        "dropped": 0,
+        "queue_drops": 0,
+        "drop_to_server": [3],
+        "client_version": f"{cell.client}/1.2",
+    }
+    captured = {
+        **dict.fromkeys(trial_row.MEASURES),
+        "start_time_ns": 1500,
+        "first_stream_us": first_stream_us,
+        "first_ack_us": first_stream_us - 11,
+        "first_answer": "iack",
+        "rtt_series_us": "[9001, 9002]",
+        "pto_series_us": "[27003, 1]",
+    }
+    return {**trial_row.of_trial(bare, done, [captured]), "seed": 2**64 - 1, **more}
+
+
+def cells() -> list[Cell]:
+    both = [Cell(client="quinn", server="aioquic", answering=name) for name in ("wfc", "iack")]
+    one = Cell(client="go-x-net", server="aioquic", answering="wfc", rtt_ms=0.5, drop_to_client=(2, 3))
+    return [*both, one]
+
+
+def written(out: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows as blocks do, and then the record file."""
+    for number, row in enumerate(rows):
+        folder = out / "iack-ttfb" / row["cell"] / f"{number:04d}"
+        folder.mkdir(parents=True)
+        (folder / block.ROWS).write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return record_file.write(out, "iack-ttfb")
+
+
+def some_rows() -> list[dict[str, Any]]:
+    wfc, iack, single = cells()
+    return [
+        *(trial(wfc, number, 200_000 + number) for number in (1, 2, 4)),
+        trial(wfc, 5, None),
+        *(trial(iack, number, 190_000 + number) for number in (1, 3)),
+        trial(single, 1, 40_000, partial_ack_us=7),
+    ]
+
+
+def test_a_row_has_the_columns_of_its_kind() -> None:
+    kind = records.load(record_file.KIND)
+    row = some_rows()[0]
+    assert set(row) == set(kind.arrow_schema().names)
+    assert (row["rtt_first_us"], row["pto_first_us"]) == (9001, 27003)
+    assert (row["client_version"], row["client_build"], row["server_build"]) == ("1.2", "release", "python")
+    assert set(kind.column("outcome").values) == {*trial_row._OUTCOMES.values(), *OTHERS}
+
+
+def test_what_show_says_is_what_the_store_answers(tmp_path: Path) -> None:
+    rows = some_rows()
+    file = written(tmp_path, rows)
+    assert file == tmp_path / "iack-ttfb" / "testbed_trial.parquet"
+    (loaded,) = loader.load_files([file])
+    assert isinstance(loaded, loader.Loaded) and loaded.in_store == len(rows), loaded
+    shown = [one.as_dict() for one in gain.gains(experiment.find("iack-ttfb"), rows)]
+    with open_store() as store:
+        asked = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
+        assert query.rows(store, "testbed_gain", {"experiment": "another"}) == []
+        stored = store.rows("SELECT seed, drop_to_client, toString(outcome) AS o FROM testbed_trial")
+    assert len(asked) == len(shown) == 2
+    for ours, theirs in zip(asked, shown, strict=True):
+        same = {name: ours[name] for name in theirs if name in ours}
+        assert len(same) >= 12
+        assert same == {name: pytest.approx(theirs[name]) for name in same}
+    assert asked[1]["gain_ms"] == pytest.approx(200.002 - 190.002)
+    assert asked[0]["gain_ms"] is None and asked[0]["partial_acks"] == 1
+    assert {one["seed"] for one in stored} == {2**64 - 1, None}
+    assert Counter(one["o"] for one in stored) == {"done": 6, "guest_failed": 1}
+    assert [2, 3] in [one["drop_to_client"] for one in stored]
+
+
+def test_loading_again_replaces_the_rows_of_the_experiment(tmp_path: Path) -> None:
+    loader.load_files([written(tmp_path / "a", some_rows())])
+    (loaded,) = loader.load_files([written(tmp_path / "b", some_rows()[:2])])
+    assert isinstance(loaded, loader.Loaded)
+    assert (loaded.action, loaded.in_store) == ("replaced", 2)
+
+
+def test_trials_of_another_version_are_refused(tmp_path: Path) -> None:
+    row = some_rows()[0]
+    del row["seed"]
+    with pytest.raises(InputError, match=r"has trials of another version of firstflight \(cell quinn-"):
+        written(tmp_path, [row])
+    assert not list(tmp_path.rglob("*.parquet*"))
+    assert pq.read_table(written(tmp_path / "whole", some_rows())).num_rows == len(some_rows())

@@ -1,0 +1,60 @@
+"""A line of another program: whole, cut, late or without end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from firstflight.errors import Interrupted
+from firstflight.system import lines
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[IO[bytes], int]]:
+    """The end that is read, and the other one."""
+    near, far = os.pipe()
+    with os.fdopen(near, "rb", buffering=0) as reader:
+        yield reader, far
+
+
+def test_a_line_may_come_in_pieces(pipe: tuple[IO[bytes], int]) -> None:
+    reader, far = pipe
+    os.write(far, b"one")
+    watched: list[bytes] = []
+
+    def write_the_rest() -> None:
+        # The first call is before anything is read, the second while the line is not whole.
+        if len(watched) == 1:
+            os.write(far, b" line\n")
+        watched.append(b"")
+
+    assert lines.next_line(reader, 60, watch=write_the_rest, every_s=0.001) == b"one line\n"
+    os.write(far, b"half")
+    os.close(far)
+    assert lines.next_line(reader, 60) == b"half"
+    assert lines.next_line(reader, 60) == b""
+
+
+def test_waiting_has_an_end(pipe: tuple[IO[bytes], int]) -> None:
+    reader, far = pipe
+    with pytest.raises(TimeoutError, match=r"nothing for 0\.01 s"):
+        lines.next_line(reader, 0.01)
+
+    def stop() -> None:
+        raise Interrupted("stopped")
+
+    with pytest.raises(Interrupted, match="stopped"):
+        lines.next_line(reader, 60, watch=stop)
+    os.close(far)
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "long"
+    file.write_bytes(b"x" * (lines.LONGEST + 1))
+    # A regular file cannot be polled with epoll, but with poll(2) it is always ready.
+    with file.open("rb", buffering=0) as reader, pytest.raises(lines.LineTooLong, match=str(lines.LONGEST)):
+        lines.next_line(reader, 60)
