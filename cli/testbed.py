@@ -53,7 +53,10 @@ def command() -> None:
 def listed(name: str | None, output_format: str) -> None:
     """List the experiments, and the stacks that are here; of one experiment, its cells."""
     from testbed import experiment, stacks
+    from testbed.numeric import NUMERIC
 
+    if name in NUMERIC:
+        raise UsageError(f"{name} has no cells, because it is computed: `firstflight testbed show {name}`")
     chosen = {name: experiment.find(name)} if name else experiment.load()
     lines = []
     for each, one in chosen.items():
@@ -69,6 +72,9 @@ def listed(name: str | None, output_format: str) -> None:
             lines += [f"{each}: {one.title}", f"    {one.source}; {len(one.cells())} cells of"]
             lines += [f"    {field}: {', '.join(map(str, values))}" for field, values in one.vary.items()]
     if not name and output_format == "table":
+        lines += [
+            f"{each}: {one.title}\n    {one.source}; computed by `show`" for each, one in NUMERIC.items()
+        ]
         lines += ["", "Stacks:", *(f"    {each}: {_about(stack)}" for each, stack in stacks.load().items())]
     stdout.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -165,9 +171,24 @@ def run(
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
 @_OUT
 def show(name: str | None, scenario: Path | None, part: str, output_format: str, out: Path) -> None:
-    """Print what instant ACK gained in each pair of cells, beside the published values."""
-    from testbed import gain, series, shown
+    """Print what instant ACK gained in each pair of cells, beside the published values.
 
+    iack-pto and iack-pto-reduction are computed, and need no trials.
+    """
+    from testbed import gain, series, shown
+    from testbed.numeric import NUMERIC
+
+    if name in NUMERIC and scenario is None:
+        stdout.check_open()
+        figure = NUMERIC[name]
+        if part == "trials":
+            raise UsageError(f"{name} has no trials, because it is computed: leave --part out")
+        if output_format == "jsonl":
+            made = "".join(terminal.as_json(row) + "\n" for row in figure.rows())
+        else:
+            made = terminal.lines(shown.computed(figure, terminal=sys.stdout.isatty()))
+        stdout.write(made.encode())
+        return
     name, wanted = _chosen(name, scenario)
     rows = series.rows(out, name)
     stdout.check_open()
@@ -191,6 +212,10 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     """
     from firstflight.system import interrupt
     from testbed import experiment, same
+    from testbed.numeric import NUMERIC
+
+    if name in NUMERIC:
+        raise UsageError(f"{name} has no trials to run twice, because it is computed")
 
     differing = failed = 0
     with interrupt.exit_on_sigint():
@@ -215,7 +240,10 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
 def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
     """Return name and content of the experiment that the arguments mean; UsageError if they mean none."""
     from testbed import checked, experiment
+    from testbed.numeric import NUMERIC
 
+    if name in NUMERIC and scenario is None:
+        raise UsageError(f"{name} needs no trials, because it is computed: `firstflight testbed show {name}`")
     if (name is None) == (scenario is None):
         raise UsageError(f"name an experiment ({', '.join(experiment.load())}), or give --scenario FILE")
     if scenario is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reports.tables.columns import Column, drawn
 from testbed.experiment import Experiment
 from testbed.gain import Gain
+from testbed.numeric import Numeric
 
 _UNAVAILABLE = "unavailable"
 
@@ -39,6 +40,28 @@ def text(experiment: Experiment, found: Sequence[Gain], *, terminal: bool) -> st
     if missing:
         out += f"Unavailable as clients here: {', '.join(missing)}.\n"
     return out
+
+
+def computed(figure: Numeric, *, terminal: bool) -> str:
+    """Return title, table and verdicts of a figure that is computed; `terminal`: with colours and lines."""
+    rows = figure.rows()
+    columns = [Column(name, [_number(row[name]) for row in rows]) for name in rows[0]]
+    out = f"{figure.title}.\nPublished: {figure.source}.\n\n{drawn(columns, terminal=terminal)}\n"
+    for one, met in figure.verdicts():
+        where, values = (
+            ", ".join(f"{name} {value:g}" for name, value in given.items())
+            for given in (one.where, one.values)
+        )
+        out += f"{where}: {'met' if met else 'not met'}: {values}, within {one.within:g}.\n"
+    return out + "".join(f"{note}\n" for note in figure.notes)
+
+
+def _named(given: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in given.items())
+
+
+def _number(value: float | bool) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else f"{value:.4g}"
 
 
 def _columns(found: Sequence[Gain]) -> list[Column]:

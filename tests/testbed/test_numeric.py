@@ -1,0 +1,59 @@
+"""The figures that are computed: RFC 9002 by hand, the published values, and what is shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.testbed import command
+from firstflight.errors import UsageError
+from testbed import experiment, numeric
+
+
+def test_timeouts_are_rfc_9002_s() -> None:
+    """By hand: sample 10, then 10: srtt 10, rttvar 5, then 3.75; 10 + 20, then 10 + 15 + 25."""
+    assert numeric.timeouts_ms(10, 10, 2) == [30, 50]
+    # Sample 18, then 10: srtt 17, rttvar 9 * 3/4 + 8 * 1/4 = 8.75.
+    assert numeric.timeouts_ms(18, 10, 2) == [54, 17 + 35 + 25]
+    # 4 rttvar is 0.4 after the first sample: less than the granularity.
+    assert numeric.timeouts_ms(0.2, 0.2, 1) == [pytest.approx(1.2)]
+    assert numeric.timeouts_ms(0.2, 0.2, 1, 0) == [pytest.approx(0.6)]
+
+
+def test_the_first_probe_is_spurious_from_three_rtts_of_delay() -> None:
+    assert [numeric.is_spurious(rtt, 9) for rtt in (2.999, 3, 3.001)] == [True, True, False]
+
+
+@pytest.mark.parametrize("name", numeric.NUMERIC)
+def test_each_published_value_is_met(name: str) -> None:
+    verdicts = numeric.NUMERIC[name].verdicts()
+    assert len(verdicts) >= 3
+    assert [one for one, met in verdicts if not met] == []
+
+
+def test_a_value_that_no_row_is_about_is_not_met() -> None:
+    figure = numeric.NUMERIC["iack-pto"]
+    wrong = (
+        numeric.Published({"sample": 31}, {"difference_ms": 0.7}, 9),
+        numeric.Published({}, {"sample": 9}, 0),
+    )
+    other = numeric.Numeric(figure.title, figure.source, figure.rows, wrong)
+    assert [met for _, met in other.verdicts()] == [False, False]
+
+
+@pytest.mark.parametrize("name", numeric.NUMERIC)
+def test_show_computes_and_nothing_else_does(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    def printed(*arguments: str) -> str:
+        command(arguments, standalone_mode=False)
+        return capfd.readouterr().out
+
+    assert name not in experiment.load()
+    shown = printed("show", name)
+    assert ": met: " in shown and "not met" not in shown
+    lines = printed("show", name, "--format", "jsonl").splitlines()
+    assert [json.loads(line) for line in lines] == numeric.NUMERIC[name].rows()
+    assert f"{name}: " in printed("list")
+    for arguments in (["run", name], ["list", name], ["verify", name], ["show", name, "--part", "trials"]):
+        with pytest.raises(UsageError, match="because it is computed"):
+            command(arguments, standalone_mode=False)
