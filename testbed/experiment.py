@@ -2,6 +2,7 @@
 
 title, source   what is measured, and which figure of which paper did
 repetitions     trials of each cell
+measure         what is judged: first_stream (time to first byte; unless given) or pto_first (first PTO)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
@@ -18,7 +19,7 @@ import itertools
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -29,6 +30,8 @@ from testbed.cell import Answering, Cell
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
+Measure = Literal["first_stream", "pto_first"]
+"""A column of testbed_trial without its unit."""
 
 
 class Published(BaseModel):
@@ -71,6 +74,7 @@ class Experiment(BaseModel):
     title: str
     source: str = ""
     repetitions: int = Field(default=100, ge=1, le=100_000)
+    measure: Measure = "first_stream"
     held: dict[str, Any] = {}
     vary: dict[str, tuple[Any, ...]] = {}
     when: dict[str, dict[str, dict[str, Any]]] = {}

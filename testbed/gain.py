@@ -31,7 +31,8 @@ class Gain:
     two datagrams at once, which is an instant ACK in effect: such a pair has no verdict. `rtt_first_ms` is
     the client's first sample with instant ACK, `g_ms` how much later the first ACK comes with waiting.
     `verdict` is `met`, `not met`, or null where the experiment says nothing; `found`: why
-    the captures show another gain, or another reason of it.
+    the captures show another gain, or another reason of it. `pto_gain_ms` is the gain in the client's first
+    probe timeout; `verdict` is about it, or about `gain_ms`, as the experiment's measure says.
     """
 
     client: str
@@ -44,6 +45,9 @@ class Gain:
     wfc_first_stream_ms: float | None
     iack_first_stream_ms: float | None
     gain_ms: float | None
+    wfc_pto_first_ms: float | None
+    iack_pto_first_ms: float | None
+    pto_gain_ms: float | None
     rtt_first_ms: float | None
     g_ms: float | None
     partial_acks: int
@@ -80,7 +84,9 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
     times = [_median_ms(done, "first_stream_us") for done in (wfc, iack)]
     first = [_median_ms(done, "first_ack_us") for done in (wfc, iack)]
     theirs = [_published(experiment, client, name, rtt_ms) for name in _BOTH]
-    gain = _difference(*times)
+    timeouts = [_median_ms(done, "pto_first_us") for done in (wfc, iack)]
+    gain, pto_gain = _difference(*times), _difference(*timeouts)
+    judged = pto_gain if experiment.measure == "pto_first" else gain
     accepted = next((one for one in experiment.accept if _is_about(one, client, server, rtt_ms)), None)
     partial = sum(row["partial_ack_us"] is not None for row in wfc)
     counted = Counter(row["outcome"] for name in _BOTH for row in found[name])
@@ -95,13 +101,16 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         wfc_first_stream_ms=times[0],
         iack_first_stream_ms=times[1],
         gain_ms=gain,
+        wfc_pto_first_ms=timeouts[0],
+        iack_pto_first_ms=timeouts[1],
+        pto_gain_ms=pto_gain,
         rtt_first_ms=_median_ms(iack, "rtt_first_us"),
         g_ms=_difference(*first),
         partial_acks=partial,
         published_wfc_ms=theirs[0],
         published_iack_ms=theirs[1],
         published_gain_ms=_difference(*theirs),
-        verdict=None if accepted is None or gain is None or partial else _verdict(accepted, gain),
+        verdict=None if accepted is None or judged is None or partial else _verdict(accepted, judged),
         expected=accepted.why if accepted else None,
         found=next((one.reason for one in experiment.found if _has(one, client, server, rtt_ms)), None),
         outcomes=", ".join(f"{name} {count}" for name, count in sorted(counted.items())),

@@ -151,7 +151,7 @@ NUMERIC = {
         published=tuple(_printed()),
         notes=(
             "The caption's 3 x delay holds after the first sample alone; after the third it is 3.52 x.",
-            "After 30 samples 34.8 ms was given for WFC; it is 34.748, as the difference of 0.74 ms says, too.",
+            "After 30 samples 34.8 ms was given for WFC; it is 34.748, as the difference of 0.74 says, too.",
             "The columns _rfc_ms have RFC 9002's granularity of 1 ms, which the paper leaves out.",
         ),
     ),

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reports.tables.columns import Column, drawn
-from testbed.experiment import Experiment
+from testbed.experiment import Experiment, Measure
 from testbed.gain import Gain
 from testbed.numeric import Numeric
 
 _UNAVAILABLE = "unavailable"
+_MEASURES = {
+    "first_stream": " from the client's first packet to the first STREAM frame of the server",
+    "pto_first": " of the client's probe timeout after its first RTT sample",
+}
 
 
 def text(experiment: Experiment, found: Sequence[Gain], *, terminal: bool) -> str:
@@ -20,9 +24,9 @@ def text(experiment: Experiment, found: Sequence[Gain], *, terminal: bool) -> st
     if experiment.source:
         out += f"Published: {experiment.source}.\n"
     if here:
-        out += f"\n{drawn(_columns(here), terminal=terminal)}\n"
+        out += f"\n{drawn(_columns(here, experiment.measure), terminal=terminal)}\n"
         out += (
-            "Medians in ms from the client's first packet to the first STREAM frame of the server.\n"
+            f"Medians in ms{_MEASURES[experiment.measure]}.\n"
             "Gain: WFC (wait for certificate) minus IACK (instant ACK).\n"
             "g: how much later the first ACK comes with WFC.\n"
         )
@@ -64,11 +68,11 @@ def _number(value: float | bool) -> str:
     return ("no", "yes")[value] if isinstance(value, bool) else f"{value:.4g}"
 
 
-def _columns(found: Sequence[Gain]) -> list[Column]:
+def _columns(found: Sequence[Gain], measure: Measure) -> list[Column]:
     numbers = (
-        ("WFC\n", "wfc_first_stream_ms"),
-        ("IACK\n", "iack_first_stream_ms"),
-        ("gain\n", "gain_ms"),
+        ("WFC\n", f"wfc_{measure}_ms"),
+        ("IACK\n", f"iack_{measure}_ms"),
+        ("gain\n", "pto_gain_ms" if measure == "pto_first" else "gain_ms"),
         ("RTT\nfirst", "rtt_first_ms"),
         ("g\n", "g_ms"),
         ("published\nWFC", "published_wfc_ms"),

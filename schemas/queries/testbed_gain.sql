@@ -15,6 +15,9 @@ SELECT
     quantileExactInclusiveOrNullIf(0.5)(first_stream_us, answering = 'wfc' AND outcome = 'done') / 1000 AS wfc_first_stream_ms,
     quantileExactInclusiveOrNullIf(0.5)(first_stream_us, answering = 'iack' AND outcome = 'done') / 1000 AS iack_first_stream_ms,
     wfc_first_stream_ms - iack_first_stream_ms AS gain_ms,
+    quantileExactInclusiveOrNullIf(0.5)(pto_first_us, answering = 'wfc' AND outcome = 'done') / 1000 AS wfc_pto_first_ms,
+    quantileExactInclusiveOrNullIf(0.5)(pto_first_us, answering = 'iack' AND outcome = 'done') / 1000 AS iack_pto_first_ms,
+    wfc_pto_first_ms - iack_pto_first_ms AS pto_gain_ms,
     quantileExactInclusiveOrNullIf(0.5)(rtt_first_us, answering = 'iack' AND outcome = 'done') / 1000 AS rtt_first_ms,
     quantileExactInclusiveOrNullIf(0.5)(first_ack_us, answering = 'wfc' AND outcome = 'done') / 1000
         - quantileExactInclusiveOrNullIf(0.5)(first_ack_us, answering = 'iack' AND outcome = 'done') / 1000 AS g_ms,

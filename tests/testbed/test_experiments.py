@@ -162,7 +162,13 @@ def test_the_second_flight_is_known_by_content(
 
 def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[str, Any]:
     cell = Cell(client="ngtcp2", server="aioquic", answering="iack").model_dump() | {"answering": answering}
-    measured = {"first_ack_us": 9000, "rtt_first_us": 9000, "partial_ack_us": None, "outcome": "done"}
+    measured = {
+        "first_ack_us": 9000,
+        "rtt_first_us": 9000,
+        "pto_first_us": 27_000,
+        "partial_ack_us": None,
+        "outcome": "done",
+    }
     return {**cell, **measured, "first_stream_us": first_stream_us, **more}
 
 
@@ -183,6 +189,24 @@ def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
     assert "    The captures show: a ClientHello of two datagrams lets the server send 7,200 bytes" in text
     other = gain.gains(experiment.find("iack-ttfb"), [{**row, "rtt_ms": 20.0} for row in rows])
     assert (other[0].found, other[0].published_gain_ms) == (None, None)
+
+
+def test_an_experiment_says_what_is_judged() -> None:
+    """The first probe timeout of Figure 16 instead of the time to first byte."""
+    measured = {"client": "quinn", "rtt_first_us": 9000}
+    rows = [
+        *(trial("wfc", 50_000, pto_first_us=value, **measured) for value in (38_900, 39_100, 39_000)),
+        *(trial("iack", 50_000, pto_first_us=27_000, **measured) for _ in range(3)),
+    ]
+    one = experiment.find("iack-first-pto")
+    (found,) = gain.gains(one, rows)
+    assert (found.wfc_pto_first_ms, found.iack_pto_first_ms, found.pto_gain_ms) == (39, 27, 12)
+    assert (found.gain_ms, found.verdict) == (0, "met")
+    text = shown.text(one, [found], terminal=False)
+    assert "Medians in ms of the client's probe timeout after its first RTT sample." in text
+    assert " 39.0  27.0  12.0 " in text
+    (other,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert other.verdict == "not met"
 
 
 def test_a_server_that_acknowledges_half_a_client_hello_does_not_wait() -> None:
