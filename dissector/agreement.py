@@ -44,8 +44,8 @@ def compare(probes: list[Path], connections: Path) -> Agreement:
     keys, rows = _words(connections, DISSECTOR)
     theirs = [_words(path, PROBER) for path in probes]
     probed, stated = (np.concatenate([part[at] for part in theirs] or [keys[:0]]) for at in (0, 1))
-    known = np.isin(probed, keys)
-    differing = np.unique(probed[known & ~np.isin(stated, rows)])
+    known = _is_in(probed, keys)
+    differing = np.unique(probed[known & ~_is_in(stated, rows)])
     return Agreement(int(known.sum()), [f"{key:0{_DIGITS}x}" for key in differing.tolist()])
 
 
@@ -73,8 +73,12 @@ _OUTCOMES = ("outcome", "first_answer")
 
 def _batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     try:
-        with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=_BATCH, columns=list(columns))
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            # Row group by row group: Arrow's own iteration keeps the data of all earlier groups.
+            for group in range(file.num_row_groups):
+                yield from file.iter_batches(
+                    batch_size=_BATCH, row_groups=[group], columns=list(columns), use_threads=False
+                )
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}; run its stage with --again") from error
 
@@ -89,6 +93,17 @@ def _numbers(cids: pa.Array) -> tuple[Words, npt.NDArray[np.bool_]]:
     pairs = digits[:, ::2] << 4 | digits[:, 1::2]
     numbers = np.ascontiguousarray(pairs).view(">u8").ravel().astype(np.uint64)
     return numbers, (digits != _NO_NIBBLE).all(axis=1)
+
+
+def _is_in(words: Words, among: Words) -> npt.NDArray[np.bool_]:
+    """Return which of `words` are in `among`, which is sorted in place (`np.isin` copies both)."""
+    if len(among) == 0:
+        return np.zeros(len(words), np.bool_)
+    among.sort()
+    at = np.searchsorted(among, words)
+    np.minimum(at, len(among) - 1, out=at)
+    found: npt.NDArray[np.bool_] = among[at] == words
+    return found
 
 
 def _nibbles() -> npt.NDArray[np.uint8]:

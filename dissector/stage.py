@@ -20,6 +20,8 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import binaries, children, files
 
+# As many take some 230 MB.
+MOST_CONNECTIONS = 90_000
 ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 
 
@@ -139,11 +141,11 @@ class Job:
         """
         settings = self.run.settings
         probe = settings.probe
-        # A connection is kept as long as its probe's answer window. The table must hold all concurrent ones,
-        # so that none is evicted earlier; each probe has up to `attempts` connections.
-        idle_s = math.ceil(probe.timeout_s + probe.settle_ms / 1000) + 5
+        # A connection is kept longer than its probe's answer window: for late packets.
+        window_s = probe.timeout_s + probe.settle_ms / 1000
+        idle_s = math.ceil(window_s) + 5
         rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
-        live = math.ceil(2 * rate * probe.attempts * idle_s)
+        live = _most_connections(rate * probe.attempts, window_s, idle_s)
         stamps = {**self.key.columns(), "tool_version": self.report.tool_version}
         options: list[tuple[str, object]] = [
             ("--kind", "quic_connection"),
@@ -165,6 +167,16 @@ class Job:
         _, stderr = children.finished(process)
         broken = binaries.unreadable(process.returncode, stderr)
         return broken[-1] if broken else None
+
+
+def _most_connections(rate: float, window_s: float, idle_s: float) -> int:
+    """Return how many connections the dissector keeps, of which up to `rate` begin in a second.
+
+    All that are in the answer window at a time; beyond them as many as memory allows, of those that may still
+    get late packets.
+    """
+    in_window, concurrent = (math.ceil(rate * seconds) for seconds in (window_s + 0.5, 2 * idle_s))
+    return max(in_window, min(concurrent, MOST_CONNECTIONS))
 
 
 def _size(captures: list[Path]) -> int:
