@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from scanner.driver.feed import FIRST_SLOT
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
 from scanner.planned import records as planned_records
-from scanner.records import counts, merge, provenance, quic_probe
+from scanner.records import counts, finished, merge, provenance, quic_probe
 from scanner.resolver.names import Name, configured_resolver
 from scanner.watch.period import Period
 
@@ -25,8 +26,10 @@ from scanner.watch.period import Period
 OWNED_LIST_ID = "owned"
 
 
-def write(period: Period, ruleset: str, unfed_reason: str) -> None:
+def write(period: Period, ruleset: str, unfed_reason: str) -> int | None:
     """Write watch_slot.parquet and quic_probe.parquet, and count them in the period's report.
+
+    Returns the number of rows of quic_probe.parquet; None: nothing was probed, and there is no such file.
 
     `ruleset` is the hash of the rule files in force; `unfed_reason` is why a slot never came due. Raises
     UsageError when earlier log entries do not fit the plan, FirstflightError when the counts do not balance.
@@ -65,6 +68,15 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     report.warnings = list(dict.fromkeys(report.warnings))
     if (folder / "dns_answer.parquet").is_file():
         run.add_output(report, folder / "dns_answer.parquet")
+    return None if rows is None else rows.num_rows
+
+
+def remove_segments(folder: Path, rows: int) -> None:
+    """Remove the segments of a period that is done, if quic_probe.parquet in `folder` has `rows` rows.
+
+    FirstflightError if it has not; the segments are kept then.
+    """
+    finished.remove_segments(folder / "quic_probe.parquet", rows, folder / "segments")
 
 
 def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int]:

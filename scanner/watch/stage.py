@@ -80,9 +80,12 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
                 )
         # A prober that ended gracefully leaves a summary; without one, no stage ran in time.
         unfed = "late" if over and not (folder / "summary.json").is_file() else "stopped"
-        records.write(period, ruleset_hash(in_force), unfed)
+        probed = records.write(period, ruleset_hash(in_force), unfed)
         if stopped is not None:
             raise stopped
+    # Not before the report says that the period is done: a resumed one reads them.
+    if probed is not None:
+        records.remove_segments(folder, probed)
 
 
 def _usable(names: Sequence[Name], report: StageReport) -> list[Name]:
