@@ -65,10 +65,10 @@ def application(*, public: bool) -> Starlette:
     app = Starlette(
         routes=[
             Route("/", pages.overview),
-            Route("/cdn/{name}", pages.cdn),
+            Route("/cdn/{name:path}", pages.cdn),
             Route("/name/", _find_name),
-            Route("/name/{name}", pages.name),
-            Route("/vantage/{name}", pages.vantage),
+            Route("/name/{name:path}", pages.name),
+            Route("/vantage/{name:path}", pages.vantage),
             Route("/watch", pages.watch),
             Route("/downloads", pages.downloads),
             Route("/handshakes", pages.handshakes),

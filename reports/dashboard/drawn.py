@@ -136,7 +136,10 @@ def _cell(panel: Panel, row: Mapping[str, Any], name: str) -> Cell:
     link = panel.links.get(name, "")
     count = panel.counts_of.get(name, "")
     return Cell(
-        html.measured(value, panel.unit_of(name)),
+        # Numbers of ASes are names.
+        str(value)
+        if name.endswith("asn") and value is not None
+        else html.measured(value, panel.unit_of(name)),
         None if value is None or isinstance(value, str | bool | list) else float(value),
         html.whole(row[count]) if count else "",
         address(link, value) if link and value else "",
