@@ -1,0 +1,155 @@
+"""When servers retransmit a flight that nobody acknowledges: the prober's rows against a capture of it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from firstflight.capture import Capture
+from firstflight.system import binaries
+from tests.dissect.conftest import rows as dissected
+
+from .running import HOST, Running
+
+Row = dict[str, Any]
+
+LISTEN_S = 4.0
+PING, CRYPTO = 1, 6  # RFC 9000 19
+# The kernel stamps for the socket and for the capture one after the other.
+STAMPS_US = 20
+# By server and name: the default probe timeout of its stack, which its timers never undercut.
+PTO_US = {
+    ("quiche", "wait.small.test"): 999_000,
+    ("quiche", "iack.small.test"): 999_000,
+    ("aioquic", "wait.small.test"): 200_000,
+    ("quic-go", "wait.small.test"): 200_000,
+    ("rogue", "retransmit.small.test"): 200_000,
+}
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A probe's row, and the packets of its connection in the capture."""
+
+    row: Row
+    packets: list[Row]
+
+    @property
+    def of_server(self) -> list[Row]:
+        """Packets of the server before the close."""
+        close = self.of_client[-1]["time_ns"]
+        return [each for each in self.packets if not each["from_client"] and each["time_ns"] < close]
+
+    @property
+    def of_client(self) -> list[Row]:
+        return [each for each in self.packets if each["from_client"]]
+
+    def arrivals(self) -> list[int]:
+        """Return when datagrams with repeated CRYPTO bytes or a PING came, in us from the Initial."""
+        end, times, hello = 0, [], None
+        for packet in self.of_server:
+            if packet["type"] != "initial" or not packet["opened"]:
+                continue
+            at, again = packet["time_ns"], False
+            for frame in json.loads(packet["frame_details"]):
+                again |= frame["type"] == PING
+                if frame["type"] == CRYPTO:
+                    again |= frame["offset"] < end
+                    end = max(end, frame["offset"] + frame["length"])
+                    hello = hello or at
+            if again and hello and at > hello:
+                times.append((at - self.row["sent_at"]) // 1000)
+        return sorted(set(times))
+
+
+@pytest.fixture(scope="module")
+def heard(
+    quiche: Running,
+    aioquic: Running,
+    quicgo: Running,
+    rogue: Running,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[tuple[str, str], Heard]]:
+    """All servers, listened to in one run."""
+    folder = tmp_path_factory.mktemp("listening")
+    servers = {"quiche": quiche, "aioquic": aioquic, "quic-go": quicgo, "rogue": rogue}
+    ports = {server.port: name for name, server in servers.items()}
+    targets = folder / "targets.csv"
+    lines = [f"{HOST},{domain},{servers[name].port}\n" for name, domain in PTO_US]
+    targets.write_text("ip,domain,port\n" + "".join(lines))
+    bpf = " or ".join(f"udp port {port}" for port in ports)
+    with Capture(folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
+        done = subprocess.run(
+            [
+                str(binaries.find("firstflight-prober")),
+                *("--targets", str(targets), "--allow-net", "127.0.0.0/8", "--listen", str(LISTEN_S)),
+                *("--per-address-rate", "0", "--per-prefix-rate", "0"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+    packets = dissected(folder / "probe.pcap", "--kind", "quic_packet")
+    found = {}
+    for row in map(json.loads, done.stdout.splitlines()):
+        own = [each for each in packets if each["client_scid"] == row["client_cid"]]
+        own.sort(key=lambda each: each["time_ns"])
+        found[ports[row["port"]], row["domain"]] = Heard(row, own)
+    assert found.keys() == PTO_US.keys()
+    yield found
+
+
+def test_nothing_is_sent_while_a_server_is_listened_to(heard: dict[tuple[str, str], Heard]) -> None:
+    for key, one in heard.items():
+        datagrams = sorted({each["time_ns"] for each in one.of_client})
+        assert len(datagrams) == 2, (key, one.of_client)
+        assert datagrams[1] - datagrams[0] >= LISTEN_S * 1e9, key
+        assert one.row["listened_s"] >= LISTEN_S, key
+        assert (one.row["attempts"], one.row["outcome"]) == (
+            1,
+            "iack" if "wait" not in key[1] else "coalesced",
+        )
+
+
+def test_retransmissions_are_those_of_the_capture(heard: dict[tuple[str, str], Heard]) -> None:
+    apart = []
+    for key, one in heard.items():
+        arrivals = one.arrivals()
+        assert len(arrivals) == one.row["retransmissions"] == len(one.row["retransmission_us"]), (
+            key,
+            arrivals,
+        )
+        apart += [
+            abs(seen - captured)
+            for seen, captured in zip(one.row["retransmission_us"], arrivals, strict=True)
+        ]
+    assert len(apart) >= len(PTO_US) and statistics.median(apart) <= STAMPS_US, apart
+
+
+def test_bytes_and_datagrams_count_until_the_close(heard: dict[tuple[str, str], Heard]) -> None:
+    for key, one in heard.items():
+        datagrams = {each["time_ns"]: each["datagram_size"] for each in one.of_server}
+        seen = (one.row["datagrams_received"], one.row["bytes_received"])
+        assert seen == (len(datagrams), sum(datagrams.values())), key
+        assert one.row["amplification"] <= 3 or key[0] == "rogue", key
+
+
+def test_no_server_retransmits_before_its_probe_timeout_and_each_waits_twice_as_long(
+    heard: dict[tuple[str, str], Heard],
+) -> None:
+    for key, one in heard.items():
+        times = one.row["retransmission_us"]
+        # Two datagrams at one expiry lie together.
+        expiries = [at for before, at in zip([0, *times], times, strict=False) if at - before > 5_000]
+        assert expiries, key
+        waits = [at - before for before, at in zip([one.row["sh_us"], *expiries], expiries, strict=False)]
+        for number, wait in enumerate(waits):
+            # The ServerHello may be stamped late, and a timer may count from before its sending.
+            assert wait >= PTO_US[key] * 2**number * 0.95, (key, waits)
