@@ -41,7 +41,17 @@ def analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_parts_have_a_unit() -> None:
-    parts = ("api-server", "dag-processor", "scheduler", "worker", "dashboard", "store", "uploads", "migrate")
+    parts = (
+        "api-server",
+        "dag-processor",
+        "scheduler",
+        "worker",
+        "dashboard",
+        "store",
+        "uploads",
+        "metrics",
+        "migrate",
+    )
     assert {f"firstflight-{part}.service" for part in parts} == set(SERVICES)
     assert set(NAMES) - set(SERVICES) == {"firstflight-uploads.timer"}
 
