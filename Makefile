@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test dist dist-test lint audit bench format clean
+.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test dist dist-test deploy-test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -32,10 +32,10 @@ demo-downloads: setup-demo ## Raise the lab, crawl, ask for TCP options, downloa
 airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
 	@.venv/bin/python -m lab.site
 
-test: setup ## Run every test but those of `make testbed-test`.
+test: setup ## Run every test but those of `make testbed-test`, `dist-test` and `deploy-test`.
 	cargo test --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
-	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not dist"
+	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not dist and not machines"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	cargo test --quiet --release --workspace --locked
@@ -65,6 +65,10 @@ dist: setup ## Build what machines install instead of a checkout into dist/: whe
 
 dist-test: setup ## Install dist/ without network and compilers, and run what is installed.
 	tests/isolated .venv/bin/python -m pytest -q -m dist tests/dist
+
+deploy-test: ## Install a site from dist/ on machines of systemd-nspawn by the playbook, and break it (root).
+	@deploy/setup.sh machines
+	unshare --mount --pid --fork --kill-child --mount-proc .venv/bin/python -m pytest -q -x -p no:xdist -m machines tests/machines
 
 lint: setup ## Check style, types, imports between folders, words, and the native code.
 	.venv/bin/ruff check .

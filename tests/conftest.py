@@ -40,6 +40,7 @@ GROUPS = {
     "browser": "opens pages in a browser",
     "testbed": "runs guests in simulated time; needs the kernel of `make testbed-setup`",
     "dist": "installs what `make dist` built",
+    "machines": "installs a site on machines of systemd-nspawn (`make deploy-test`); root only",
 }
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
@@ -100,6 +101,8 @@ def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
         return "testbed"
     if nodeid.startswith("tests/dist/"):
         return "dist"
+    if nodeid.startswith("tests/machines/"):
+        return "machines"
     return "lab" if nodeid.startswith(LAB) else "unit"
 
 

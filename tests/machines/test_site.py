@@ -1,0 +1,165 @@
+"""A site from bare machines by the playbook: installed, unchanged by a second run, a scan, failures, changes.
+
+In the order of this file: each test goes on where the one before has ended.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.machines.machine import Machine
+from tests.machines.site import Site
+from tests.waiting import until
+
+CENTRE = ("migrate", "api-server", "dag-processor", "scheduler")
+PARTS = {
+    "centre": CENTRE,
+    "store": ("store", "dashboard"),
+    "hamburg": ("worker",),
+    "los_angeles": ("worker",),
+}
+LIMIT_S = 900.0
+
+
+def units(site: Site) -> list[tuple[Machine, str]]:
+    """Return the site's services."""
+    return [(site.machines[name], f"firstflight-{part}.service") for name in PARTS for part in PARTS[name]]
+
+
+def workers(site: Site) -> dict[str, str]:
+    """Return the states of Edge workers, as the centre has them."""
+    query = "SELECT worker_name || ' ' || state FROM edge_worker"
+    listed = site.machines["centre"].done(f'cd / && runuser -u postgres -- psql -d airflow -tAc "{query}"')
+    return dict(line.split(" ", 1) for line in listed.splitlines())
+
+
+def alive(site: Site, name: str) -> bool:
+    """Return whether the centre has this worker as one that takes tasks."""
+    return workers(site).get(name) in ("idle", "running")
+
+
+def test_from_nothing(site: Site) -> None:
+    play = site.play()
+    assert set(play.changed) == {*PARTS, "localhost"} - {"localhost"} and all(play.changed.values())
+    for machine, unit in units(site):
+        assert machine.state(unit) == "active", machine.done(f"journalctl -u {unit} -n 50 --no-pager")
+
+
+def test_again_changes_nothing(site: Site) -> None:
+    assert set(site.play().changed.values()) == {0}
+
+
+def test_secrets_are_closed(site: Site) -> None:
+    for name in PARTS:
+        found = site.machines[name].done("cd /etc/firstflight/secrets && stat -c '%U %a %n' . *").splitlines()
+        assert found[0] == "firstflight 700 ." and len(found) > 1
+        assert all(line.startswith("firstflight 600 ") for line in found[1:]), found
+
+
+def test_services_are_confined(site: Site) -> None:
+    for machine, unit in units(site):
+        machine.done(f"systemd-analyze security --threshold=40 --no-pager {unit}")
+        assert machine.state(unit, "NoNewPrivileges") == "yes"
+
+
+def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
+    for name in ("hamburg", "los_angeles"):
+        until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
+    until(lambda: "quic_scan" in str(site.ask("GET", "/dags")), "no DAG is there", LIMIT_S)
+    for dag in ("quic_scan", "targets", "as_data"):
+        site.ask("PATCH", f"/dags/{dag}", {"is_paused": False})
+    ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
+    assert ended == "success", site.describe("quic_scan")
+    rows = site.rows("SELECT vantage, count() AS n FROM quic_probe GROUP BY vantage ORDER BY vantage")
+    assert [row["vantage"] for row in rows] == ["hamburg", "los_angeles"]
+    assert all(int(row["n"]) > 0 for row in rows)
+
+
+def ended_run(site: Site, dag: str) -> str | None:
+    """Return the state of the newest run of a DAG, if it has ended."""
+    time.sleep(2)  # each question logs in
+    run = site.newest(dag)
+    return str(run["state"]) if run and run["state"] in ("success", "failed") else None
+
+
+def test_the_dashboard_shows_it(site: Site) -> None:
+    address = site.addresses["store"][0]
+    curl = "curl -sS --fail --max-time 60 --cacert /etc/firstflight/tls/ca.pem"
+    page = site.machines["hamburg"].done(f"{curl} 'https://{address}/queries/newest_data.csv'")
+    assert "hamburg" in page and "los_angeles" in page
+    status = "-o /dev/null -w '%{http_code}'"
+    assert site.machines["hamburg"].ssh(f"{curl} {status} https://{address}/metrics").stdout == "404"
+
+
+def test_vantage_points_reach_three_paths_of_the_centre(site: Site) -> None:
+    address = site.addresses["centre"][0]
+    curl = "curl -sS --max-time 60 --cacert /etc/firstflight/tls/ca.pem -o /dev/null -w '%{http_code}'"
+    for path, status in (("/", "404"), ("/api/v2/version", "404"), ("/execution/health", "200")):
+        assert site.machines["hamburg"].done(f"{curl} https://{address}{path}") == status, path
+    assert site.machines["hamburg"].ssh(f"curl --max-time 5 http://{address}:8080/").returncode != 0
+
+
+def test_the_contact_page(site: Site) -> None:
+    page = site.machines["centre"].done(f"curl -sS --max-time 30 http://{site.addresses['hamburg'][0]}/x")
+    assert "https://contact.example.org/" in page
+
+
+@pytest.mark.parametrize("name", ["store", "centre", "hamburg"])
+def test_kill_9_brings_each_unit_back(site: Site, name: str) -> None:
+    machine = site.machines[name]
+    for part in PARTS[name]:
+        unit = f"firstflight-{part}.service"
+        if part == "migrate":
+            continue
+        before = machine.state(unit, "MainPID")
+        machine.done(f"systemctl kill --signal=KILL {unit}")
+        until(
+            lambda before=before, unit=unit: (
+                machine.state(unit) == "active"  # type: ignore[misc]
+                and machine.state(unit, "MainPID") not in ("0", before)
+            ),
+            lambda unit=unit: machine.done(f"journalctl -u {unit} -n 50 --no-pager"),  # type: ignore[misc]
+            LIMIT_S,
+        )
+    if name == "hamburg":
+        until(lambda: alive(site, name), lambda: workers(site), LIMIT_S)
+    assert site.rows("SELECT count() AS n FROM quic_probe")
+
+
+def test_a_vantage_point_is_added(site: Site) -> None:
+    site.vantages.append("sao_paulo")
+    site.declare()
+    play = site.play()
+    assert play.changed["sao_paulo"] and play.changed["store"]
+    until(lambda: alive(site, "sao_paulo"), lambda: workers(site), LIMIT_S)
+    pools = {pool["name"] for pool in site.ask("GET", "/pools?limit=100")["pools"]}
+    assert {"scan_sao_paulo", "work_sao_paulo"} <= pools
+
+
+def test_the_secret_of_the_workers_is_rotated(site: Site) -> None:
+    read = "cat /etc/firstflight/secrets/jwt_secret"
+    before = site.machines["centre"].done(read)
+    site.play("rotate.yml")
+    after = {site.machines[name].done(read) for name in ("centre", *site.vantages)}
+    assert len(after) == 1 and after != {before}
+    for name in site.vantages:
+        until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
+    assert set(site.play().changed.values()) == {0}
+
+
+def test_a_vantage_point_is_removed(site: Site) -> None:
+    site.play("remove.yml", "--limit", "sao_paulo")
+    machine = site.machines["sao_paulo"]
+    assert machine.state("firstflight-worker.service") in ("inactive", "failed")
+    assert machine.ssh("test -e /etc/firstflight/secrets").returncode == 1
+    site.vantages.remove("sao_paulo")
+    site.declare()
+    assert "sao_paulo" not in site.play().changed
+    tasks = "/dags/quic_scan/tasks"
+    until(
+        lambda: "sao_paulo" not in str(site.ask("GET", tasks)),
+        lambda: site.ask("GET", tasks),
+        LIMIT_S,
+    )
