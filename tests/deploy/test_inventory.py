@@ -63,7 +63,7 @@ def test_machines_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "shown"),
     [
         (VANTAGE, r"has no \[centre\]"),
         (CENTRE + VANTAGE, "vantage point a has no ssh_host"),
@@ -74,8 +74,8 @@ def test_machines_of_their_own(tmp_path: Path) -> None:
         (GOOD.replace("ssh_host = \"centre", "host = \"centre"), r"centre\.host"),
     ],
 )  # fmt: skip
-def test_faults_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_faults_are_one_sentence(tmp_path: Path, text: str, shown: str) -> None:
+    with pytest.raises(UsageError, match=shown):
         of(tmp_path, text)
 
 

@@ -55,8 +55,8 @@ def test_nginx_accepts_it(tmp_path: Path, authority: Path, name: str) -> None:
         str(tmp_path / "nginx.conf"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = [line for line in done.stderr.splitlines() if "directive makes sense only if" not in line]
-    assert (done.returncode, said) == (0, [])
+    shown = [line for line in done.stderr.splitlines() if "directive makes sense only if" not in line]
+    assert (done.returncode, shown) == (0, [])
 
 
 def test_three_paths_are_passed_on() -> None:

@@ -62,14 +62,14 @@ def test_systemd_has_no_remark(machine: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "shown"),
     [
         ("current/venv/bin/firstflight", "current/venv/bin/firstfly", "is not executable"),
         ("ProtectKernelTunables=yes", "ProtectKernelTunable=yes", "Unknown key"),
         ("@system-service", "@all-of-them", "Unknown system call group"),
     ],
 )
-def test_systemd_says_what_is_wrong(tmp_path: Path, machine: Path, old: str, new: str, said: str) -> None:
+def test_systemd_says_what_is_wrong(tmp_path: Path, machine: Path, old: str, new: str, shown: str) -> None:
     """So that the test above can fail."""
     root = tmp_path / "root"
     shutil.copytree(machine, root)
@@ -77,7 +77,7 @@ def test_systemd_says_what_is_wrong(tmp_path: Path, machine: Path, old: str, new
     text = unit.read_text()
     assert old in text
     unit.write_text(text.replace(old, new))
-    assert said in analyze("verify", f"--root={root}", unit.name).stderr
+    assert shown in analyze("verify", f"--root={root}", unit.name).stderr
 
 
 @pytest.mark.parametrize("name", SERVICES)

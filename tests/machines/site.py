@@ -26,7 +26,7 @@ _RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+
 
 @dataclass
 class Play:
-    """What a run of a playbook has said: changed tasks per host."""
+    """The result of a playbook: changed tasks per host."""
 
     changed: dict[str, int]
     output: str
