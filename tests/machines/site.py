@@ -47,7 +47,9 @@ class Site:
         """Write the site's folder: the lab's settings with few names, its lists, certificates."""
         self.folder.mkdir()
         for name in ("site.toml", "watch.toml", "downloads.toml", "watched.txt"):
-            shutil.copyfile(LAB_SITE / name, self.folder / name)
+            # Services write below /var/lib/firstflight alone.
+            text = (LAB_SITE / name).read_text()
+            self.write(name, text.replace('= "cache/', '= "/var/lib/firstflight/cache/'))
         shutil.copyfile(LAB_SITE.parent / "downloads.txt", self.folder / "downloads.txt")
         settings = (self.folder / "site.toml").read_text()
         self.write("site.toml", settings.replace("top = 1_000_000", f"top = {NAMES}"))
