@@ -52,11 +52,12 @@ class Site:
             self.write(name, text.replace('= "cache/', '= "/var/lib/firstflight/cache/'))
         shutil.copyfile(LAB_SITE.parent / "downloads.txt", self.folder / "downloads.txt")
         settings = (self.folder / "site.toml").read_text()
+        settings = re.sub(r"^crux_.*\n", "", settings, flags=re.MULTILINE).replace("tranco+crux", "tranco")
         self.write("site.toml", settings.replace("top = 1_000_000", f"top = {NAMES}"))
         shutil.copytree(self.lab.folder / "lists", self.folder / "lab" / "lists")
         self.write("lab/certificates/ca.pem", self.lab.authority.read_text())
         authority = certificates.make_authority(self.lab.folder)
-        tls = self.folder / "tls"
+        tls = self.folder.with_name(f"{self.folder.name}-tls")
         tls.mkdir(mode=0o700)
         for name in ("centre", "store"):
             issued = certificates.issue(authority, f"machine-{name}", [self.addresses[name][0]])

@@ -56,6 +56,8 @@ def test_secrets_are_closed(site: Site) -> None:
         found = site.machines[name].done("cd /etc/firstflight/secrets && stat -c '%U %a %n' . *").splitlines()
         assert found[0] == "firstflight 700 ." and len(found) > 1
         assert all(line.startswith("firstflight 600 ") for line in found[1:]), found
+        keys = site.machines[name].done("find /etc/firstflight -name '*.key' -o -name key.pem").split()
+        assert keys == (["/etc/firstflight/tls/key.pem"] if name in ("centre", "store") else [])
 
 
 def test_services_are_confined(site: Site) -> None:
