@@ -12,7 +12,7 @@ from testbed.numeric import Numeric
 _UNAVAILABLE = "unavailable"
 _MEASURES = {
     "first_stream": " from the client's first packet to the first STREAM frame of the server",
-    "pto_first": " of the client's probe timeout after its first RTT sample",
+    "pto_first": " of RFC 9002's probe timeout after the client's first RTT sample, computed from its packets",
 }
 
 

@@ -203,7 +203,7 @@ def test_an_experiment_says_what_is_judged() -> None:
     assert (found.wfc_pto_first_ms, found.iack_pto_first_ms, found.pto_gain_ms) == (39, 27, 12)
     assert (found.gain_ms, found.verdict) == (0, "met")
     text = shown.text(one, [found], terminal=False)
-    assert "Medians in ms of the client's probe timeout after its first RTT sample." in text
+    assert "Medians in ms of RFC 9002's probe timeout after the client's first RTT sample" in text
     assert " 39.0  27.0  12.0 " in text
     (other,) = gain.gains(experiment.find("iack-ttfb"), rows)
     assert other.verdict == "not met"
