@@ -12,7 +12,7 @@ from testbed.numeric import Numeric
 _UNAVAILABLE = "unavailable"
 _MEASURES = {
     "first_stream": " from the client's first packet to the first STREAM frame of the server",
-    "pto_first": " of RFC 9002's probe timeout after the client's first RTT sample, computed from its packets",
+    "pto_first": " of RFC 9002's probe timeout after the client's first RTT sample, by its packets",
 }
 
 
