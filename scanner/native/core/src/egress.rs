@@ -79,6 +79,12 @@ impl<K> Egress<K> {
         }
     }
 
+    /// Lets up to `batch` new probes leave at once, instead of those of 10 ms.
+    pub fn in_batches(mut self, (rate, per_probe): (f64, u64), batch: u64) -> Self {
+        self.pacer = Pacer::in_batches(rate, per_probe, batch, self.clock.now());
+        self
+    }
+
     /// Returns the policy in force.
     #[inline]
     pub fn policy(&self) -> &Policy {
@@ -115,6 +121,11 @@ impl<K> Egress<K> {
     /// Returns when the next datagram of class [`Class::New`] may leave.
     pub fn next_new(&self) -> Mono {
         self.pacer.next_new()
+    }
+
+    /// Returns when the next `count` datagrams of class [`Class::New`] may leave together.
+    pub fn next_together(&self, count: u64) -> Mono {
+        self.pacer.next_together(count)
     }
 
     /// Returns when the next datagram of class [`Class::Other`] may leave.

@@ -95,7 +95,11 @@ pub struct Pacer {
 impl Pacer {
     /// `rate`: new probes per second, above 0; `per_probe`: the datagrams that a probe may take on average.
     pub fn new(rate: f64, per_probe: u64, now: Mono) -> Self {
-        let batch = batch(rate);
+        Pacer::in_batches(rate, per_probe, batch(rate), now)
+    }
+
+    /// As [`Self::new`], with up to `batch` new probes at once instead of those of 10 ms.
+    pub fn in_batches(rate: f64, per_probe: u64, batch: u64, now: Mono) -> Self {
         let whole = rate.ceil() as u64;
         Pacer {
             rate,
@@ -147,9 +151,17 @@ impl Pacer {
 
     /// Returns when the next new probe may leave: by the schedule and under the ceilings.
     pub fn next_new(&self) -> Mono {
-        // Rounded up: a nanosecond earlier there would be none.
-        let due = self.since + (self.scheduled * SECOND as f64 / self.rate).ceil() as u64;
-        let missing = (1.0 - self.bucket).max(0.0) * SECOND as f64 / (self.rate * CATCH_UP);
+        self.next_together(1)
+    }
+
+    /// Returns when the next `count` new probes, a batch at most, may leave together by the schedule, and one
+    /// of them under the ceilings.
+    pub fn next_together(&self, count: u64) -> Mono {
+        let count = count.clamp(1, self.batch) as f64;
+        // Rounded up, and a nanosecond more: earlier, `new_probes` may round to one less.
+        let due = (self.scheduled + count - 1.0) * SECOND as f64 / self.rate;
+        let due = self.since + due.ceil() as u64 + 1;
+        let missing = (count - self.bucket).max(0.0) * SECOND as f64 / (self.rate * CATCH_UP);
         due.max(self.last + missing.ceil() as u64)
             .max(self.new.next_room())
             .max(self.all.next_room())
@@ -307,6 +319,39 @@ mod tests {
                 "{rate}: asked {asked} times for {sent}"
             );
         }
+    }
+
+    #[test]
+    fn several_leave_together_when_the_last_of_them_is_due() {
+        for (rate, together, batch) in [(50.0, 5, 12), (200.0, 8, 20), (500.0, 7, 20)] {
+            let mut pacer = Pacer::in_batches(rate, 2, batch, 0);
+            let (mut now, mut sizes, mut times) = (0, Vec::new(), Vec::new());
+            while now < 30 * SECOND {
+                // A close for each, as soon as the next ones leave.
+                let closes = sizes.last().map_or(0, |last: &u64| *last);
+                assert!(
+                    pacer.others(now) >= closes,
+                    "{rate}: the ceiling splits a pass"
+                );
+                pacer.sent_others(now, closes);
+                let new = pacer.new_probes(now);
+                pacer.sent_new(now, new);
+                times.extend(std::iter::repeat_n(now, new as usize));
+                sizes.push(new);
+                now = pacer.next_together(together);
+            }
+            let whole = sizes[1..].iter().filter(|new| **new == together).count();
+            assert!(whole + 2 >= sizes.len(), "{rate}: {sizes:?}");
+            let mean = times.len() as f64 / 30.0;
+            assert!((mean / rate - 1.0).abs() < 0.01, "{rate}: {mean}");
+            assert!(most_in_a_second(&times) <= (rate as u64 + batch) as usize);
+        }
+        let mut pacer = Pacer::new(1000.0, 2, 0);
+        pacer.sent_new(0, 1);
+        let single = pacer.next_new();
+        assert_eq!([0, 1].map(|count| pacer.next_together(count)), [single; 2]);
+        assert_eq!(pacer.next_together(99), pacer.next_together(10), "a batch");
+        assert!(pacer.next_together(10) > single);
     }
 
     #[test]

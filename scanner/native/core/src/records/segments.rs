@@ -21,7 +21,7 @@ use crate::records::Columns;
 use crate::records::Outcome;
 use crate::targets::{FIRST_PLANNED, TargetList};
 
-/// A segment is closed at this age; the thread that looks at it may come 200 ms late.
+/// A segment is closed at this age; before, a record may have waited 400 ms for its thread.
 const MAX_AGE: Duration = Duration::from_millis(600);
 
 /// The open segment, in memory until it is closed.
@@ -199,6 +199,12 @@ impl<C: Columns> Segments<C> {
     pub fn is_old(&self) -> bool {
         self.opened
             .is_some_and(|opened| opened.elapsed() >= MAX_AGE)
+    }
+
+    /// Returns how long until the open segment is old enough; `None`: there is none.
+    pub fn closes_in(&self) -> Option<Duration> {
+        self.opened
+            .map(|opened| MAX_AGE.saturating_sub(opened.elapsed()))
     }
 
     /// Writes the open segment to a temporary file and renames it.

@@ -81,10 +81,10 @@ impl<R: Rows> Writer<R> {
         }
     }
 
-    /// Passes what was added to the thread, unless the queue is full.
-    pub fn submit(&mut self) {
+    /// Passes what was added to the thread, unless the queue is full. Returns whether there was anything.
+    pub fn submit(&mut self) -> bool {
         if self.kept.is_empty() {
-            return;
+            return false;
         }
         let records = std::mem::replace(&mut self.kept, Vec::with_capacity(R::BATCH));
         match self.queue.try_send(records) {
@@ -92,6 +92,7 @@ impl<R: Rows> Writer<R> {
             // The thread stops early only after an error, which `finish` returns.
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
         }
+        true
     }
 
     /// Returns whether the thread has fallen so far behind that nothing new should be sent.
@@ -140,6 +141,16 @@ impl<C: Columns, S: SideTables> RowSink<C, S> {
             .map_or(Ok(()), |json| json.flush().map_err(no_json))
     }
 
+    /// Returns how long the thread may wait for more: until what it holds has to be written. `None`: it holds
+    /// nothing.
+    fn wait(&self, flushed: Instant) -> Option<Duration> {
+        let buffered = |json: &&BufWriter<Stdout>| !json.buffer().is_empty();
+        let line = self.json.as_ref().filter(buffered);
+        let line = line.map(|_| FLUSH.saturating_sub(flushed.elapsed()));
+        let segment = self.segments.as_ref().and_then(Segments::closes_in);
+        line.into_iter().chain(segment).min()
+    }
+
     /// Closes the segment if `due` says so.
     fn close(&mut self, due: impl FnOnce(&Segments<C>) -> bool) -> Result<(), Failure> {
         let Some(segments) = &mut self.segments else {
@@ -183,7 +194,11 @@ fn run<R: Rows>(
     }
     let mut flushed = Instant::now();
     loop {
-        let batch = match records.recv_timeout(FLUSH) {
+        let received = match sink.wait(flushed) {
+            Some(wait) => records.recv_timeout(wait),
+            None => records.recv().map_err(RecvTimeoutError::from),
+        };
+        let batch = match received {
             Ok(batch) => batch,
             Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => break,

@@ -130,11 +130,14 @@ fn a_segment_with_rows_grows_old() {
     let folder = Folder::new("old");
     let mut segments = folder.open(false).unwrap();
     assert_eq!((segments.opened, segments.is_old()), (None, false));
+    assert_eq!(segments.closes_in(), None);
     segments.push(&ROWS[0], 0);
+    assert!(segments.closes_in().unwrap() <= MAX_AGE);
     segments.opened = Some(Instant::now() + MAX_AGE);
     assert!(!segments.is_old());
     segments.opened = Instant::now().checked_sub(MAX_AGE);
     assert!(segments.is_old());
+    assert_eq!(segments.closes_in(), Some(Duration::ZERO));
     segments.close().unwrap();
     assert_eq!((segments.last(), segments.opened), (1, None));
 }
