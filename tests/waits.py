@@ -5,18 +5,37 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 WAITS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "clock_nanosleep", "nanosleep")
 
 
+def system_calls(
+    argv: Sequence[str], folder: Path, only: Sequence[str] = ()
+) -> tuple[subprocess.CompletedProcess[str], Counter[str]]:
+    """Run a program; return what it did, and by name the system calls of all its threads, or `only` these."""
+    calls = folder / "calls"
+    traced = ["-e", f"trace={','.join(only)}"] if only else []
+    done = subprocess.run([*strace(calls), *traced, *argv], capture_output=True, text=True, check=False)
+    return done, counts(calls)
+
+
+def strace(calls: Path) -> list[str]:
+    """Return the command that runs a program and writes its system calls to a file, for `counts`."""
+    program = shutil.which("strace")
+    assert program, "the tests need strace: apt-get install strace"
+    return [program, "-f", "-c", "-U", "calls,name", "-o", str(calls)]
+
+
+def counts(calls: Path) -> Counter[str]:
+    """Return the system calls that `strace` wrote, by name."""
+    found = re.findall(r"^ *(\d+) +(\S+)$", calls.read_text(), re.M)
+    return Counter({name: int(count) for count, name in found if name != "total"})
+
+
 def counted(argv: Sequence[str], folder: Path) -> tuple[subprocess.CompletedProcess[str], int]:
     """Run a program; return what it did, and how many system calls that wait all its threads made."""
-    strace = shutil.which("strace")
-    assert strace, "the tests need strace: apt-get install strace"
-    calls = folder / "calls"
-    options = ["-f", "-c", "-U", "calls,name", "-e", f"trace={','.join(WAITS)}", "-o", str(calls)]
-    done = subprocess.run([strace, *options, *argv], capture_output=True, text=True, check=False)
-    found = re.findall(r"^ *(\d+) +(\S+)$", calls.read_text(), re.M)
-    return done, sum(int(count) for count, name in found if name in WAITS)
+    done, calls = system_calls(argv, folder, WAITS)
+    return done, calls.total()

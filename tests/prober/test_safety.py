@@ -165,4 +165,4 @@ def test_second_connections_stay_under_the_ceiling(probe: Probe, silent: Silent)
     targets = [("127.0.0.1", f"n{i}.test", port) for i in range(300)]
     done = probe(targets, "--rate", 100, "--timeout", "0.5", "--linger-ms", 0)
     assert (done.summary["retransmissions"], done.summary["outcomes"]["timeout"]) == (300, 300)
-    assert done.summary["max_datagrams_per_second"] <= 200
+    assert done.summary["max_datagrams_per_second"] < 200 + done.summary["batch"]

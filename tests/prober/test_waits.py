@@ -1,30 +1,62 @@
-"""Between two things to do the prober sleeps: its waits are counted, whatever the machine's speed."""
+"""Between two things to do the prober sleeps: its system calls are counted, whatever the machine's speed."""
 
 from __future__ import annotations
 
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.waits import counted
+from tests.waiting import until
+from tests.waits import WAITS, counts, strace, system_calls
 
 from .conftest import FAST, LOOPBACK, argv, write_targets
+
+# Opening ports, reading the list, ending.
+START = 400
 
 
 # A pass of the loop has two waits: it sleeps, and it asks which ports have something to read. One probe
 # alone has a pass for each of its events: it leaves, is answered twice, settles, is closed. From 50 probes
-# per second on they share passes: one for each that leaves, and from 250 on one in 4 ms.
+# per second on they share passes: five at 50, eight at 200, seven at 500, four at 1,000 per second. Such a
+# pass sends twice (new ones, closes), and reads stamps and answers of the ports that have some.
 @pytest.mark.parametrize(
-    ("rate", "count", "each"), [(1, 3, 12), (50, 100, 3), (200, 600, 3), (500, 1500, 1.5), (1000, 3000, 1)]
+    ("rate", "count", "waits_each", "calls_each"),
+    [(1, 3, 12, 60), (50, 100, 0.6, 3), (200, 600, 0.5, 1.5), (500, 1500, 0.5, 1.7), (1000, 3000, 1, 2.5)],
 )
-def test_probes_share_waits(responder: int, tmp_path: Path, rate: int, count: int, each: float) -> None:
+def test_probes_share_system_calls(
+    responder: int, tmp_path: Path, rate: int, count: int, waits_each: float, calls_each: float
+) -> None:
     targets = write_targets(
         tmp_path / "t.csv",
         [(f"127.3.{n // 200}.{n % 200 + 1}", f"n{n}.test", responder) for n in range(count)],
     )
     options = ["--targets", targets, *LOOPBACK, *FAST, "--rate", rate, "--linger-ms", 200]
-    done, waits = counted(argv(*options), tmp_path)
+    done, calls = system_calls(argv(*options), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"outcome":"iack"') == count
+    waits = sum(calls[name] for name in WAITS)
     # While the last probes linger, and where none is in flight, the prober looks for signals and deadlines.
-    assert 0 < waits <= each * count + 20 * (count / rate + 3), waits
+    seconds = count / rate + 3
+    assert 0 < waits <= waits_each * count + 20 * seconds, calls
+    # Twice a second or so records go to the writing thread.
+    assert calls.total() <= START + calls_each * count + 60 * seconds, calls
+
+
+def test_a_prober_with_nothing_to_do_looks_for_signals_alone(tmp_path: Path) -> None:
+    command = argv("--feed", "--segments", tmp_path / "segments", *LOOPBACK)
+    calls = tmp_path / "calls"
+    begun = time.monotonic()
+    process = subprocess.Popen([*strace(calls), *command], stdin=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    until(lambda: time.monotonic() - begun >= 3, "three seconds")
+    process.stdin.write("end\n")
+    process.stdin.close()
+    assert process.wait(60) == 0
+    passed = time.monotonic() - begun
+    made = counts(calls)
+    # Ten times a second: what came, and a sleep until something comes.
+    assert 0 < sum(made[name] for name in WAITS) <= 22 * passed + 10, made
+    # Ports of both families.
+    assert made.total() <= 2 * START + 22 * passed, made

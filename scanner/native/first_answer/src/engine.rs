@@ -21,6 +21,7 @@ use firstflight_core::targets::{Backlog, TargetList};
 use rand_chacha::ChaCha8Rng;
 
 use crate::finished::FinishedProbe;
+use crate::pace::Pace;
 use crate::packets::Packets;
 use crate::probes::{Probes, StampKey};
 use sender::Sender;
@@ -37,10 +38,15 @@ pub struct Engine {
     writer: Writer<FinishedProbe>,
     progress: Progress,
     clock: Clock,
+    pace: Pace,
     stopping: bool,
     /// When the loop last began to receive, and how much it read then.
     resumed_at: Mono,
     read: usize,
+    /// When new probes of the list last left.
+    sent_new: Mono,
+    /// When records were last passed on to the writer.
+    submitted: Mono,
 }
 
 /// The parts that are made outside.
@@ -53,6 +59,7 @@ pub struct Parts {
     pub backlog: Backlog,
     pub schedule: Schedule,
     pub egress: Egress<StampKey>,
+    pub pace: Pace,
     pub packets: Packets,
     pub probes: Probes,
     /// Chooses source ports.
@@ -75,9 +82,12 @@ impl Engine {
             writer: parts.writer,
             progress: parts.progress,
             clock,
+            pace: parts.pace,
             stopping: false,
             resumed_at: 0,
             read: 0,
+            sent_new: 0,
+            submitted: 0,
         })
     }
 }

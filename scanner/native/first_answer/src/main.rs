@@ -11,6 +11,7 @@ mod exchange;
 mod finished;
 mod options;
 mod outcome;
+mod pace;
 mod packets;
 mod probes;
 mod row;

@@ -19,6 +19,7 @@ use rand_chacha::rand_core::Rng;
 use crate::counts::Counts;
 use crate::engine::{Engine, Parts};
 use crate::options::{Offered, Options};
+use crate::pace::Pace;
 use crate::packets::Packets;
 use crate::probes::{PER_PROBE, Probes, Settings};
 use crate::row::Columns;
@@ -83,6 +84,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     drop((targets, order));
     let list = Arc::new(picked);
     let (clock, start) = (Clock::start(), wall());
+    let pace = Pace::new(options.rate);
     let started = Instant::now();
     let progress = Progress::new(
         "probe",
@@ -111,7 +113,9 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             table_key,
             counts,
         ),
-        egress: Egress::new(policy, ports, (options.rate, PER_PROBE), clock),
+        egress: Egress::new(policy, ports, (options.rate, PER_PROBE), clock)
+            .in_batches((options.rate, PER_PROBE), pace.batch),
+        pace,
         packets,
         random: system,
         writer: Writer::start(list.clone(), outputs.records)?,

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::counts::Counts;
 use crate::ecn::Mark;
 use crate::options::{Offered, Options};
+use crate::pace::Pace;
 
 /// Settings in force and what came of them.
 #[derive(Serialize)]
@@ -35,15 +36,19 @@ impl Summary {
     pub fn new(options: &Options, ports: &Ports, template_sha256: String, seed: u64) -> Self {
         let sizes = options.sizes();
         let [initial_size_ipv4, initial_size_ipv6] = sizes.by_family();
+        let common = Common::new(
+            ("firstflight-prober", env!("CARGO_PKG_VERSION")),
+            options.targets.as_deref(),
+            options.rate,
+            &options.sending,
+            ports,
+            seed,
+        );
         Summary {
-            common: Common::new(
-                ("firstflight-prober", env!("CARGO_PKG_VERSION")),
-                options.targets.as_deref(),
-                options.rate,
-                &options.sending,
-                ports,
-                seed,
-            ),
+            common: Common {
+                batch: Pace::new(options.rate).batch,
+                ..common
+            },
             answer_window_ms: (options.timeout * 1000.0).round() as u64,
             settle_ms: u64::from(options.settle_ms),
             linger_ms: u64::from(options.linger_ms),

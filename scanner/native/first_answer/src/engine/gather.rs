@@ -9,12 +9,13 @@ pub const PAUSE: Mono = 2_000_000;
 /// Longest sleep.
 pub const LONGEST_WAIT: Mono = 100_000_000;
 
-/// New probes leave so long after the last pass at the earliest: several together at high rates, each at its
-/// own time at up to 250 a second.
-const SEND_GAP: Mono = 4_000_000;
+/// After new probes, those whose address or network is free again wait for so long at most for company.
+const SEND_GAP: Mono = 20_000_000;
 
-/// What came, and expired deadlines, wait so long at most.
-const READ_GAP: Mono = 20_000_000;
+/// What came, and expired deadlines, wait for so many times the gap between those that leave together, and
+/// within these bounds: longer at low rates, where less comes.
+const READ_GAPS: Mono = 2;
+const READ_GAP: (Mono, Mono) = (20_000_000, 100_000_000);
 
 /// With so many probes in flight, something comes often enough to gather.
 const SEVERAL: usize = 2;
@@ -33,7 +34,10 @@ pub struct State {
     pub read: usize,
     /// Number of probes.
     pub in_flight: usize,
-    /// When the next probe of the list may leave.
+    /// In which time those new probes are due that leave together, and when some of the list last left.
+    pub gap: Mono,
+    pub sent_new: Mono,
+    /// When the next ones of the list may leave together.
     pub next_new: Option<Mono>,
     /// When the next planned probe is due.
     pub planned: Option<Mono>,
@@ -58,8 +62,11 @@ pub fn next(state: &State) -> Wake {
         times.fold(longest, Mono::min)
     };
     if gathers {
-        let next_new = state.next_new.map(|at| at.max(state.pass + SEND_GAP));
-        Wake::At(due([next_new, state.planned, None], state.pass + READ_GAP))
+        // Less than the gap, for after a stall a run may be faster.
+        let send_gap = (state.gap / 4 * 3).min(SEND_GAP);
+        let next_new = state.next_new.map(|at| at.max(state.sent_new + send_gap));
+        let longest = (READ_GAPS * state.gap).clamp(READ_GAP.0, READ_GAP.1);
+        Wake::At(due([next_new, state.planned, None], state.pass + longest))
     } else {
         let times = [state.next_new, state.planned, state.other];
         Wake::OnArrival(due(times, state.now + LONGEST_WAIT))
@@ -79,6 +86,8 @@ mod tests {
             pass: 1000 * MS,
             read: 3,
             in_flight: 2,
+            gap: 4 * MS,
+            sent_new: 1000 * MS,
             next_new: None,
             planned: None,
             other: None,
@@ -89,6 +98,23 @@ mod tests {
         for (name, state, expected) in [
             ("answers gather", state, at(1020)),
             (
+                "for longer if less comes",
+                State {
+                    gap: 14 * MS,
+                    ..state
+                },
+                at(1028),
+            ),
+            (
+                "and for 100 ms at most",
+                State {
+                    gap: 1000 * MS,
+                    sent_new: 900 * MS,
+                    ..state
+                },
+                at(1100),
+            ),
+            (
                 "a deadline is served with them",
                 State {
                     other: ms(1002),
@@ -97,15 +123,15 @@ mod tests {
                 at(1020),
             ),
             (
-                "at high rates new probes leave together",
+                "new probes that waited for their network leave together",
                 State {
                     next_new: ms(1001),
                     ..state
                 },
-                at(1004),
+                at(1003),
             ),
             (
-                "at low rates each leaves at its time",
+                "those of the rate leave at their time",
                 State {
                     next_new: ms(1013),
                     ..state

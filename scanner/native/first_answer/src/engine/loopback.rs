@@ -28,6 +28,7 @@ use super::{Engine, Parts};
 use crate::counts::Counts;
 use crate::exchange::VERSION;
 use crate::finished::FinishedProbe;
+use crate::pace::Pace;
 use crate::packets::Packets;
 use crate::probes::{Handle, Kind, PER_PROBE, Probes, Settings};
 use crate::sizes::InitialSizes;
@@ -194,7 +195,9 @@ pub fn parts(sources: &[&str], rate: f64, targets: &[SocketAddr], settings: Sett
         schedule: Schedule::new(None, Skips::open(None).unwrap(), wall(), true),
         packets: Packets::new("research@example.org", [3; 32]).unwrap(),
         probes: Probes::new(settings, cids(), ports.locals(), [9; 3], counts),
-        egress: Egress::new(policy(), ports, (rate, PER_PROBE), clock),
+        egress: Egress::new(policy(), ports, (rate, PER_PROBE), clock)
+            .in_batches((rate, PER_PROBE), Pace::new(rate).batch),
+        pace: Pace::new(rate),
         random: ChaCha8Rng::from_seed([5; 32]),
         writer: Writer::start(list.clone(), sinks).unwrap(),
         progress: Progress::new("probe", None, None),

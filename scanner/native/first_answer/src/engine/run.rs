@@ -16,8 +16,8 @@ use crate::counts::Counts;
 /// Shortest sleep while something is queued.
 const QUEUED_WAIT: Mono = 1_000_000;
 
-/// With more new probes at once than this, packets are handled several at a time.
-const BULK: u64 = 10;
+/// Records wait for so long at most, so that few wake the writing thread.
+const SUBMIT_GAP: Mono = 300_000_000;
 
 impl Engine {
     /// Works until all is done, or a signal came and the open probes have ended (a second one: at once).
@@ -39,7 +39,7 @@ impl Engine {
             self.probes.expire(drained, self.backlog.groups());
             self.send();
             self.write_finished();
-            self.writer.submit();
+            self.submit();
             self.tell();
             self.wait();
         }
@@ -60,11 +60,6 @@ impl Engine {
     fn stop(&mut self) {
         self.stopping = true;
         self.probes.stop();
-    }
-
-    /// Returns whether so much is sent that packets are better handled several at a time.
-    fn in_bulk(&self) -> bool {
-        self.sender.egress().burst() > BULK
     }
 
     /// Returns how many more probes may be in flight.
@@ -106,7 +101,7 @@ impl Engine {
 
     /// Sends what may be sent now.
     fn send(&mut self) {
-        let (at_once, behind) = (!self.in_bulk(), self.writer.is_behind());
+        let (at_once, behind) = (!self.pace.in_bulk(), self.writer.is_behind());
         let mut to = Reports {
             probes: &mut self.probes,
             receiver: &mut self.receiver,
@@ -123,7 +118,11 @@ impl Engine {
         );
         if !self.stopping {
             let room = if behind { 0 } else { to.probes.room() };
+            let before = self.backlog.len();
             sender.send_new(&mut self.backlog, room, &mut to);
+            if self.backlog.len() < before {
+                self.sent_new = self.resumed_at;
+            }
         }
     }
 
@@ -135,6 +134,14 @@ impl Engine {
                 sent.src_ip = sent.src_ip.or_else(|| ports.route(sent.to));
             }
             self.writer.push(probe);
+        }
+    }
+
+    /// Passes records on to the writing thread, below bulk several at a time.
+    fn submit(&mut self) {
+        let due = self.pace.in_bulk() || self.resumed_at >= self.submitted + SUBMIT_GAP;
+        if due && self.writer.submit() {
+            self.submitted = self.resumed_at;
         }
     }
 
@@ -197,7 +204,7 @@ impl Engine {
     fn wait(&mut self) {
         let now = self.clock.now();
         // At high rates one pass for several packets is cheaper than one for each.
-        let wake = if self.in_bulk() {
+        let wake = if self.pace.in_bulk() {
             Wake::At(self.resumed_at + PAUSE)
         } else {
             gather::next(&self.state(now))
@@ -212,18 +219,21 @@ impl Engine {
 
     /// Returns what the next wake-up depends on.
     fn state(&self, now: Mono) -> State {
+        let together = self.pace.together.min(self.backlog.len() as u64);
         let can_send = !self.stopping && self.room() > 0;
         let next_new = self
             .backlog
             .next_at()
             .filter(|_| can_send)
-            .map(|at| at.max(self.sender.egress().next_new()));
+            .map(|at| at.max(self.sender.egress().next_together(together)));
         let sendable = self.sender.egress().next_other().max(now + QUEUED_WAIT);
         State {
             now,
             pass: self.resumed_at,
             read: self.read,
             in_flight: self.probes.len(),
+            gap: self.pace.gap(),
+            sent_new: self.sent_new,
             next_new,
             planned: self.schedule.next_at(),
             other: self.probes.next_at(sendable),

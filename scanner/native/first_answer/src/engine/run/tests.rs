@@ -93,10 +93,10 @@ fn a_feed_that_breaks_off_ends_the_run_as_interrupted() {
 
 #[test]
 fn packets_are_handled_several_at_a_time_above_1000_probes_per_second() {
-    for (rate, burst, in_bulk) in [(1.0, 1, false), (1000.0, 10, false), (1100.0, 11, true)] {
+    for (rate, burst, in_bulk) in [(1.0, 1, false), (1000.0, 20, false), (1100.0, 20, true)] {
         let engine = engine(&["127.82.0.4"], rate, &[], patient());
         assert_eq!(
-            (engine.sender.egress().burst(), engine.in_bulk()),
+            (engine.sender.egress().burst(), engine.pace.in_bulk()),
             (burst, in_bulk)
         );
     }
