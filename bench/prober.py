@@ -11,10 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
+import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +34,13 @@ MEMORY_TARGETS = 1_000_000
 MEMORY_LIMIT_MB = 300
 RATE = 2_000
 RATE_SECONDS = 30
-# CPU time per target at these rates, for so long each, beside that at RATE.
+# CPU time per target at these rates, for so many targets each, at most so many times that at RATE.
 LOW_RATES = (50, 200, 500, 1000)
-LOW_SECONDS = 9
+LOW_TARGETS = 2_000
+LOW_RATIO = 1.5
+# A watch of one probe a minute: so many minutes, and the greatest share of a core.
+WATCH_MINUTES = 2
+WATCH_SHARE = 0.002
 # More than the prober can reach, so that the rate never limits it.
 UNLIMITED = 200_000
 
@@ -63,7 +72,8 @@ def main() -> int:
                 _memory(folder, port, MEMORY_TARGETS // scale),
                 _rate(folder, port, RATE_SECONDS // (3 if options.quick else 1)),
             ]
-            _low_rates(folder, port, LOW_SECONDS // (3 if options.quick else 1))
+            _low_rates(folder, port, LOW_TARGETS // (4 if options.quick else 1))
+            _watch(folder, port, 1 if options.quick else WATCH_MINUTES)
         finally:
             responder.kill()
             responder.wait()
@@ -130,14 +140,76 @@ def _rate(folder: Path, port: int, seconds: int) -> bool:
     return abs(mean / RATE - 1) <= 0.01 and most <= RATE + batch and datagrams < 2 * RATE + batch
 
 
-def _low_rates(folder: Path, port: int, seconds: int) -> None:
-    for rate in (*LOW_RATES, RATE):
-        used = _probe(folder, _list(folder, port, rate * seconds), ["--rate", str(rate)], "json").used
-        each_us = 1e6 * used.cpu_s / (rate * seconds)
+def _low_rates(folder: Path, port: int, targets: int) -> None:
+    """Print what a target costs at low rates beside RATE, the start of the process included and not."""
+    path = _list(folder, port, targets)
+    one = folder / "one.csv"
+    one.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    starts = [_probe(folder, one, ["--rate", str(RATE)], "json").used.cpu_s for _ in range(3)]
+    start_s = statistics.median(starts)
+    print(
+        f"low rates: {targets} targets at each, {process.load()}; a process with one target takes "
+        f"{1e3 * start_s:.1f} ms of CPU time (median of three)"
+    )
+    # The rate that the others are compared with comes before and after them: the machine changes.
+    costs: dict[int, list[process.Used]] = {}
+    for rate in (RATE, *LOW_RATES, RATE):
+        used = _probe(folder, path, ["--rate", str(rate)], "json").used
+        costs.setdefault(rate, []).append(used)
+    beside = statistics.mean(used.cpu_s for used in costs[RATE])
+    for rate, runs in sorted(costs.items()):
+        cpu_s = statistics.mean(used.cpu_s for used in runs)
+        sleeps = statistics.mean(used.sleeps for used in runs)
+        each_us, without_us = 1e6 * cpu_s / targets, 1e6 * (cpu_s - start_s) / targets
+        ratio = cpu_s / beside
+        goal = "" if rate == RATE else f" (goal {LOW_RATIO}: {'met' if ratio <= LOW_RATIO else 'missed'})"
         print(
-            f"low rates: {rate}/s for {seconds} s: {each_us:.0f} us of CPU time per target, "
-            f"{100 * used.cpu_s / seconds:.1f} % of a core"
+            f"  {rate}/s: {each_us:.1f} us of CPU time per target, {without_us:.1f} without that of one, "
+            f"{100 * cpu_s * rate / targets:.2f} % of a core; {sleeps / targets:.2f} sleeps and "
+            f"{_system_calls(folder, path, rate, targets)} system calls per target; {ratio:.2f} times the "
+            f"CPU time at {RATE}/s{goal}"
         )
+
+
+def _system_calls(folder: Path, targets: Path, rate: int, count: int) -> str:
+    """Return how many system calls a target costs, in a run of its own (strace -c -f)."""
+    strace = shutil.which("strace")
+    if strace is None:
+        return "(strace is missing) unknown"
+    calls = folder / "calls"
+    argv = [strace, "-f", "-c", "-U", "calls,name", "-o", str(calls), *_command(folder, targets)]
+    process.run([*argv, "--rate", str(rate)], out=folder / "rows.jsonl", quiet=True)
+    found = re.findall(r"^ *(\d+) +(?!total)\S+$", calls.read_text(), re.M)
+    return f"{sum(map(int, found)) / count:.2f}"
+
+
+def _watch(folder: Path, port: int, minutes: int) -> None:
+    """Print the share of a core that a prober takes whose feed has one probe a minute."""
+    argv = [str(binaries.find("firstflight-prober")), "--feed", "--summary", str(folder / "summary.json")]
+    with tempfile.TemporaryDirectory(dir=folder) as segments, tempfile.TemporaryFile("w+") as errors:
+        argv += ["--segments", segments, "--allow-net", "127.0.0.0/8"]
+        prober = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=errors, text=True)
+        assert prober.stdin is not None
+        began = time.monotonic()
+        for minute in range(minutes):
+            at = time.time_ns() + (60 * minute + 30) * 1_000_000_000
+            prober.stdin.write(f"slot {2**31 + minute} {at} 1000 1 0 127.0.0.1 {port} a.test\n")
+        prober.stdin.flush()
+        time.sleep(60 * minutes)
+        prober.stdin.write("end\n")
+        prober.stdin.close()
+        _, status, usage = os.wait4(prober.pid, 0)
+        passed = time.monotonic() - began
+        prober.returncode = os.waitstatus_to_exitcode(status)
+    answered = json.loads((folder / "summary.json").read_text())["outcomes"]["iack"]
+    if (prober.returncode, answered) != (0, minutes):
+        raise SystemExit(f"bench: {answered} of {minutes} planned probes were answered")
+    share = (usage.ru_utime + usage.ru_stime) / passed
+    print(
+        f"watch: one planned probe a minute for {passed:.0f} s: {100 * share:.3f} % of a core in all, "
+        f"{usage.ru_nvcsw / passed:.1f} sleeps a second; goal under {100 * WATCH_SHARE} %: "
+        f"{'met' if share < WATCH_SHARE else 'missed'}"
+    )
 
 
 def _list(folder: Path, port: int, targets: int) -> Path:
@@ -151,14 +223,19 @@ def _list(folder: Path, port: int, targets: int) -> Path:
 
 def _probe(folder: Path, targets: Path, options: Sequence[str], sink: str) -> Cost:
     """Run the prober once; its records go to `rows.jsonl`, or to segments that are removed."""
-    summary = folder / "summary.json"
-    argv = [str(binaries.find("firstflight-prober")), "--targets", str(targets), "--summary", str(summary)]
-    argv += ["--allow-net", "127.0.0.0/8", "--per-address-rate", "0", "--per-prefix-rate", "0", *options]
+    argv = [*_command(folder, targets), *options]
     with tempfile.TemporaryDirectory(dir=folder) as segments:
         if sink == "segments":
             argv += ["--segments", segments]
         used = process.run(argv, out=folder / "rows.jsonl", quiet=True)
-    return Cost(used, json.loads(summary.read_text()))
+    return Cost(used, json.loads((folder / "summary.json").read_text()))
+
+
+def _command(folder: Path, targets: Path) -> list[str]:
+    """Return the prober's command line; its summary goes to `summary.json`."""
+    argv = [str(binaries.find("firstflight-prober")), "--targets", str(targets)]
+    argv += ["--summary", str(folder / "summary.json"), "--allow-net", "127.0.0.0/8"]
+    return [*argv, "--per-address-rate", "0", "--per-prefix-rate", "0"]
 
 
 def _free_port() -> int:

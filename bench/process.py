@@ -15,12 +15,16 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Used:
-    """The cost of a process. `peak_mb`: peak resident memory, millions of bytes."""
+    """The cost of a process.
+
+    `peak_mb`: peak resident memory, millions of bytes; `sleeps`: voluntary context switches of all threads.
+    """
 
     user_s: float
     cpu_s: float
     wall_s: float
     peak_mb: float
+    sleeps: int
 
 
 def run(
@@ -48,7 +52,8 @@ def run(
             last = errors.read().strip().rpartition("\n")[2]
             raise SystemExit(f"bench: {' '.join(command)} ended with status {process.returncode}: {last}")
     cpu_s = usage.ru_utime + usage.ru_stime
-    return Used(usage.ru_utime, cpu_s, time.monotonic() - began, usage.ru_maxrss * 1024 / 1e6)
+    wall_s, peak_mb = time.monotonic() - began, usage.ru_maxrss * 1024 / 1e6
+    return Used(usage.ru_utime, cpu_s, wall_s, peak_mb, usage.ru_nvcsw)
 
 
 def cpu_s(pid: int) -> float:
