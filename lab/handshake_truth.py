@@ -33,7 +33,8 @@ MATCHING: frozenset[CertificateName] = frozenset({"small", "large", "self_signed
 # Null unless the handshake is complete.
 OF_COMPLETE = (
     *("transport_parameters", "min_ack_delay_us", "min_ack_delay_id", "max_datagram_frame_size"),
-    *("migration_disabled", "preferred_address", "stack", "cipher", "group", "alpn"),
+    *("multipath_id", "multipath_value"),
+    *("versions_available", "migration_disabled", "preferred_address", "stack", "cipher", "group", "alpn"),
     *("tickets", "early_data", "tokens"),
     *("certificate_compression", "certificate_bytes", "certificate_uncompressed_bytes", "chain_sha256"),
     *("leaf_sha256", "chain_length", "ocsp_stapled", "signature_valid", "verified", "name_matches"),
@@ -66,6 +67,12 @@ class HandshakeTruth:
             "cdn": endpoint.cdn,
             "cdn_by_asn": endpoint.cdn,
             "version": None if endpoint.outcome == "blocked" else VERSION_1,
+            "versions_offered": None if endpoint.outcome == "blocked" else VERSION_1,
+            "version_change": None,
+            "ech_offered": None,
+            "ech_accepted": None,
+            "ech_retry_config_ids": [],
+            "ech_retry_public_names": [],
             "hello_retry": False,
             "icmp_type": None,
             "icmp_code": None,
@@ -196,6 +203,7 @@ class HandshakeTruth:
             "outcome": "done",
             "stage": "response" if answer else "confirmed",
             "version_list": None,
+            "versions_available": _available(shown.transport_parameters.get("version_information")),
             "alert": None,
             "alert_by": None,
             "close_code": None,
@@ -208,6 +216,8 @@ class HandshakeTruth:
             "min_ack_delay_us": None,
             "min_ack_delay_id": None,
             "max_datagram_frame_size": None,
+            "multipath_id": None,
+            "multipath_value": None,
             "migration_disabled": False,
             "preferred_address": False,
             "stack": endpoint.stack,
@@ -242,6 +252,14 @@ class HandshakeTruth:
             "certificate_bytes": message,
             "certificate_uncompressed_bytes": message,
         }
+
+
+def _available(information: object) -> str | None:
+    """Return the Available Versions of version_information (hex digits), behind the chosen one."""
+    if information is None:
+        return None
+    digits = str(information)[8:]
+    return ",".join(f"0x{digits[place : place + 8]}" for place in range(0, len(digits), 8))
 
 
 def _answered(answer: Answer | None) -> Columns:

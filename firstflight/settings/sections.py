@@ -228,6 +228,9 @@ class Handshake(Drawn):
     verify: Literal["none", "signature", "chain"] = "signature"
     roots: FileSetting | None = None  # PEM, for `chain`; None = Mozilla's
     key_share: Literal["x25519", "x25519mlkem768"] = "x25519"
+    # QUIC versions to offer, the one of the first packet first.
+    version: Literal["1", "2", "1,2", "2,1"] = "1"
+    ech: Literal["none", "grease"] = "none"  # of Encrypted ClientHello
     sni: Literal["target", "none"] = "target"  # whether the ClientHello names the server
     # Application protocols to offer; the request is sent if the server chooses h3.
     alpn: tuple[ProtocolName, ...] = Field(default=("h3",), min_length=1)

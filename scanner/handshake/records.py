@@ -34,7 +34,7 @@ from schemas import records
 # Values of the engine's summary that the manifest holds.
 FACTS = (
     *("rate", "per_address_rate", "per_prefix_rate", "max_new_per_second", "timeout_ms", "seed"),
-    *("key_share", "sni", "alpn", "second", "verify", "roots", "path", "user_agent"),
+    *("key_share", "versions", "ech", "sni", "alpn", "second", "verify", "roots", "path", "user_agent"),
 )
 
 
@@ -79,7 +79,7 @@ def write(
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
     """Copy settings in force and warnings from the engine's summary into the report."""
     facts = {name: summary[name] for name in FACTS}
-    report.facts |= facts | {"alpn": ",".join(facts["alpn"])}
+    report.facts |= facts | {name: ",".join(facts[name]) for name in ("alpn", "versions")}
     for name in ("missing_tx_stamps", "missing_rx_stamps"):
         if summary[name]:
             report.warnings.append(f"{summary[name]} packets had no kernel stamp ({name})")

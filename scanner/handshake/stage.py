@@ -54,6 +54,8 @@ def arguments(run: Run, key: StageKey) -> list[str]:
         ("--cid-key", process.derive(str(run.manifest["cid_key"]), key, 16, NAME)),
         ("--verify", handshake.verify),
         ("--key-share", handshake.key_share),
+        ("--version", handshake.version),
+        ("--ech", handshake.ech),
         ("--sni", handshake.sni),
         ("--alpn", ",".join(handshake.alpn)),
         ("--path", handshake.path),

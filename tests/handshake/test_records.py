@@ -70,6 +70,8 @@ def connection(n: int, outcome: str = "done", sent_at: int | None = None) -> dic
         "retry": False,
         "hello_retry": False,
         "cdn_by_header": "Others",
+        "ech_retry_config_ids": [],
+        "ech_retry_public_names": [],
     }
 
 
@@ -106,7 +108,7 @@ def segments(folder: Path, kind: str, parts: list[list[dict[str, Any]]]) -> None
 
 
 def summary(folder: Path, **changes: Any) -> None:
-    facts: dict[str, Any] = dict.fromkeys(joined.FACTS) | {"alpn": ["h3"]}
+    facts: dict[str, Any] = dict.fromkeys(joined.FACTS) | {"alpn": ["h3"], "versions": ["0x00000001"]}
     files.write_json(
         folder / "summary.json",
         {**facts, "rejected": 0, "missing_tx_stamps": 0, "missing_rx_stamps": 0, **changes},

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -54,8 +54,13 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, stack: str, endpoints: list[Endpoint]) -> Iterator[Running]:
-    """Run one server for these endpoints until the block ends; it must still run then."""
+def running(
+    folder: Path, stack: str, endpoints: list[Endpoint], more: Mapping[str, object] | None = None
+) -> Iterator[Running]:
+    """Run one server for these endpoints until the block ends; it must still run then.
+
+    `more`: what its configuration has besides.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))
         port = int(free.getsockname()[1])
@@ -66,7 +71,7 @@ def running(folder: Path, stack: str, endpoints: list[Endpoint]) -> Iterator[Run
         for size, length in CHAIN_BYTES.items()
     }
     file = folder / f"{stack}.json"
-    file.write_text(json.dumps(configuration(endpoints, certificates, port)))
+    file.write_text(json.dumps(configuration(endpoints, certificates, port) | dict(more or {})))
     process = subprocess.Popen(
         stacks.find(stack).command(file), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

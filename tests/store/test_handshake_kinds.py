@@ -84,7 +84,9 @@ ROWS: dict[str, dict[str, Any]] = {
 
 
 def row(kind: str, **changes: Any) -> dict[str, Any]:
-    return {column.name: None for column in records.load(kind).file_columns} | STAMP | ROWS[kind] | changes
+    columns = records.load(kind).file_columns
+    unset = {column.name: [] if column.type.startswith("list<") else None for column in columns}
+    return unset | STAMP | ROWS[kind] | changes
 
 
 def ask(query: str) -> list[dict[str, Any]]:

@@ -2,8 +2,10 @@
 
 mod fingerprint;
 mod json;
+mod versions;
 
 use crate::{ConnectionId, Error, Reader, Writer};
+pub use versions::{VersionInformation, write_version_information};
 
 /// Identifiers of transport parameters.
 pub mod id {
@@ -30,6 +32,10 @@ pub mod id {
     /// min_ack_delay by the code points of draft-ietf-quic-ack-frequency and its predecessors, newest first.
     pub const MIN_ACK_DELAY: [u64; 5] =
         [0xff04_de1b, 0xff04_de1a, 0xff03_de1a, 0xff02_de1a, 0xde1a];
+    /// initial_max_path_id (RFC 10069), and those of its drafts: from -04 (enable_multipath) on they count up.
+    pub const INITIAL_MAX_PATH_ID: u64 = 0x3e;
+    pub const MULTIPATH_OF_DRAFTS: std::ops::RangeInclusive<u64> =
+        0x0f73_9bbc_1b66_6d04..=0x0f73_9bbc_1b66_6d1f;
 }
 
 /// What the value of a parameter is.
@@ -66,6 +72,7 @@ pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
         id::VERSION_INFORMATION => ("version_information", Bytes),
         id::MAX_DATAGRAM_FRAME_SIZE => ("max_datagram_frame_size", Integer),
         id::GREASE_QUIC_BIT => ("grease_quic_bit", Flag),
+        id::INITIAL_MAX_PATH_ID => ("initial_max_path_id", Integer),
         other if id::MIN_ACK_DELAY.contains(&other) => ("min_ack_delay", Integer),
         other if is_reserved(other) => ("grease", Bytes),
         _ => return None,
@@ -132,6 +139,18 @@ impl<'a> TransportParameters<'a> {
         sent.filter_map(|(id, number)| Some((id, number?))).next()
     }
 
+    /// Code point and value of the parameter by which an endpoint speaks multipath, or `None` if it was not sent
+    /// in any form: the first one. The value is `None` if it is no integer.
+    pub fn multipath(mut self) -> Option<(u64, Option<u64>)> {
+        let (id, value) = self.find_map(|parameter| {
+            parameter.ok().filter(|(this, _)| {
+                *this == id::INITIAL_MAX_PATH_ID || id::MULTIPATH_OF_DRAFTS.contains(this)
+            })
+        })?;
+        let mut r = Reader::new(value);
+        Some((id, r.varint().ok().filter(|_| r.is_empty())))
+    }
+
     /// The bytes of the extension that have not been iterated over.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.rest.rest()
@@ -186,6 +205,30 @@ pub fn write_integer_parameter(w: &mut Writer<'_>, id: u64, value: u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn multipath_is_found_by_every_code_point() {
+        for (id, value, expected) in [
+            (0x3e, &[4][..], Some((0x3e, Some(4)))),
+            (
+                0x0f73_9bbc_1b66_6d0d,
+                &[2],
+                Some((0x0f73_9bbc_1b66_6d0d, Some(2))),
+            ),
+            (
+                0x0f73_9bbc_1b66_6d05,
+                &[],
+                Some((0x0f73_9bbc_1b66_6d05, None)),
+            ),
+            (0x0f73_9bbc_1b66_6d03, &[2], None),
+        ] {
+            let mut out = [0; 64];
+            let mut w = Writer::new(&mut out);
+            write_integer_parameter(&mut w, id::INITIAL_MAX_DATA, 1).unwrap();
+            write_parameter(&mut w, id, value).unwrap();
+            assert_eq!(TransportParameters::new(w.written()).multipath(), expected);
+        }
+    }
 
     #[test]
     fn round_trip_keeps_order() {

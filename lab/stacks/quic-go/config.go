@@ -19,6 +19,14 @@ type config struct {
 	Listen       []netip.Addr                `json:"listen"`
 	Certificates map[string]certificateFiles `json:"certificates"`
 	Endpoints    []endpoint                  `json:"endpoints"`
+	// ECH are keys of Encrypted ClientHello (RFC 9849); without them the server does not know it.
+	ECH []echKey `json:"ech"`
+}
+
+// echKey is an ECHConfig and its private key, which JSON has in base64.
+type echKey struct {
+	Config []byte `json:"config"`
+	Key    []byte `json:"key"`
 }
 
 // certificateFiles are PEM files: the chain (leaf first, without the root) and the leaf's private key.

@@ -46,7 +46,13 @@ func listen(c *config, certificates map[string]*tls.Certificate) error {
 		if err != nil {
 			return fmt.Errorf("cannot listen on UDP %s: %w", address, err)
 		}
-		listener, err := (&quic.Transport{Conn: conn}).Listen(tlsConfig(r, certificates), &quic.Config{
+		settings := tlsConfig(r, certificates)
+		for _, key := range c.ECH {
+			settings.EncryptedClientHelloKeys = append(settings.EncryptedClientHelloKeys, tls.EncryptedClientHelloKey{
+				Config: key.Config, PrivateKey: key.Key, SendAsRetry: true,
+			})
+		}
+		listener, err := (&quic.Transport{Conn: conn}).Listen(settings, &quic.Config{
 			HandshakeIdleTimeout: idle,
 			MaxIdleTimeout:       idle,
 		})

@@ -31,6 +31,14 @@ impl CipherSuite {
         }
     }
 
+    /// Bytes of its keys, of the AEAD and of header protection.
+    fn key_len(self) -> usize {
+        match self {
+            CipherSuite::Aes128GcmSha256 => 16,
+            _ => 32,
+        }
+    }
+
     /// Bytes of its traffic secrets.
     pub fn secret_len(self) -> usize {
         match self {
@@ -60,13 +68,24 @@ pub struct SuiteMaterial {
 }
 
 impl SuiteMaterial {
+    /// Key of the AEAD, as long as the suite's.
+    pub fn key(&self) -> &[u8] {
+        &self.key[..self.suite.key_len()]
+    }
+
+    /// IV of the AEAD.
+    pub fn iv(&self) -> [u8; 12] {
+        self.iv
+    }
+
+    /// Key of header protection.
+    pub fn hp(&self) -> &[u8] {
+        &self.hp[..self.suite.key_len()]
+    }
+
     /// `key` and `hp` are what HKDF gave, of which the suite takes the first bytes.
     pub(super) fn new(suite: CipherSuite, key: &[u8], iv: [u8; 12], hp: &[u8]) -> SuiteMaterial {
-        let length = if suite == CipherSuite::Aes128GcmSha256 {
-            16
-        } else {
-            32
-        };
+        let length = suite.key_len();
         let padded = |bytes: &[u8]| {
             let mut out = [0; 32];
             out[..length].copy_from_slice(&bytes[..length]);

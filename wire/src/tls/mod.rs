@@ -1,11 +1,13 @@
 //! The TLS 1.3 handshake messages of a first flight (RFC 8446 4), as CRYPTO frames carry them.
 
 mod client_hello;
+mod ech;
 mod server_flight;
 mod server_hello;
 mod template;
 
 pub use client_hello::ClientHello;
+pub use ech::{EchConfig, ascii, ech_configs};
 pub use server_flight::{EncryptedExtensions, certificate_chain_bytes};
 pub use server_hello::{
     HelloKind, ServerHello, hello_kind, write_hello_retry_request, write_server_hello,
@@ -31,6 +33,7 @@ pub mod number {
     pub const COOKIE: u16 = 44;
     pub const PSK_KEY_EXCHANGE_MODES: u16 = 45;
     pub const KEY_SHARE: u16 = 51;
+    pub const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
     pub const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
     /// Of QUIC drafts up to 32.
     pub const QUIC_TRANSPORT_PARAMETERS_DRAFT: u16 = 0xffa5;

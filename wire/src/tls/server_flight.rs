@@ -10,6 +10,8 @@ pub struct EncryptedExtensions<'a> {
     /// The application protocol that the server chose.
     pub alpn: Option<&'a [u8]>,
     pub transport_parameters: Option<TransportParameters<'a>>,
+    /// An ECHConfigList: the server did not take the ECH that was offered, and wants to be asked by these.
+    pub ech_retry_configs: Option<&'a [u8]>,
 }
 
 impl<'a> EncryptedExtensions<'a> {
@@ -18,6 +20,7 @@ impl<'a> EncryptedExtensions<'a> {
         let mut found = EncryptedExtensions {
             alpn: None,
             transport_parameters: None,
+            ech_retry_configs: None,
         };
         each_extension(&mut Reader::new(body), |kind, data| {
             match kind {
@@ -27,6 +30,7 @@ impl<'a> EncryptedExtensions<'a> {
                 number::QUIC_TRANSPORT_PARAMETERS | number::QUIC_TRANSPORT_PARAMETERS_DRAFT => {
                     found.transport_parameters = Some(TransportParameters::new(data));
                 }
+                number::ENCRYPTED_CLIENT_HELLO => found.ech_retry_configs = Some(data),
                 _ => {}
             }
             Ok(())

@@ -1,5 +1,6 @@
 //! The options that every engine with a list of targets has: limits, sources, lists, contact.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,26 @@ use crate::clock::Stamp;
 use crate::inputs::InputOptions;
 use crate::rate_limit::RateLimits;
 use crate::shared_limits::SharedLimits;
+
+/// What clap knows `--version VALUE` by, a QUIC version: `--version` alone is its own.
+pub const VERSION_OPTION: &str = "quic-version";
+
+/// Returns the arguments with `--version VALUE` and `--version=VALUE` in the form that clap tells from
+/// `--version` alone.
+pub fn with_version_option(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    for place in 0..arguments.len() {
+        let value = arguments.get(place + 1).and_then(|next| next.to_str());
+        let given = value.is_some_and(|value| !value.starts_with('-'));
+        let argument = arguments[place].to_str().unwrap_or_default();
+        if argument == "--version" && given {
+            arguments[place] = format!("--{VERSION_OPTION}").into();
+        } else if let Some(value) = argument.strip_prefix("--version=") {
+            arguments[place] = format!("--{VERSION_OPTION}={value}").into();
+        }
+    }
+    arguments
+}
 
 /// How targets may be contacted, and from where.
 #[derive(Args, Clone, Debug, Default)]

@@ -19,14 +19,13 @@ mod streams;
 mod tests;
 mod timers;
 mod transmit;
+pub mod versions;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use firstflight_core::clock::{Mono, Stamp};
 use firstflight_wire::{ConnectionId, Version};
-use rustls::Side;
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{self, ClientConnection};
 
 use crate::outcome::Outcome;
@@ -41,19 +40,20 @@ use recovery::Recovery;
 use space::{Level, Space};
 use streams::Streams;
 pub use transmit::Datagram;
+use versions::{Versions, initial_keys, of_tls};
 
-/// The version in use.
-pub const VERSION: Version = Version::V1;
-
-/// Codes of CONNECTION_CLOSE (RFC 9000 20.1, RFC 9114 8.1).
+/// Codes of CONNECTION_CLOSE (RFC 9000 20.1, RFC 9368 5, RFC 9114 8.1).
 const NO_ERROR: u64 = 0;
 const PROTOCOL_VIOLATION: u64 = 0x0a;
+const VERSION_NEGOTIATION_ERROR: u64 = 0x11;
 const CRYPTO_ERROR: u64 = 0x100;
 const H3_NO_ERROR: u64 = 0x100;
 
 /// What all connections of a run share.
 pub struct Context {
     pub tls: Tls,
+    /// Versions offered, the one of the first flight first.
+    pub versions: Vec<Version>,
     /// Our control stream: type and SETTINGS.
     pub control: Arc<[u8]>,
     /// Reason phrase of closes.
@@ -83,6 +83,7 @@ pub struct Connection {
     pub client_cid: [u8; 8],
     /// The ClientHello names the server.
     pub names_server: bool,
+    versions: Versions,
     /// Destination of the first Initial, of packets now.
     original: ConnectionId,
     dcid: ConnectionId,
@@ -165,15 +166,20 @@ impl Connection {
         let keeps = (memory.is_none() && context.tls.resumes()).then(Memory::default);
         let resume = memory.as_ref().or(keeps.as_ref());
         let resume = resume.map(|memory| (memory.tickets.clone(), memory.permits_request()));
+        // Tickets and tokens are of one version (RFC 9369 5).
+        let remembered = memory.as_ref().and_then(|memory| memory.version);
+        let version = remembered.unwrap_or(context.versions[0]);
+        let ours = parameters::ours(client_cid, version, &context.versions);
         let tls = context
             .tls
-            .begin(domain, ip, parameters::ours(client_cid), resume)?;
+            .begin(of_tls(version), (domain, ip), ours, resume)?;
         let token = memory.as_ref().map(Memory::token).unwrap_or_default();
         let destination = ConnectionId::from(destination);
         let mut connection = Connection {
             observed: Observed::default(),
             client_cid,
             names_server: !domain.is_empty() && context.tls.names_server(),
+            versions: Versions::new(version, &context.versions, (domain, ip)),
             original: destination,
             dcid: destination,
             retry_cid: None,
@@ -210,7 +216,8 @@ impl Connection {
             closing: None,
             context,
         };
-        connection.spaces[0].keys = Some(initial_keys(&destination));
+        connection.spaces[0].keys = Some(initial_keys(version, &destination));
+        connection.observed.ech = connection.context.tls.ech(domain);
         connection.write_tls();
         connection.begin_early();
         Ok(connection)
@@ -229,6 +236,11 @@ impl Connection {
     /// Takes the transmit stamp of datagram number `datagram`.
     pub fn stamped(&mut self, datagram: u16, stamp: Stamp) {
         self.stamps.push((datagram, stamp));
+    }
+
+    /// Returns the version in use.
+    pub fn version(&self) -> Version {
+        self.versions.now
     }
 
     /// Returns the TLS part, for what was negotiated.
@@ -283,7 +295,7 @@ impl Connection {
                     (Level::Data, SpaceKeys::one_rtt(keys, next))
                 }
             };
-            self.space(next).keys = Some(keys);
+            self.space(next).keys = Some(self.of_version(next, keys));
             self.level = next;
         }
     }
@@ -323,8 +335,13 @@ impl Connection {
 
     /// Ends the connection because the server broke a rule.
     fn end_malformed(&mut self, why: impl FnOnce() -> String) {
+        self.end_wrong(PROTOCOL_VIOLATION, why);
+    }
+
+    /// The same, with the code of that rule.
+    fn end_wrong(&mut self, code: u64, why: impl FnOnce() -> String) {
         self.observed.note(why);
-        self.end(Outcome::Malformed, Some(transport(PROTOCOL_VIOLATION)));
+        self.end(Outcome::Malformed, Some(transport(code)));
     }
 }
 
@@ -334,14 +351,4 @@ fn transport(code: u64) -> Closing {
         code,
         by_application: false,
     }
-}
-
-/// Keys of the Initial space for packets to `destination` (RFC 9001 5.2).
-fn initial_keys(destination: &ConnectionId) -> SpaceKeys {
-    let suite = TLS13_AES_128_GCM_SHA256
-        .tls13()
-        .expect("it is a suite of TLS 1.3");
-    let quic = suite.quic.expect("the suite has QUIC");
-    let version = quic::Version::V1;
-    quic::Keys::initial(version, suite, quic, destination.as_slice(), Side::Client).into()
 }

@@ -16,6 +16,8 @@ pub struct Counts {
     pub failed_datagrams: u64,
     /// Second connections that something was sent for.
     pub second: u64,
+    /// Probe time-outs of all connections.
+    pub retransmissions: u64,
     /// Datagrams that belong to no connection.
     pub unmatched: u64,
     /// ICMP messages that belong to no connection.

@@ -19,7 +19,7 @@ pub use certificates::Inspector;
 
 use crate::cdn::Rules;
 use crate::connection::observed::{By, Observed};
-use crate::connection::{Connection, VERSION};
+use crate::connection::{Connection, versions};
 use crate::outcome::Outcome;
 use crate::row::{CertificateColumns, Columns, ResponseColumns, Row, Text};
 use crate::stack;
@@ -132,7 +132,9 @@ impl Sent {
         row.server_cid = connection.server_cid.map(|cid| hex(cid.as_slice()).into());
         row.sni = Some(connection.names_server);
         row.hello_datagrams = Some(observed.hello_datagrams);
-        row.version = text(VERSION);
+        row.version = text(connection.version());
+        row.versions_offered = text(versions::list(connection.offered().iter().copied()));
+        row.version_change = observed.version_change.map(|change| change.name().into());
         row.after_close = self.after_close;
         row.ttl = self.ttl;
         times(row, observed);
@@ -207,6 +209,13 @@ fn ending<'a>(row: &mut Row<'a>, observed: &'a Observed) {
         row.close_reason = Some(close.reason.as_str().into());
     }
     row.version_list = observed.versions.as_deref().map(Text::from);
+    row.versions_available = observed.available_versions.as_deref().map(Text::from);
+    row.ech_offered = observed.ech.map(|offer| offer.name().into());
+    row.ech_accepted = observed.ech_accepted;
+    if let Some(configs) = &observed.ech_retry_configs {
+        row.ech_retry_config_ids = &configs.ids;
+        row.ech_retry_public_names = &configs.public_names;
+    }
     (row.retry, row.hello_retry) = (observed.retry, observed.hello_retry);
     row.icmp_type = observed.icmp.map(|(kind, _)| kind);
     row.icmp_code = observed.icmp.map(|(_, code)| code);
@@ -249,6 +258,10 @@ fn negotiated<'a>(row: &mut Row<'a>, connection: &'a Connection) {
         .ok()
         .flatten()
         .map(int);
+    if let Some((id, value)) = parameters.multipath() {
+        row.multipath_id = text(format!("{id:#x}"));
+        row.multipath_value = value.map(int);
+    }
     if let Some((id, delay)) = parameters.min_ack_delay() {
         row.min_ack_delay_us = Some(int(delay));
         row.min_ack_delay_id = text(format!("{id:#x}"));

@@ -373,6 +373,7 @@ impl Flights {
         let outcome = outcome_of(&flight.connection);
         let bound = self.locals[usize::from(flight.port)];
         self.counts.missing_tx_stamps += u64::from(flight.connection.sent_at().is_none());
+        self.counts.retransmissions += u64::from(flight.connection.observed.retransmissions);
         let sent = Box::new(Sent {
             to: flight.to,
             src_ip: Some(bound.ip())

@@ -20,8 +20,10 @@ mod tls;
 
 use std::process::ExitCode;
 
+use firstflight_core::arguments::with_version_option;
 use firstflight_core::program;
 
 fn main() -> ExitCode {
-    program::execute("firstflight handshake", setup::run)
+    let arguments = with_version_option(std::env::args_os());
+    program::execute_from(arguments, "firstflight handshake", setup::run)
 }

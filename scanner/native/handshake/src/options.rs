@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use firstflight_core::arguments::{SendingArguments, milliseconds, positive, seconds};
+use firstflight_core::arguments::{
+    SendingArguments, VERSION_OPTION, milliseconds, positive, seconds,
+};
 use firstflight_core::records::OutputArguments;
+use firstflight_wire::Version;
 
-use crate::tls::{KeyShare, Sni, Verify};
+use crate::tls::{Ech, KeyShare, Sni, Verify};
 
 /// UDP payloads: 1280 bytes of IP on either family.
 const SIZES: [u16; 2] = [1252, 1232];
@@ -60,6 +63,26 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = KeyShare::X25519)]
     pub key_share: KeyShare,
 
+    /// QUIC versions to offer, as --version 1 or --version 1,2: the first packet is of the first one, the
+    /// server may choose the other (RFC 9368). --version alone prints the program's
+    #[arg(
+        long = VERSION_OPTION,
+        value_name = "VERSION[,VERSION]",
+        default_value = "1",
+        value_parser = versions
+    )]
+    pub versions: Versions,
+
+    /// Offer Encrypted ClientHello: none, or a GREASE extension, which servers that have it answer with
+    /// their configurations
+    #[arg(long, value_enum, default_value_t = Ech::None)]
+    pub ech: Ech,
+
+    /// Offer real Encrypted ClientHello to the names of FILE: CSV with the header domain,ech (the ech parameter
+    /// of their HTTPS records, base64)
+    #[arg(long, value_name = "FILE")]
+    pub ech_configs: Option<PathBuf>,
+
     /// Whether the ClientHello names the server; the request and the check of the certificate do
     #[arg(long, value_enum, default_value_t = Sni::Target)]
     pub sni: Sni,
@@ -95,6 +118,10 @@ pub struct Options {
     pub path: String,
 }
 
+/// Versions to offer, none of them twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versions(pub Vec<Version>);
+
 impl Options {
     /// UDP payload of Initials on IPv4, on IPv6.
     pub fn initial_sizes(&self) -> [u16; 2] {
@@ -109,6 +136,23 @@ impl Options {
             None => product.to_owned(),
         }
     }
+}
+
+/// Reads versions to offer.
+fn versions(text: &str) -> Result<Versions, String> {
+    let mut found = Vec::new();
+    for name in text.split(',') {
+        let version = match name {
+            "1" => Version::V1,
+            "2" => Version::V2,
+            _ => return Err("must be 1, 2, or both with a comma between them".into()),
+        };
+        if found.contains(&version) {
+            return Err(format!("must name version {name} once"));
+        }
+        found.push(version);
+    }
+    Ok(Versions(found))
 }
 
 /// Reads a path that fits into a request.
@@ -175,6 +219,25 @@ mod tests {
             (&long[..256], true),
         ] {
             assert_eq!(parsed(&["--path", text]).is_ok(), fits, "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_are_a_list_without_repetition() {
+        let (one, two) = (Version::V1, Version::V2);
+        for (text, expected) in [
+            ("1", Some(vec![one])),
+            ("2", Some(vec![two])),
+            ("1,2", Some(vec![one, two])),
+            ("2,1", Some(vec![two, one])),
+            ("1,1", None),
+            ("3", None),
+            ("1,", None),
+            ("", None),
+        ] {
+            let found = parsed(&["--quic-version", text]).ok();
+            let found = found.map(|options| options.versions.0);
+            assert_eq!(found, expected, "{text}");
         }
     }
 

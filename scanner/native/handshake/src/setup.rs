@@ -30,7 +30,7 @@ use crate::options::Options;
 use crate::request::{Requests, control};
 use crate::row::Columns;
 use crate::summary::Summary;
-use crate::tls::{Sni, Tls, Verify};
+use crate::tls::{Ech, EchConfigs, Sni, Tls, Verify};
 
 /// Executes what the options ask for; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
@@ -130,10 +130,27 @@ fn context(options: &Options, keylog: Option<File>) -> Result<Context, Failure> 
     let control = control()
         .map_err(|e| Failure::Usage(format!("the control stream cannot be laid out: {e}")))?;
     let contact = options.sending.contact.as_deref().unwrap_or_default();
+    let versions = options.versions.0.clone();
+    let configs = match &options.ech_configs {
+        Some(_) if options.sni == Sni::None => {
+            return Err(Failure::Usage(
+                "--ech-configs is for ClientHellos with a name: leave --sni none away".into(),
+            ));
+        }
+        Some(path) => EchConfigs::read(path)?,
+        None => EchConfigs::default(),
+    };
     Ok(Context {
-        tls: Tls::new(options.key_share, options.verify, keylog)?
-            .with_hello(&options.alpn, options.sni == Sni::Target)
-            .with_tickets(options.second),
+        tls: Tls::new(
+            options.key_share,
+            options.verify,
+            keylog,
+            versions.len() > 1,
+        )?
+        .with_hello(&options.alpn, options.sni == Sni::Target)
+        .with_ech(options.ech == Ech::Grease, configs)?
+        .with_tickets(options.second),
+        versions,
         control: control.into(),
         contact: contact.as_bytes().to_vec(),
         timeout: (options.timeout * SECOND as f64) as Mono,

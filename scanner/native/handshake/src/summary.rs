@@ -16,8 +16,11 @@ pub struct Summary {
     pub timeout_ms: u64,
     pub linger_ms: u64,
     pub key_share: String,
+    /// QUIC versions offered, the one of the first packet first.
+    pub versions: Vec<String>,
     pub sni: bool,
     pub second: bool,
+    pub ech: String,
     pub alpn: Vec<String>,
     pub verify: String,
     /// Root certificates that chains are checked against; `None`: not checked.
@@ -41,8 +44,10 @@ impl Summary {
             timeout_ms: (options.timeout * 1000.0).round() as u64,
             linger_ms: u64::from(options.linger_ms),
             key_share: format!("{:?}", options.key_share).to_lowercase(),
+            versions: options.versions.0.iter().map(ToString::to_string).collect(),
             sni: options.sni == Sni::Target,
             second: options.second,
+            ech: format!("{:?}", options.ech).to_lowercase(),
             alpn: options.alpn.clone(),
             verify: format!("{:?}", options.verify).to_lowercase(),
             roots,

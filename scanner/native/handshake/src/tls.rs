@@ -3,23 +3,28 @@
 //! Nothing that the server shows ends a handshake: certificates and signatures are checked, and what is wrong
 //! with them is noted. The handshake then goes on, because what is behind it is the measurement.
 
+mod ech;
+mod secrets;
 mod tickets;
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
+pub use ech::{EchConfigs, EchOffer};
 use firstflight_core::Failure;
+use rustls::client::EchMode;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::quic::{ClientConnection, Version};
+use rustls::{DigitallySignedStruct, Error, SignatureScheme, SupportedCipherSuite};
+use secrets::SecretLog;
+pub use secrets::TrafficSecrets;
 pub use tickets::Tickets;
-
-use rustls::{DigitallySignedStruct, Error, KeyLog, SignatureScheme};
 
 /// The group that the ClientHello has a key share of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,6 +51,13 @@ pub enum Sni {
     None,
 }
 
+/// What ClientHellos to names without a configuration have of ECH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ech {
+    None,
+    Grease,
+}
+
 /// What is checked of a server's certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Verify {
@@ -68,7 +80,12 @@ pub struct Note {
 /// Makes connections' TLS parts.
 pub struct Tls {
     config: Arc<ClientConfig>,
+    /// `config` has a GREASE extension.
+    grease: bool,
+    /// Of names with an ECH configuration, in place of `config`.
+    with_ech: HashMap<String, Arc<ClientConfig>>,
     recorder: Arc<Recorder>,
+    secrets: Arc<SecretLog>,
     resumes: bool,
 }
 
@@ -76,31 +93,38 @@ pub struct Tls {
 pub const H3: &[u8] = b"h3";
 
 impl Tls {
-    /// Offers `key_share` first; checks what `verify` says; appends secrets to `keylog`.
-    pub fn new(key_share: KeyShare, verify: Verify, keylog: Option<File>) -> Result<Tls, Failure> {
+    /// Offers `key_share` first; checks what `verify` says; appends secrets to `keylog`, and keeps them for
+    /// [`Self::take_secrets`] if the version of a connection may change.
+    pub fn new(
+        key_share: KeyShare,
+        verify: Verify,
+        keylog: Option<File>,
+        version_may_change: bool,
+    ) -> Result<Tls, Failure> {
         let provider = Arc::new(CryptoProvider {
             kx_groups: groups(key_share),
+            cipher_suites: suites(),
             ..aws_lc_rs::default_provider()
         });
         let recorder = Arc::new(Recorder {
-            provider: provider.clone(),
+            provider,
             check: verify != Verify::None,
             note: Mutex::new(Note::default()),
         });
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|e| Failure::Usage(format!("TLS 1.3 is not available: {e}")))?
-            .dangerous()
-            .with_custom_certificate_verifier(recorder.clone())
-            .with_no_client_auth();
+        let mut config = client_config(&recorder, None)?;
         config.alpn_protocols = vec![H3.to_vec()];
         config.resumption = Resumption::disabled();
-        if let Some(file) = keylog {
-            config.key_log = Arc::new(KeyFile(Mutex::new(file)));
+        let logs = keylog.is_some() || version_may_change;
+        let secrets = Arc::new(SecretLog::new(keylog, version_may_change));
+        if logs {
+            config.key_log = secrets.clone();
         }
         Ok(Tls {
             config: Arc::new(config),
+            grease: false,
+            with_ech: HashMap::new(),
             recorder,
+            secrets,
             resumes: false,
         })
     }
@@ -111,6 +135,46 @@ impl Tls {
         config.alpn_protocols = alpn.iter().map(|name| name.clone().into_bytes()).collect();
         config.enable_sni = sni;
         self
+    }
+
+    /// Offers ECH to the names that have configurations, and if it is to `grease` a GREASE extension to all
+    /// others; everything else stays as it is.
+    pub fn with_ech(mut self, grease: bool, configs: EchConfigs) -> Result<Tls, Failure> {
+        let make = |mode| -> Result<ClientConfig, Failure> {
+            let mut config = client_config(&self.recorder, Some(mode))?;
+            config.alpn_protocols = self.config.alpn_protocols.clone();
+            config.enable_sni = self.config.enable_sni;
+            config.key_log = self.config.key_log.clone();
+            config.resumption = Resumption::disabled();
+            Ok(config)
+        };
+        let with_ech = configs.of_names(make)?;
+        let greased = grease
+            .then(ech::grease)
+            .transpose()?
+            .map(make)
+            .transpose()?;
+        self.with_ech = with_ech;
+        if let Some(config) = greased {
+            self.config = Arc::new(config);
+            self.grease = true;
+        }
+        Ok(self)
+    }
+
+    /// Returns what a ClientHello to `domain` has of ECH.
+    pub fn ech(&self, domain: &str) -> Option<EchOffer> {
+        match self.config_with_ech(domain) {
+            Some(_) => Some(EchOffer::Config),
+            None => self.grease.then_some(EchOffer::Grease),
+        }
+    }
+
+    fn config_with_ech(&self, domain: &str) -> Option<&Arc<ClientConfig>> {
+        if self.with_ech.is_empty() {
+            return None;
+        }
+        self.with_ech.get(&domain.to_ascii_lowercase())
     }
 
     /// Keeps tickets for a second connection with each target.
@@ -129,13 +193,13 @@ impl Tls {
         self.config.enable_sni
     }
 
-    /// Begins a connection to `domain`, or if that is empty to `ip` without a name, with these transport
+    /// Begins a connection of `version` to `domain`, or if that is empty to `ip` without a name, with these transport
     /// parameters. `resume`: where its tickets go, one of which it uses if there is one already, and whether
     /// it sends 0-RTT data then. Fails if TLS cannot ask for such a name.
     pub fn begin(
         &self,
-        domain: &str,
-        ip: IpAddr,
+        version: Version,
+        (domain, ip): (&str, IpAddr),
         parameters: Vec<u8>,
         resume: Option<(Arc<Tickets>, bool)>,
     ) -> Result<ClientConnection, String> {
@@ -145,16 +209,17 @@ impl Tls {
             ServerName::try_from(domain.to_owned())
                 .map_err(|_| "no ClientHello can carry this name".to_owned())?
         };
+        let config = self.config_with_ech(domain).unwrap_or(&self.config);
         let config = match resume {
-            None => self.config.clone(),
+            None => config.clone(),
             Some((tickets, early_data)) => {
-                let mut own = ClientConfig::clone(&self.config);
+                let mut own = ClientConfig::clone(config);
                 own.resumption = Resumption::store(tickets);
                 own.enable_early_data = early_data;
                 Arc::new(own)
             }
         };
-        ClientConnection::new(config, Version::V1, name, parameters)
+        ClientConnection::new(config, version, name, parameters)
             .map_err(|e| format!("no ClientHello can be made: {e}"))
     }
 
@@ -162,6 +227,38 @@ impl Tls {
     pub fn take_note(&self) -> Note {
         std::mem::take(&mut *self.recorder.lock())
     }
+
+    /// Returns the secrets made since the last call; `None`: no version may change.
+    pub fn take_secrets(&self) -> Option<TrafficSecrets> {
+        self.secrets.take()
+    }
+}
+
+/// A configuration of TLS 1.3, with ECH in this mode.
+fn client_config(recorder: &Arc<Recorder>, ech: Option<EchMode>) -> Result<ClientConfig, Failure> {
+    let builder = ClientConfig::builder_with_provider(recorder.provider.clone());
+    let builder = match ech {
+        Some(mode) => builder.with_ech(mode),
+        None => builder.with_protocol_versions(&[&rustls::version::TLS13]),
+    };
+    Ok(builder
+        .map_err(|e| Failure::Usage(format!("TLS 1.3 is not available: {e}")))?
+        .dangerous()
+        .with_custom_certificate_verifier(recorder.clone())
+        .with_no_client_auth())
+}
+
+/// The cipher suites offered. AES-128 first, as browsers do: servers mostly take the first, and its hash costs
+/// a client half of SHA-384.
+fn suites() -> Vec<SupportedCipherSuite> {
+    use aws_lc_rs::cipher_suite::{
+        TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+    };
+    vec![
+        TLS13_AES_128_GCM_SHA256,
+        TLS13_AES_256_GCM_SHA384,
+        TLS13_CHACHA20_POLY1305_SHA256,
+    ]
 }
 
 /// The groups offered, the one with a key share first.
@@ -227,19 +324,5 @@ impl ServerCertVerifier for Recorder {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         let algorithms = &self.provider.signature_verification_algorithms;
         algorithms.supported_schemes()
-    }
-}
-
-/// A file of secrets in the NSS key log format, a line each.
-#[derive(Debug)]
-struct KeyFile(Mutex<File>);
-
-impl KeyLog for KeyFile {
-    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
-        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
-        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full disk costs keys, not records: the summary's readers see it by the file.
-        let _ = file.write_all(line.as_bytes());
     }
 }

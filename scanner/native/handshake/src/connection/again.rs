@@ -8,6 +8,7 @@ use super::keys::EarlyKeys;
 use super::parameters::Credit;
 use super::space::Level;
 use crate::tls::{H3, Tickets};
+use firstflight_wire::Version;
 use firstflight_wire::transport::TransportParameters;
 
 /// Longest token of a NEW_TOKEN frame that is used: it shares the first datagram with a ClientHello.
@@ -18,6 +19,8 @@ const MOST_TOKEN: usize = 512;
 pub struct Memory {
     pub tickets: Arc<Tickets>,
     token: Box<[u8]>,
+    /// Of the connection; `None`: of none yet.
+    pub version: Option<Version>,
     /// It chose HTTP/3, so a request may leave before it chooses again.
     http3: bool,
 }
@@ -59,6 +62,7 @@ impl Connection {
     pub fn memory(&mut self) -> Option<Memory> {
         self.observed.handshake?;
         let mut memory = self.memory.take()?;
+        memory.version = Some(self.versions.now);
         memory.http3 = self.tls.alpn_protocol() == Some(H3);
         Some(memory)
     }

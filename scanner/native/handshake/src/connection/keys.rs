@@ -1,8 +1,12 @@
 //! Packet protection by the keys of the TLS library (RFC 9001 5.3, 5.4), of all three spaces, and the server's key
 //! updates (RFC 9001 6). We begin none.
 
+mod of_secrets;
+
 use firstflight_wire::{Error, Packet, Seal, TAG_LEN, decode_packet_number};
 use rustls::quic::{DirectionalKeys, Keys, PacketKey, PacketKeySet, Secrets};
+
+pub use of_secrets::OwnSecrets;
 
 /// Keys of one space, ours and the server's.
 pub struct SpaceKeys {
@@ -11,9 +15,24 @@ pub struct SpaceKeys {
     updates: Option<Box<Updates>>,
 }
 
+/// What keys after updates are made of.
+enum Source {
+    Tls(Secrets),
+    Own(OwnSecrets),
+}
+
+impl Source {
+    fn next_packet_keys(&mut self) -> Option<PacketKeySet> {
+        match self {
+            Source::Tls(secrets) => Some(secrets.next_packet_keys()),
+            Source::Own(secrets) => secrets.next_packet_keys(),
+        }
+    }
+}
+
 /// What key updates need.
 struct Updates {
-    secrets: Secrets,
+    secrets: Source,
     /// Keys after the next update.
     next: PacketKeySet,
     /// The server's keys before the last one, for what comes late.
@@ -72,7 +91,9 @@ impl Updates {
 
     /// A packet with the next keys authenticated: they are those of both directions now.
     fn turn(&mut self, keys: &mut Keys) {
-        let after = self.secrets.next_packet_keys();
+        let Some(after) = self.secrets.next_packet_keys() else {
+            return;
+        };
         let PacketKeySet { local, remote } = std::mem::replace(&mut self.next, after);
         keys.local.packet = local;
         self.previous = Some(std::mem::replace(&mut keys.remote.packet, remote));
@@ -86,6 +107,17 @@ impl SpaceKeys {
     /// Keys of the 1-RTT space; `secrets`: for the keys after them.
     pub fn one_rtt(keys: Keys, mut secrets: Secrets) -> SpaceKeys {
         let next = secrets.next_packet_keys();
+        SpaceKeys::updating(keys, Source::Tls(secrets), next)
+    }
+
+    /// The same by secrets alone; `None` if no keys can be made of them.
+    pub fn one_rtt_of(mut secrets: OwnSecrets) -> Option<SpaceKeys> {
+        let keys = secrets.keys()?;
+        let next = secrets.next_packet_keys()?;
+        Some(SpaceKeys::updating(keys, Source::Own(secrets), next))
+    }
+
+    fn updating(keys: Keys, secrets: Source, next: PacketKeySet) -> SpaceKeys {
         let updates = Updates {
             secrets,
             next,
@@ -275,8 +307,10 @@ mod tests {
             .unwrap();
         config.alpn_protocols = vec![b"h3".to_vec()];
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let tls = Tls::new(KeyShare::X25519, Verify::None, None).unwrap();
-        let client = tls.begin("a.test", ip, vec![], None).unwrap();
+        let tls = Tls::new(KeyShare::X25519, Verify::None, None, false).unwrap();
+        let client = tls
+            .begin(Version::V1, ("a.test", ip), vec![], None)
+            .unwrap();
         let server = ServerConnection::new(Arc::new(config), Version::V1, vec![]).unwrap();
         let (mut client, mut server) = (Connection::from(client), Connection::from(server));
         assert!(pass(&mut client, &mut server).is_none());

@@ -2,14 +2,19 @@
 
 use firstflight_core::clock::Stamp;
 use firstflight_wire::Reader;
-use firstflight_wire::tls::{self, HelloKind, number, read_message};
+use firstflight_wire::tls::{
+    self, EncryptedExtensions, HelloKind, ascii, ech_configs, number, read_message,
+};
 
-use super::observed::Observed;
+use super::observed::{Observed, RetryConfigs};
 use super::space::Level;
 
 /// NewSessionTicket (RFC 8446 4.6.1) and its extension early_data.
 const NEW_SESSION_TICKET: u8 = 4;
 const EARLY_DATA: u16 = 42;
+
+/// ECH configurations that are kept.
+const MOST_ECH_CONFIGS: usize = 16;
 
 /// Size of a message's header.
 const HEADER: usize = 4;
@@ -81,6 +86,9 @@ impl Messages {
                     Ok(HelloKind::HelloRetryRequest) => observed.hello_retry = true,
                     Err(_) => {}
                 },
+                (Level::Handshake, number::ENCRYPTED_EXTENSIONS) if observed.ech.is_some() => {
+                    observed.ech_retry_configs = retry_configs(body);
+                }
                 (Level::Handshake, number::CERTIFICATE | number::COMPRESSED_CERTIFICATE) => {
                     observed.certificate.get_or_insert((at, datagram));
                     self.certificate = certificate(kind, body);
@@ -111,6 +119,18 @@ fn certificate(kind: u8, body: &[u8]) -> Option<CertificateMessage> {
         uncompressed_bytes: size(reader.u24().ok()? as usize),
         compression: Some(compression),
     })
+}
+
+/// Returns the ECH configurations that EncryptedExtensions bring; `None`: none, or broken ones.
+fn retry_configs(body: &[u8]) -> Option<Box<RetryConfigs>> {
+    let list = EncryptedExtensions::parse(body).ok()?.ech_retry_configs?;
+    let configs = ech_configs(list).ok()?;
+    let mut found = RetryConfigs::default();
+    for config in configs.iter().take(MOST_ECH_CONFIGS) {
+        found.ids.push(u32::from(config.config_id));
+        found.public_names.push(ascii(config.public_name));
+    }
+    Some(Box::new(found))
 }
 
 /// Returns whether a NewSessionTicket permits 0-RTT data.

@@ -1,15 +1,39 @@
 //! What was observed of a connection: milestones by the kernel's stamps, counters, how it ended.
 
 use firstflight_core::clock::Stamp;
-use firstflight_wire::Version;
 
 use crate::outcome::{Outcome, Stage};
+use crate::tls::EchOffer;
 
 /// Which end failed with a TLS alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Client,
     Server,
+}
+
+/// How a connection came to another version than that of its first ClientHello (RFC 9368 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionChange {
+    Compatible,
+    Incompatible,
+}
+
+impl VersionChange {
+    /// Returns the name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            VersionChange::Compatible => "compatible",
+            VersionChange::Incompatible => "incompatible",
+        }
+    }
+}
+
+/// ECH configurations of a server, in the order sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetryConfigs {
+    pub ids: Vec<u32>,
+    pub public_names: Vec<String>,
 }
 
 /// A milestone, and the number of the datagram (from 1) that brought it.
@@ -77,11 +101,19 @@ pub struct Observed {
     pub discarded: u16,
     pub retry: bool,
     pub hello_retry: bool,
+    /// Of a Version Negotiation packet, and of version_information; joined by commas.
     pub versions: Option<String>,
+    pub available_versions: Option<String>,
+    pub version_change: Option<VersionChange>,
     /// NEW_TOKEN frames, NewSessionTicket messages, and whether one of them permits 0-RTT.
     pub tokens: u16,
     pub tickets: u16,
     pub early_data: bool,
+    /// What the ClientHello had of ECH, whether the server took it (`None`: it was not a real one, or nothing
+    /// tells), and the configurations that it wants instead.
+    pub ech: Option<EchOffer>,
+    pub ech_accepted: Option<bool>,
+    pub ech_retry_configs: Option<Box<RetryConfigs>>,
     pub alert: Option<(u8, By)>,
     pub close: Option<Close>,
     pub icmp: Option<(u8, u8)>,
@@ -142,12 +174,6 @@ impl Observed {
             (Some(_), None) => Some("ack_only"),
             (None, None) => None,
         }
-    }
-
-    /// Keeps the versions of a Version Negotiation packet.
-    pub fn offered(&mut self, versions: &[Version]) {
-        let list: Vec<String> = versions.iter().map(Version::to_string).collect();
-        self.versions = Some(list.join(","));
     }
 }
 

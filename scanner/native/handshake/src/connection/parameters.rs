@@ -1,9 +1,9 @@
 //! Transport parameters: ours, and whether the server's fit the connection (RFC 9000 7.3, 18).
 
 use firstflight_wire::transport::{
-    TransportParameters, id, write_integer_parameter, write_parameter,
+    TransportParameters, id, write_integer_parameter, write_parameter, write_version_information,
 };
-use firstflight_wire::{ConnectionId, Error, Writer};
+use firstflight_wire::{ConnectionId, Error, Version, Writer};
 
 /// Bytes that a server may send on a stream that we opened, on one of its own, and on all together. They
 /// bound the memory of a connection, and are never raised: a response whose header does not fit is incomplete.
@@ -17,9 +17,10 @@ pub const MOST_STREAMS: u64 = 6;
 /// Longest silence, in ms; connections end long before.
 const IDLE_MS: u64 = 30_000;
 
-/// Returns our parameters for a connection from `client_cid`.
-pub fn ours(client_cid: [u8; 8]) -> Vec<u8> {
-    let mut out = [0; 96];
+/// Returns our parameters for a connection from `client_cid`, whose ClientHello is of `version`. Of versions
+/// they tell if several are `offered`: the newest first, since servers may take the first one that they know.
+pub fn ours(client_cid: [u8; 8], version: Version, offered: &[Version]) -> Vec<u8> {
+    let mut out = [0; 128];
     let mut w = Writer::new(&mut out);
     let mut write = || -> Result<(), Error> {
         write_integer_parameter(&mut w, id::MAX_IDLE_TIMEOUT, IDLE_MS)?;
@@ -31,9 +32,15 @@ pub fn ours(client_cid: [u8; 8]) -> Vec<u8> {
         )?;
         write_integer_parameter(&mut w, id::INITIAL_MAX_STREAM_DATA_UNI, MOST_CONTROL)?;
         write_integer_parameter(&mut w, id::INITIAL_MAX_STREAMS_UNI, MOST_STREAMS)?;
-        write_parameter(&mut w, id::INITIAL_SOURCE_CONNECTION_ID, &client_cid)
+        write_parameter(&mut w, id::INITIAL_SOURCE_CONNECTION_ID, &client_cid)?;
+        if offered == [Version::V1] {
+            return Ok(());
+        }
+        let mut available = offered.to_vec();
+        available.sort_unstable_by(|a, b| b.cmp(a));
+        write_version_information(&mut w, version, &available)
     };
-    write().expect("the buffer has room for six short parameters");
+    write().expect("the buffer has room for seven short parameters");
     w.written().to_vec()
 }
 
@@ -124,7 +131,7 @@ mod tests {
 
     #[test]
     fn ours_are_read_back() {
-        let bytes = ours([7; 8]);
+        let bytes = ours([7; 8], Version::V1, &[Version::V1]);
         let parameters = TransportParameters::new(&bytes);
         assert_eq!(parameters.integer(id::INITIAL_MAX_DATA), Ok(Some(98304)));
         assert_eq!(parameters.integer(id::INITIAL_MAX_STREAMS_BIDI), Ok(None));

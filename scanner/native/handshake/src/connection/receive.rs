@@ -10,17 +10,16 @@ use super::observed::{By, Close};
 use super::parameters::{self, Credit, Ids};
 use super::space::{Level, Sent};
 use super::timers::SETTLE;
-use super::{CRYPTO_ERROR, Connection, Held, VERSION, initial_keys, transport};
+use super::{CRYPTO_ERROR, Connection, Held, VERSION_NEGOTIATION_ERROR, initial_keys, transport};
 use crate::outcome::Outcome;
-use crate::tls::H3;
+use crate::tls::{EchOffer, H3};
 
 /// Packets kept until there are keys for them, and bytes of each: no path carries larger ones.
 const MOST_HELD: usize = 8;
 const MOST_HELD_BYTES: usize = 2048;
 
-/// Bytes of a reason phrase, and versions of a Version Negotiation packet, that are kept.
+/// Bytes of a reason phrase that are kept.
 const MOST_REASON: usize = 1000;
-const MOST_VERSIONS: usize = 64;
 
 /// Longest token of a Retry that is followed: a longer one leaves so little room beside it that the ClientHello
 /// takes many datagrams of full size.
@@ -87,16 +86,21 @@ impl Connection {
     }
 
     fn take_packet(&mut self, arrival: Arrival, datagram: &mut [u8], packet: &Packet) {
+        let in_use = packet.version == self.versions.now;
+        let mut changed = self.keys_of_change(packet);
         let level = match packet.kind {
-            PacketType::Initial if packet.version == VERSION => Level::Initial,
-            PacketType::Handshake if packet.version == VERSION => Level::Handshake,
+            PacketType::Initial if in_use || changed.is_some() => Level::Initial,
+            // Of a version that the server may choose it waits for its keys, as any other.
+            PacketType::Handshake if in_use || self.may_change_to(packet.version) => {
+                Level::Handshake
+            }
             PacketType::OneRtt => Level::Data,
-            PacketType::Retry if packet.version == VERSION => return self.retry(datagram, packet),
+            PacketType::Retry if in_use => return self.retry(datagram, packet),
             PacketType::VersionNegotiation => return self.version_negotiation(datagram, packet),
             _ => return self.observed.discard(),
         };
         let space = &mut self.spaces[level as usize];
-        let Some(keys) = &mut space.keys else {
+        let Some(keys) = changed.as_mut().or(space.keys.as_mut()) else {
             // Either it came before its keys, or they are discarded and it is of no more use.
             let fits = packet.size() <= MOST_HELD_BYTES && self.held.len() < MOST_HELD;
             if level > self.level && fits {
@@ -123,6 +127,9 @@ impl Connection {
         }
         if let (None, Some(cid)) = (self.peer_ids.current(), self.server_cid) {
             self.peer_ids.begin(0, cid);
+        }
+        if let Some(keys) = changed {
+            self.change_version(packet.version, keys);
         }
         if !self.space(level).received.insert(opened.number) {
             return;
@@ -320,9 +327,16 @@ impl Connection {
             .look(level, bytes, (at, datagram), &mut self.observed);
         let result = self.tls.read_hs(new);
         space.read = bytes.len();
+        self.keep_secrets();
         let note = self.context.tls.take_note();
         self.note.ocsp |= note.ocsp;
         self.note.signature_valid = note.signature_valid.or(self.note.signature_valid);
+        if self.observed.ech == Some(EchOffer::Config) {
+            self.observed.ech_accepted = match &result {
+                Ok(()) => (!self.tls.is_handshaking()).then_some(true),
+                Err(error) => rejects_ech(error).then_some(false),
+            };
+        }
         if let Err(error) = result {
             let alert = self.tls.alert().map_or(80, u8::from);
             self.observed.alert = Some((alert, By::Client));
@@ -361,6 +375,10 @@ impl Connection {
         if let Ok(Some(cid)) = theirs.preferred_address_cid() {
             // RFC 9000 5.1.1.
             self.peer_ids.begin(1, cid);
+        }
+        match self.versions.check(theirs, self.offered()) {
+            Ok(available) => self.observed.available_versions = available,
+            Err(why) => return self.end_wrong(VERSION_NEGOTIATION_ERROR, || why),
         }
         let checked = parameters::check(theirs, &ids);
         match checked
@@ -451,7 +469,7 @@ impl Connection {
         self.dcid = packet.scid;
         self.retry_cid = Some(packet.scid);
         self.token = token.into();
-        let keys = initial_keys(&self.dcid);
+        let keys = initial_keys(self.versions.now, &self.dcid);
         let space = self.space(Level::Initial);
         space.keys = Some(keys);
         space.sent.clear();
@@ -473,13 +491,21 @@ impl Connection {
             Err(_) => return self.observed.discard(),
         };
         let late = self.server_cid.is_some() || self.observed.retry;
-        if packet.scid != self.dcid || late || versions.contains(&VERSION) {
+        if packet.scid != self.dcid || late || versions.contains(&self.versions.now) {
             return self.observed.discard();
         }
-        self.observed
-            .offered(&versions[..versions.len().min(MOST_VERSIONS)]);
-        self.end(Outcome::VersionNegotiation, None);
+        self.negotiate(&versions);
     }
+}
+
+/// Returns whether TLS ended because the server did not take the ECH that was offered.
+fn rejects_ech(error: &rustls::Error) -> bool {
+    matches!(
+        error,
+        rustls::Error::PeerIncompatible(
+            rustls::PeerIncompatible::ServerRejectedEncryptedClientHello(_)
+        )
+    )
 }
 
 fn raise(credit: &mut u64, most: u64) {

@@ -122,6 +122,12 @@ impl Streams {
         self.acknowledged = 0;
     }
 
+    /// The connection begins anew: nothing was sent.
+    pub fn begin_again(&mut self) {
+        self.credit = Credit::default();
+        (self.waiting, self.acknowledged) = (0, 0);
+    }
+
     /// The handshake is complete, for a protocol that is not HTTP/3: nothing is sent.
     pub fn close(&mut self) {
         self.offered = false;

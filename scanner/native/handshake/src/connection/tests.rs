@@ -6,6 +6,7 @@ mod noise;
 mod paths;
 mod permuted;
 mod rules;
+mod versions;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -337,7 +338,8 @@ fn answer(connection: &mut quinn_proto::Connection, answer: Answer, now: Instant
 
 fn context(key_share: KeyShare, verify: Verify) -> Arc<Context> {
     Arc::new(Context {
-        tls: Tls::new(key_share, verify, None).unwrap(),
+        tls: Tls::new(key_share, verify, None, false).unwrap(),
+        versions: vec![Version::V1],
         control: control().unwrap().into(),
         contact: b"me@example.org".to_vec(),
         timeout: 10_000 * MS,
@@ -479,9 +481,10 @@ fn a_server_of_another_protocol_is_asked_nothing() {
     let mut world = World::new(b"hq-interop");
     let offer = ["h3".to_owned(), "hq-interop".to_owned()];
     let shared = context(KeyShare::X25519, Verify::None);
-    let tls = Tls::new(KeyShare::X25519, Verify::None, None).unwrap();
+    let tls = Tls::new(KeyShare::X25519, Verify::None, None, false).unwrap();
     let shared = Arc::new(Context {
         tls: tls.with_hello(&offer, false),
+        versions: vec![Version::V1],
         control: shared.control.clone(),
         contact: Vec::new(),
         timeout: shared.timeout,
@@ -620,7 +623,7 @@ fn a_server_that_floods_is_sent_little() {
         now += MS;
         let header = LongHeader {
             kind: PacketType::Initial,
-            version: VERSION,
+            version: Version::V1,
             dcid: client.client_cid.into(),
             scid: [1; 8].into(),
             token: &[],
@@ -735,9 +738,10 @@ fn second(world: &mut World, first: &mut Connection) -> Connection {
 }
 
 fn remembering() -> Connection {
-    let tls = Tls::new(KeyShare::X25519, Verify::Signature, None).unwrap();
+    let tls = Tls::new(KeyShare::X25519, Verify::Signature, None, false).unwrap();
     client_with(Arc::new(Context {
         tls: tls.with_tickets(true),
+        versions: vec![Version::V1],
         control: control().unwrap().into(),
         contact: Vec::new(),
         timeout: 10_000 * MS,

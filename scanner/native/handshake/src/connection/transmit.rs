@@ -9,7 +9,7 @@ use firstflight_wire::{
 
 use super::space::{Content, Level, Sent, Space};
 use super::timers::ACK_DELAY;
-use super::{Closing, Connection, NO_ERROR, VERSION};
+use super::{Closing, Connection, NO_ERROR};
 
 /// Size of datagrams with an Initial at least, and of others at most (RFC 9000 14).
 const SMALLEST_INITIAL: usize = 1200;
@@ -200,7 +200,12 @@ impl Connection {
             let header = LongHeader {
                 kind: PacketType::ZeroRtt,
                 pn_len,
-                ..LongHeader::initial(VERSION, dcid, self.client_cid.into(), packet_number)
+                ..LongHeader::initial(
+                    self.versions.begun,
+                    dcid,
+                    self.client_cid.into(),
+                    packet_number,
+                )
             };
             return build_packet(out, &header, keys, pad_to, frames);
         }
@@ -220,7 +225,7 @@ impl Connection {
         };
         let header = LongHeader {
             kind,
-            version: VERSION,
+            version: self.versions.now,
             dcid,
             scid: ConnectionId::from(self.client_cid),
             token,

@@ -93,7 +93,7 @@ fn a_retry_is_followed_if_its_token_leaves_room_for_a_hello() {
         let (original, token) = (client.original, vec![7; length]);
         let size = write_retry(
             &mut room,
-            VERSION,
+            Version::V1,
             &original,
             &CLIENT.into(),
             &server,
