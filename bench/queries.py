@@ -1,9 +1,9 @@
 """Time each named query of a store, as JSON lines: `python -m bench.queries URL`.
 
-Runs each query `WARM` times on an open store after a first one that does not count; with --cold also once on
-a store just opened, whose files were dropped from the page cache. Parameters have their defaults, so that a
-query covers the whole store; a required date is the middle of the store's days. CPU time is that of this
-process, which also runs an embedded engine. bench/database.py makes a table of it.
+Runs each query `WARM` times (`--warm N`) on an open store after a first one that does not count; with --cold
+also once on a store just opened, whose files were dropped from the page cache. Parameters have their defaults,
+so that a query covers the whole store; a required date is the middle of the store's days. CPU time is that of
+this process, which also runs an embedded engine. bench/database.py makes a table of it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reports import query
 from store import Store, open_store
+from store.errors import StoreError
 
 WARM = 5
 # Views that are queried without a filter.
@@ -30,30 +31,41 @@ VIEWS = ("table1", "table1_strict", "iack_by_cdn", "probes_by_day")
 
 @dataclass(frozen=True)
 class Timed:
-    """One query; medians of `WARM` times. `cold_s`, `cpu_s` are None where they were not measured."""
+    """One query; medians of its warm times. `cold_s`, `cpu_s` are None where they were not measured.
+
+    `refused`: why the store did not answer, with no rows and times of 0.
+    """
 
     name: str
     rows: int
     cold_s: float | None
     wall_s: float
     cpu_s: float | None
+    refused: str | None = None
 
 
-def measure(url: str, *, cold: bool) -> Iterator[Timed]:
-    """Time every named query and view of VIEWS, one after the other."""
+def measure(url: str, *, cold: bool, warm: int = WARM, only: Sequence[str] = ()) -> Iterator[Timed]:
+    """Time every named query and view of VIEWS, or those of `only`, one after the other."""
     embedded = url.startswith("chdb:")
     with open_store(url) as store:
         questions = _questions(store)
+    if only:
+        questions = {name: questions[name] for name in only}
     colds: dict[str, float] = {}
     if cold and embedded:
         for name, sql in questions.items():
             _forget(Path(url.removeprefix("chdb:")))
-            with open_store(url) as store:
+            with open_store(url) as store, suppress(StoreError):  # told below
                 colds[name] = _time(store, sql)[0]
     with open_store(url) as store:
         for name, sql in questions.items():
-            *_, rows = _time(store, sql)
-            times = [_time(store, sql) for _ in range(WARM)]
+            try:
+                *_, rows = _time(store, sql)
+            except StoreError as error:
+                # Beyond the limits of a query: that is a result.
+                yield Timed(name, 0, None, 0, 0 if embedded else None, str(error))
+                continue
+            times = [_time(store, sql) for _ in range(warm)]
             yield Timed(
                 name=name,
                 rows=rows,
@@ -106,8 +118,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.queries")
     parser.add_argument("url")
     parser.add_argument("--cold", action="store_true")
+    parser.add_argument(
+        "--warm", type=int, default=WARM, help="times of each query, of which the median counts"
+    )
+    parser.add_argument("--only", nargs="+", default=(), help="names of queries; a view as 'view NAME'")
     options = parser.parse_args()
-    for timed in measure(options.url, cold=options.cold):
+    for timed in measure(options.url, cold=options.cold, warm=options.warm, only=options.only):
         print(json.dumps(asdict(timed)), flush=True)
     return 0
 
