@@ -1,9 +1,10 @@
 """Time each named query of a store, as JSON lines: `python -m bench.queries URL`.
 
-Runs each query `WARM` times (`--warm N`) on an open store after a first one that does not count; with --cold
-also once on a store just opened, whose files were dropped from the page cache. Parameters have their defaults,
-so that a query covers the whole store; a required date is the middle of the store's days. CPU time is that of
-this process, which also runs an embedded engine. bench/database.py makes a table of it.
+Runs each query `WARM` times (`--warm N`) on an open store after a first one that does not count; with
+--cold also once on a store just opened, whose files were dropped from the page cache. Parameters have
+their defaults, so that a query covers the whole store; a required date is the middle of the store's
+days. CPU time is that of this process, which also runs an embedded engine. bench/database.py makes a
+table of it.
 """
 
 from __future__ import annotations

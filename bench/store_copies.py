@@ -1,9 +1,10 @@
 """Multiply the runs of a store inside its engine: `python -m bench.store_copies URL --times N`.
 
-A hundred million rows through the loader would take twenty minutes of CPU time. The copies of a run have other
-ids and lie so many days earlier that no two runs share a month (`--of runs`), or they are the same run with
-other names and addresses (`--of names`), so that each run has N times as many names. Everything else in a row
-is copied: outcomes, times, connection IDs. Only for measurements: the load log names files that do not exist.
+A hundred million rows through the loader would take twenty minutes of CPU time. The copies of a run
+have other ids and lie so many days earlier that no two runs share a month (`--of runs`), or they are
+the same run with other names and addresses (`--of names`), so that each run has N times as many names.
+Everything else in a row is copied: outcomes, times, connection IDs. Only for measurements: the load log
+names files that do not exist.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SETTINGS = "max_threads = 1, min_insert_block_size_rows = 4000000, min_insert_b
 
 @dataclass(frozen=True)
 class Copy:
-    """How rows of `run` change: it becomes `of_run`, `days` earlier; with `number` each name becomes another."""
+    """How rows of `run` change: they become `of_run`'s, `days` earlier; with `number`, other names."""
 
     run: str
     of_run: str
