@@ -19,7 +19,7 @@ import click
 @click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate (PEM).")
 @click.option("--public", is_flag=True, help="Serve anybody, with limits on time, memory, rows and requests.")
 def command(host: str, port: int, certificate: Path | None, key: Path | None, public: bool) -> None:
-    """Serve pages on the store that FIRSTFLIGHT_STORE names: the named queries with forms and tables.
+    """Serve pages on the store that FIRSTFLIGHT_STORE names: charts over time, and the named queries.
 
     It only reads the store. Ends by Ctrl-C or SIGTERM; docs/dashboard.md describes the pages.
     """

@@ -40,7 +40,7 @@ _NEEDED = frozenset({"title", "meaning", "pages", "order", "query", "chart", "x"
 
 @dataclass(frozen=True)
 class Reference:
-    """Published values beside ours: columns `x` and `y` of the file reports/published/FILE.csv."""
+    """Published values beside ours: columns `x` and `y` of the file FILE.csv in reports/published."""
 
     file: str
     x: str

@@ -1,4 +1,4 @@
-"""A campaign on loopback beside an open dashboard: no load waits, and the open page grows without a reload."""
+"""A campaign on loopback beside an open dashboard: no load waits, and the open page grows by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.waiting import until
 
 def test_a_page_grows_while_a_campaign_loads(world: World, browser: Browser) -> None:
     url = f"chdb:{world.folder}/store"
-    config = world.settings()
+    one = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
+    config = world.settings(vantages=one)
     first = world.campaign("--config", str(config))
     assert first.returncode == 0, first.stderr
     with dashboard(url) as served:
