@@ -42,8 +42,8 @@ class Costs:
         return self.resolve_cpu_s + self.probe_cpu_s + self.dissect_cpu_s + self.load_cpu_s
 
 
-# docs/measured.md, the campaign before; dissecting and captures are those of trimmed captures. Rows: three of dns_answer a name, one of quic_probe and one of
-# quic_connection a target.
+# docs/measured.md, the campaign before; dissecting and captures are those of trimmed captures. Rows: three of
+# dns_answer a name, one of quic_probe and one of quic_connection a target.
 MEASURED = Costs(
     resolve_cpu_s=56.5,
     probe_cpu_s=86.1,

@@ -1,4 +1,4 @@
-"""Files of panels: what is wrong in one is said with the file, and each page shows those that name it."""
+"""Files of panels: what is wrong in one is reported with the file, and each page shows those that name it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_with_keys_nothing_is_trimmed(fixture: Path, tmp_path: Path) -> None:
 
 
 def test_a_trimmed_capture_has_no_more_rows_with_keys_than_a_cut_one(tmp_path: Path) -> None:
-    """What is missing is said to be missing once there are keys that would open it."""
+    """What is missing is reported as missing once there are keys that would open it."""
     fixture = FIXTURES / "quic" / "quiche_iack.pcap"
     capture = Path(shutil.copy(fixture, tmp_path))
     copy = trim(capture, tmp_path / "trimmed")

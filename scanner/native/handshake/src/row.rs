@@ -165,7 +165,7 @@ columns! {
 }
 
 columns! {
-    /// What a server said over HTTP/3 (schemas/records/http3_response.yaml).
+    /// What a server answered over HTTP/3 (schemas/records/http3_response.yaml).
     #[derive(Debug, Default, Serialize)]
     pub struct ResponseRow<'a> {
         domain: Text<'a>,

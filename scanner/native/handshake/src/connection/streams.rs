@@ -122,7 +122,7 @@ impl Streams {
         self.acknowledged = 0;
     }
 
-    /// The connection begins anew: nothing was sent.
+    /// The connection begins again: nothing was sent.
     pub fn begin_again(&mut self) {
         self.credit = Credit::default();
         (self.waiting, self.acknowledged) = (0, 0);

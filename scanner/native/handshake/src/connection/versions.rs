@@ -198,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Begins anew with `version`: another ClientHello, and nothing that was given to the first attempt.
+    /// Begins again with `version`: another ClientHello, and nothing that was given to the first attempt.
     fn begin_again(&mut self, version: Version, target: (&str, IpAddr)) -> Result<(), String> {
         let ours = parameters::ours(self.client_cid, version, self.offered());
         let tickets = self.memory.as_ref().map(|memory| memory.tickets.clone());
