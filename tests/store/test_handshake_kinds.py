@@ -85,7 +85,9 @@ ROWS: dict[str, dict[str, Any]] = {
 
 def row(kind: str, **changes: Any) -> dict[str, Any]:
     columns = records.load(kind).file_columns
-    unset: dict[str, Any] = {column.name: [] if column.type.startswith("list<") else None for column in columns}
+    unset: dict[str, Any] = {
+        column.name: [] if column.type.startswith("list<") else None for column in columns
+    }
     return unset | STAMP | ROWS[kind] | changes
 
 
