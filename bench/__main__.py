@@ -12,6 +12,7 @@ MEASUREMENTS = {
     "dissector": "the dissector: CPU time beside tshark, memory on a long capture",
     "prober": "the native prober: targets per CPU second, memory, rate kept",
     "resolve": "the engine of the resolve stage: names per CPU second, beside zdns and hickory-resolver",
+    "handshake_engine": "the engine of handshakes: handshakes with response per CPU second, memory",
     "crawl": "the crawl: names and requests per CPU second, memory at 1,000 and 10,000 names",
     "tcp_options": "the engine of the TCP option survey: connections per CPU second",
     "downloads": "the download clients: megabytes per CPU second, beside curl's command",

@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +34,11 @@ def run(
     out: Path | None = None,
     quiet: bool = False,
     env: Mapping[str, str] | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> Used:
     """Run a command, which must succeed. `quiet`: show its standard error only if it fails.
+
+    `watch` is called with its process id again and again until it ends, and has to sleep itself.
 
     The kernel also charges the program the memory of the process that starts it: stay small until then.
     """
@@ -45,7 +48,12 @@ def run(
         process = subprocess.Popen(
             command, stdin=source, stdout=sink, stderr=errors if quiet else None, env=env
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        ended = 0
+        while watch is not None and not ended:
+            watch(process.pid)
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if not ended:
+            _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             errors.seek(0)
@@ -80,6 +88,12 @@ def peak_mb(pid: int) -> float:
     """Return the peak resident memory so far of a running process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a running process. OSError or IndexError: it has just ended."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
 
 
 def load() -> str:
