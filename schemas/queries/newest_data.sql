@@ -1,13 +1,11 @@
-WITH (
-    SELECT groupArray((newest.vantage, newest.run))
-    FROM
-    (
-        SELECT vantage, argMax(run, sent_at) AS run
-        FROM ${database}.quic_probe
-        WHERE sent_at IS NOT NULL
-        GROUP BY vantage
-    ) AS newest
-) AS of_vantage
+-- Which run is the newest of a vantage point, the roll-up says; of the probes only those runs are read.
+WITH newest AS
+(
+    SELECT vantage, argMax(run, last_at) AS run
+    FROM ${database}.probe_day_all
+    WHERE last_at IS NOT NULL
+    GROUP BY vantage
+)
 SELECT
     vantage,
     run,
@@ -15,6 +13,6 @@ SELECT
     count() AS probes,
     max(sent_at) AS newest_at
 FROM ${database}.quic_probe
-WHERE has(of_vantage, (vantage, run))
+WHERE run IN (SELECT run FROM newest) AND (vantage, run) IN (SELECT vantage, run FROM newest)
 GROUP BY vantage, run, outcome
 ORDER BY vantage, outcome
