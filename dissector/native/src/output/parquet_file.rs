@@ -1,25 +1,25 @@
 //! Parquet files with the columns of a record kind.
 
+mod column;
+mod delta;
+mod pages;
+mod texts;
+
 use std::fs::File;
 use std::io;
 use std::slice;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use firstflight_records::{Column, Row, Style, Type, Value, Visitor};
-use parquet::basic::{
-    Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
-};
-use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type,
-};
+use firstflight_records::{Column, Row, Type, Value, Visitor};
+use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type as SchemaType;
 
-use super::text::write_text;
+use self::column::Cells;
+use self::pages::{Pages, compression};
 
 /// Rows that are kept in memory until they are written as a row group; with many long texts, fewer.
 const GROUP: usize = 8192;
@@ -30,28 +30,11 @@ const GROUP_TEXT: usize = 1 << 22;
 pub(super) struct ParquetFile {
     writer: SerializedFileWriter<File>,
     columns: Vec<Cells>,
+    pages: Pages,
+    /// A page while it is made.
+    data: Vec<u8>,
     rows: usize,
     text_bytes: usize,
-}
-
-/// Cells of one column, by the type that Parquet stores them as.
-enum Stored {
-    /// All texts one after the other, and where each ends.
-    Text(Vec<u8>, Vec<usize>),
-    Bool(Vec<bool>),
-    /// Unsigned columns are stored as their bits (Parquet's INT(n, false)).
-    Int32(Vec<i32>),
-    Int64(Vec<i64>),
-    Float(Vec<f32>),
-    Double(Vec<f64>),
-}
-
-/// Cells of one column that wait to be written.
-struct Cells {
-    column: Column,
-    stored: Stored,
-    /// 1 for a cell that is there, 0 for null.
-    levels: Vec<i16>,
 }
 
 impl ParquetFile {
@@ -69,7 +52,7 @@ impl ParquetFile {
             .map_err(io_error)?;
         let kind = KeyValue::new("firstflight.kind".to_owned(), kind.to_owned());
         let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_compression(compression())
             .set_key_value_metadata(Some(vec![kind]))
             .build();
         let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
@@ -77,6 +60,8 @@ impl ParquetFile {
         Ok(ParquetFile {
             writer,
             columns: columns.iter().copied().map(Cells::new).collect(),
+            pages: Pages::new()?,
+            data: Vec::new(),
             rows: 0,
             text_bytes: 0,
         })
@@ -113,13 +98,13 @@ impl ParquetFile {
         if self.rows == 0 {
             return Ok(());
         }
+        let columns = self.writer.schema_descr().columns().to_vec();
         let mut group = self.writer.next_row_group().map_err(io_error)?;
-        for cells in &mut self.columns {
-            let Some(mut writer) = group.next_column().map_err(io_error)? else {
-                break;
-            };
-            cells.write(&mut writer).map_err(io_error)?;
-            writer.close().map_err(io_error)?;
+        for (cells, column) in self.columns.iter_mut().zip(columns) {
+            let chunk = cells.chunk(self.rows, &mut self.data);
+            let (bytes, closed) = self.pages.chunk(column, chunk).map_err(io_error)?;
+            group.append_column(&bytes, closed).map_err(io_error)?;
+            cells.clear();
         }
         group.close().map_err(io_error)?;
         (self.rows, self.text_bytes) = (0, 0);
@@ -136,6 +121,7 @@ struct RowTaker<'a> {
 }
 
 impl Visitor for RowTaker<'_> {
+    #[inline(always)]
     fn value(&mut self, value: Value<'_>) {
         let Some(cells) = self.columns.next() else {
             return;
@@ -144,97 +130,6 @@ impl Visitor for RowTaker<'_> {
             Some(bytes) => self.text_bytes += bytes,
             None => self.wrong = self.wrong.or(Some(cells.column)),
         }
-    }
-}
-
-impl Cells {
-    fn new(column: Column) -> Cells {
-        let stored = match column.kind {
-            Type::String => Stored::Text(Vec::new(), Vec::new()),
-            Type::Bool => Stored::Bool(Vec::new()),
-            Type::U8 | Type::U16 | Type::U32 => Stored::Int32(Vec::new()),
-            Type::I64 => Stored::Int64(Vec::new()),
-            Type::F32 => Stored::Float(Vec::new()),
-            Type::F64 => Stored::Double(Vec::new()),
-            Type::Strings | Type::U32s => unreachable!("no kind of the dissector has lists"),
-        };
-        Cells {
-            column,
-            stored,
-            levels: Vec::new(),
-        }
-    }
-
-    /// Takes a cell and gives the bytes of its text; `None` if it does not belong here.
-    fn push(&mut self, value: Value<'_>) -> Option<usize> {
-        if self.column.nullable {
-            self.levels.push(i16::from(!matches!(value, Value::Null)));
-        }
-        match (&mut self.stored, value) {
-            (_, Value::Null) if self.column.nullable => {}
-            (Stored::Text(bytes, ends), Value::Text(_) | Value::Shown(_)) => {
-                let before = bytes.len();
-                write_text(value, Style::Plain, bytes);
-                ends.push(bytes.len());
-                return Some(bytes.len() - before);
-            }
-            (Stored::Bool(cells), Value::Bool(value)) => cells.push(value),
-            (Stored::Int32(cells), Value::Int(value)) => cells.push(value as i32),
-            (Stored::Int64(cells), Value::Int(value)) => cells.push(value),
-            (Stored::Float(cells), Value::Float(value)) => cells.push(value as f32),
-            (Stored::Double(cells), Value::Float(value)) => cells.push(value),
-            _ => return None,
-        }
-        Some(0)
-    }
-
-    /// Writes all cells and clears them.
-    fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
-        let levels = self.column.nullable.then_some(self.levels.as_slice());
-        match &mut self.stored {
-            Stored::Text(bytes, ends) => {
-                // The next group's texts take about as much room.
-                let next = Vec::with_capacity(bytes.len());
-                let all = Bytes::from(std::mem::replace(bytes, next));
-                let mut start = 0;
-                let texts = ends.drain(..).map(|end| {
-                    let text = all.slice(start..end);
-                    start = end;
-                    ByteArray::from(text)
-                });
-                let texts: Vec<ByteArray> = texts.collect();
-                let writer = writer.typed::<ByteArrayType>();
-                writer.write_batch(&texts, levels, None)?;
-            }
-            Stored::Bool(cells) => {
-                writer
-                    .typed::<BoolType>()
-                    .write_batch(cells, levels, None)?;
-                cells.clear();
-            }
-            Stored::Int32(cells) => {
-                let writer = writer.typed::<Int32Type>();
-                writer.write_batch(cells, levels, None)?;
-                cells.clear();
-            }
-            Stored::Int64(cells) => {
-                let writer = writer.typed::<Int64Type>();
-                writer.write_batch(cells, levels, None)?;
-                cells.clear();
-            }
-            Stored::Float(cells) => {
-                let writer = writer.typed::<FloatType>();
-                writer.write_batch(cells, levels, None)?;
-                cells.clear();
-            }
-            Stored::Double(cells) => {
-                let writer = writer.typed::<DoubleType>();
-                writer.write_batch(cells, levels, None)?;
-                cells.clear();
-            }
-        }
-        self.levels.clear();
-        Ok(())
     }
 }
 

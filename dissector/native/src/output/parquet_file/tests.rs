@@ -1,8 +1,11 @@
 //! Rows of every type, written and read again.
 
+use parquet::basic::Compression;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
 use parquet::record::Field;
 
+use super::column::Stored;
 use super::*;
 use crate::temporary::nameless;
 
@@ -239,18 +242,154 @@ fn texts_are_counted_in_bytes() {
         nullable: true,
     };
     let mut cells = Cells::new(column);
+    // One that came before counts again: it takes room in a file without a dictionary.
     for (value, bytes) in [
         (Value::Text("abc"), 3),
         (Value::Null, 0),
         (Value::Text("\u{e9}"), 2),
+        (Value::Text("abc"), 3),
     ] {
         assert_eq!(cells.push(value), Some(bytes));
     }
-    assert_eq!(cells.levels, [1, 0, 1]);
-    let Stored::Text(bytes, ends) = cells.stored else {
+    assert_eq!(cells.levels, [1, 0, 1, 1]);
+    let Stored::Text(texts) = cells.stored else {
         panic!("no text")
     };
-    assert_eq!((bytes, ends), ("abc\u{e9}".as_bytes().to_vec(), vec![3, 5]));
+    assert_eq!(texts.plain(), b"\x03\0\0\0abc\x02\0\0\0\xc3\xa9");
+    assert_eq!(texts.indices(), Some((2, &[0, 1, 0][..])));
+}
+
+/// A file with one column of `kind` with these cells, and the same cells read again.
+fn written(kind: Type, cells: &[Value<'_>]) -> (SerializedFileReader<File>, Vec<Field>) {
+    let column = Column {
+        name: "a",
+        kind,
+        nullable: true,
+    };
+    let (mut file, again) = create(&[column]);
+    for cell in cells {
+        file.write_row(&[*cell][..]).unwrap();
+    }
+    file.finish().unwrap();
+    let (reader, rows) = read(again);
+    (reader, rows.into_iter().flatten().collect())
+}
+
+#[test]
+fn texts_come_back_however_many_differ() {
+    // Three row groups. One index more than a byte holds, and texts that are all different.
+    for distinct in [1, 2, 64, 65, 256, 257, 3000, 20_000] {
+        let texts: Vec<String> = (0..17_000usize)
+            .map(|n| "x".repeat(n % distinct % 7) + &(n * 7 % distinct).to_string())
+            .collect();
+        let cell = |(n, text): (usize, &String)| match n % 5 {
+            4 => Field::Null,
+            _ => Field::Str(text.clone()),
+        };
+        let expected: Vec<Field> = texts.iter().enumerate().map(cell).collect();
+        let cells: Vec<Value<'_>> = expected
+            .iter()
+            .map(|field| match field {
+                Field::Str(text) => Value::Text(text),
+                _ => Value::Null,
+            })
+            .collect();
+        let (reader, found) = written(Type::String, &cells);
+        assert!(found == expected, "{distinct} distinct texts");
+        let has_dictionary: Vec<bool> = reader
+            .metadata()
+            .row_groups()
+            .iter()
+            .map(|group| group.column(0).dictionary_page_offset().is_some())
+            .collect();
+        // What repeats itself too little in one group has no dictionary in those behind it.
+        let expected = [true, distinct < 5000, distinct < 5000];
+        assert_eq!(has_dictionary, expected, "{distinct} distinct texts");
+    }
+}
+
+#[test]
+fn integers_come_back_whatever_lies_between_them() {
+    let steps = |step: fn(i64) -> i64, count: i64| (0..count).map(step).collect::<Vec<_>>();
+    for numbers in [
+        vec![],
+        vec![7],
+        vec![i64::MIN, i64::MAX, 0, -1, i64::MAX, i64::MIN],
+        steps(|n| n, 130),
+        steps(|n| n * n * n - 50_000, 33),
+        steps(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64), 1000),
+        steps(|n| (n % 3) << (n % 63), 9000),
+        steps(|n| if n == 128 { i64::MAX } else { 5 }, 257),
+    ] {
+        let mut cells: Vec<Value<'_>> = numbers.iter().copied().map(Value::Int).collect();
+        cells.push(Value::Null);
+        let (reader, found) = written(Type::I64, &cells);
+        let expected: Vec<Field> = numbers
+            .iter()
+            .copied()
+            .map(Field::Long)
+            .chain([Field::Null])
+            .collect();
+        assert_eq!(found, expected);
+        let Some(group) = reader.metadata().row_groups().first() else {
+            panic!("no rows")
+        };
+        let statistics = group.column(0).statistics().unwrap();
+        if numbers.len() < 8192 {
+            assert_eq!(statistics.null_count_opt(), Some(1));
+            let Statistics::Int64(found) = statistics else {
+                panic!("other statistics")
+            };
+            let expected = (numbers.iter().min(), numbers.iter().max());
+            assert_eq!((found.min_opt(), found.max_opt()), expected);
+        }
+    }
+}
+
+#[test]
+fn unsigned_integers_have_the_least_and_the_greatest_of_them() {
+    let cells = [4_000_000_000, 1, 2_000_000_000].map(Value::Int);
+    let (reader, found) = written(Type::U32, &cells);
+    assert_eq!(found[0], Field::UInt(4_000_000_000));
+    let statistics = reader.metadata().row_group(0).column(0).statistics();
+    let Some(Statistics::Int32(statistics)) = statistics else {
+        panic!("other statistics")
+    };
+    let bits = |found: Option<&i32>| found.map(|found| *found as u32);
+    let found = (bits(statistics.min_opt()), bits(statistics.max_opt()));
+    assert_eq!(found, (Some(1), Some(4_000_000_000)));
+}
+
+#[test]
+fn cells_that_are_there_and_nulls_keep_their_places() {
+    // Runs of both, and bits that do not fill their last byte.
+    for rows in [1, 7, 8, 9, 8191, 8192, 8200] {
+        for is_null in [
+            (|_| true) as fn(usize) -> bool,
+            |_| false,
+            |n| n % 3 == 0,
+            |n| n > 20,
+        ] {
+            let expected: Vec<Field> = (0..rows)
+                .map(|n| match is_null(n) {
+                    true => Field::Null,
+                    false => Field::Bool(n % 7 == 0),
+                })
+                .collect();
+            let cells: Vec<Value<'_>> = expected
+                .iter()
+                .map(|field| match field {
+                    Field::Bool(cell) => Value::Bool(*cell),
+                    _ => Value::Null,
+                })
+                .collect();
+            assert!(written(Type::Bool, &cells).1 == expected, "{rows} rows");
+            let nulls = vec![Value::Null; rows];
+            for kind in [Type::String, Type::I64, Type::U8, Type::F64] {
+                assert!(written(kind, &nulls).1 == vec![Field::Null; rows]);
+            }
+        }
+    }
 }
 
 #[test]
