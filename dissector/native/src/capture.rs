@@ -88,6 +88,7 @@ pub fn read_capture(
         fragments: Fragments::default(),
         trim,
         kept: None,
+        log: Vec::new(),
     };
     let end = input::read(name.shown, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
@@ -193,6 +194,8 @@ struct CaptureRun<'a> {
     trim: Option<Trim<'a>>,
     /// Of the last datagram: how many bytes a trimmed copy keeps; `None` = all.
     kept: Option<usize>,
+    /// Packets of one datagram; its room is used again.
+    log: Vec<LoggedPacket>,
 }
 
 impl CaptureRun<'_> {
@@ -312,8 +315,11 @@ impl CaptureRun<'_> {
     }
 
     fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
-        let mut log = Vec::new();
-        let log_here = self.outputs.wants(Kind::QuicPacket).then_some(&mut log);
+        self.log.clear();
+        let log_here = self
+            .outputs
+            .wants(Kind::QuicPacket)
+            .then_some(&mut self.log);
         let found = self.table.datagram(arrival, datagram, log_here);
         let Some((connection, from_client)) = found else {
             return Ok(());
@@ -324,7 +330,7 @@ impl CaptureRun<'_> {
             self.kept = connection.kept(from_client, datagram.payload, datagram.length);
         }
         if is_chosen(self.args, connection) {
-            for packet in log {
+            for packet in self.log.drain(..) {
                 let path = Some((datagram.src, datagram.dst));
                 let row = QuicPacketRow::new(
                     self.source_file,

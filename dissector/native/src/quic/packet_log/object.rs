@@ -2,7 +2,7 @@
 //! decryption.
 
 /// Most packets' frames fit.
-const ROOM: usize = 192;
+const ROOM: usize = 256;
 
 /// The list while it is written. Names of fields are plain words, so they need no escape.
 pub(super) struct Objects {
