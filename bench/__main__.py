@@ -20,6 +20,7 @@ MEASUREMENTS = {
     "lab": "times over the lab: stamps of prober, captures and link compared with each other",
     "scale": "arithmetic, by the costs of a million names: many names, vantage points and years",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",
+    "dashboard": "the dashboard with a year of daily runs: its pages, and 200 clients that reload",
 }
 
 

@@ -107,7 +107,15 @@ class Pages:
         if page in _EMPTY and page not in newest.tables:
             shown: Sequence[Shown] = []
         else:
-            shown = await asyncio.gather(*(self._shown(one, asked) for one in panels.of_page(page)))
+            # Panels of one query and the same values share its answer.
+            answers: dict[tuple[str, str], asyncio.Task[bytes]] = {}
+            try:
+                shown = await asyncio.gather(
+                    *(self._shown(one, asked, answers) for one in panels.of_page(page))
+                )
+            finally:
+                for task in answers.values():
+                    task.cancel()
         if page == "name" and not chosen.given and all(one.table and not one.table.rows for one in shown):
             raise HTTPException(404, f"the store has no probes of the name {fixed['domain']!r}")
         status = max((one.status for one in shown), default=200)
@@ -127,11 +135,17 @@ class Pages:
         )
         return Page(rendered.encode(), status)
 
-    async def _shown(self, panel: Panel, asked: Mapping[str, str]) -> Shown:
+    async def _shown(
+        self, panel: Panel, asked: Mapping[str, str], answers: dict[tuple[str, str], asyncio.Task[bytes]]
+    ) -> Shown:
         given = panel.given(asked)
         shown = Shown(panel, urlencode(given))
+        key = (panel.query, shown.link)
+        if key not in answers:
+            question = Question(panel.query, given, "JSONCompact")
+            answers[key] = asyncio.create_task(self._asker.answer(question))
         try:
-            answer = await self._asker.answer(Question(panel.query, given, "JSONCompact"))
+            answer = await answers[key]
         except NoAnswer as error:
             return replace(shown, fault=str(error), status=STATUS[error.fault])
         return replace(shown, table=await asyncio.to_thread(_table, panel, answer, {**asked, **given}))

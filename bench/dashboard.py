@@ -1,0 +1,172 @@
+"""Measure the dashboard on a year of daily runs: `python -m bench dashboard`.
+
+Makes daily runs (bench/store_rows.py: four vantage points, the lab's answers), lets `firstflight load` load
+them, and serves the store. Per page: CPU seconds of all processes of the dashboard for an answer that is not
+kept, the same as wall time, the time of a kept answer, the first paint in Chromium, and the weight by the
+network. Then `--clients` clients reload the overview, and the server's memory is compared before and after.
+`--store chdb:PATH` measures a store that exists. Goals: each page under 1 s warm, first paint under 1.5 s,
+300 kB, on idle cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench import process
+
+LIMIT_S, LIMIT_PAINT_S, LIMIT_BYTES = 1.0, 1.5, 300_000
+_FIRSTFLIGHT = [sys.executable, "-m", "cli"]
+_RELOADS = 5
+_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]"
+
+
+def main() -> int:
+    """Measure and print; return the number of goals missed."""
+    parser = argparse.ArgumentParser(prog="bench dashboard")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="probes, all runs together")
+    parser.add_argument("--runs", type=int, default=365, help="daily runs")
+    parser.add_argument("--store", help="measure this store (chdb:PATH) instead of a new one")
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--folder", type=Path, help="working folder: 250 bytes per probe (default: TMPDIR)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
+        url = options.store or _made(Path(name), options.rows, options.runs)
+        with _serving(url) as (pid, address):
+            return _pages(pid, address) + _clients(pid, address, options.clients)
+
+
+def _made(folder: Path, rows: int, runs: int) -> str:
+    """Make the runs and load them; return the store's address."""
+    listed = folder / "runs.txt"
+    argv = [sys.executable, "-m", "bench.store_rows", str(folder / "runs"), "--rows", str(rows)]
+    process.run([*argv, "--runs", str(runs), "--days-apart", "1", "--repetitions", "1"], out=listed)
+    url = f"chdb:{folder / 'store'}"
+    env = os.environ | {"FIRSTFLIGHT_STORE": url, "FIRSTFLIGHT_RUNS": str(folder / "runs")}
+    ids = [line.split()[0] for line in listed.read_text().splitlines()]
+    used = process.run([*_FIRSTFLIGHT, "load", *ids], quiet=True, env=env)
+    print(f"{rows} probes in {runs} daily runs: loaded in {used.cpu_s:.0f} CPU s, {used.peak_mb:.0f} MB")
+    return url
+
+
+@contextmanager
+def _serving(url: str) -> Iterator[tuple[int, str]]:
+    """Run the dashboard; yields its process id and its address."""
+    server = subprocess.Popen(
+        [*_FIRSTFLIGHT, "dashboard", "--port", "0"],
+        env=os.environ | {"FIRSTFLIGHT_STORE": url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stderr is not None
+        ready = server.stderr.readline()
+        if " at " not in ready:
+            raise SystemExit(f"bench: the dashboard did not start: {ready.strip()}")
+        yield server.pid, ready.rpartition(" at ")[2].strip().rstrip("/")
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
+def _pages(pid: int, address: str) -> int:
+    """Print a line per page; return the goals missed."""
+    from tests import browser  # starts nothing by itself
+    from tests.waiting import until
+
+    _get(address, "/")  # starts the processes that ask
+    _get(address, "/queries/known_names")
+    print(f"pages ({process.load()}): CPU s and s not kept, ms kept, first paint s, bytes by the network")
+    missed = 0
+    seen = browser.start()
+    try:
+        for path in ("/", "/cdn/Cloudflare", "/cdn/Others", "/vantage/hamburg", "/watch", "/downloads"):
+            seen.open(address + path)
+            until(lambda: seen.script(f"return {_PAINT} !== undefined"), f"{path} is painted")
+            paint_s, sent = seen.script(
+                "const paint = performance.getEntriesByName('first-contentful-paint')[0];"
+                "return [paint.startTime / 1000,"
+                " performance.getEntries().reduce((sum, one) => sum + (one.transferSize || 0), 0)]"
+            )
+            ends = ("day", "hour") if path == "/watch" else ("day", "week", "month")
+            fresh = [_cost(pid, address, f"{path}?step={step}") for step in ends]
+            kept = statistics.median(_get(address, path)[0] for _ in range(_RELOADS))
+            cpu_s, wall_s = (max(one[n] for one in fresh) for n in (0, 1))
+            late = cpu_s > LIMIT_S or paint_s > LIMIT_PAINT_S or sent > LIMIT_BYTES
+            missed += late
+            print(
+                f"  {path:18}{cpu_s:7.2f}{wall_s:7.2f}{1000 * kept:7.0f}{paint_s:7.2f}{sent:9}"
+                + (" over a limit" if late else ""),
+                flush=True,
+            )
+    finally:
+        seen.driver.quit()
+    return missed
+
+
+def _clients(pid: int, address: str, number: int) -> int:
+    """Let clients reload the overview; print the server's memory before, in between and after."""
+    resident = [_resident_mb(pid)]
+    for _ in range(2):
+        threads = [
+            threading.Thread(target=lambda: [_get(address, "/") for _ in range(_RELOADS)])
+            for _ in range(number)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        resident.append(_resident_mb(pid))
+    shown = ", ".join(f"{one:.0f}" for one in resident)
+    print(
+        f"{number} clients, {_RELOADS} reloads each, twice: the server's memory {shown} MB; {process.load()}"
+    )
+    return int(resident[2] > 1.1 * resident[1])
+
+
+def _cost(pid: int, address: str, path: str) -> tuple[float, float]:
+    """Return the CPU seconds of the dashboard's processes for an answer, and its wall time."""
+    before = _family_cpu_s(pid)
+    wall_s, _ = _get(address, path)
+    return _family_cpu_s(pid) - before, wall_s
+
+
+def _family_cpu_s(pid: int) -> float:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return sum(process.cpu_s(one) for one in [pid, *map(int, children)])
+
+
+def _resident_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
+
+
+def _get(address: str, path: str) -> tuple[float, int]:
+    """Return the seconds until the whole answer, and its bytes; SystemExit unless it is 200."""
+    parts = urlsplit(address)
+    assert parts.hostname and parts.port
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)
+    began = time.monotonic()
+    connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    if answer.status != 200:
+        raise SystemExit(f"bench: {path} answered {answer.status}")
+    return time.monotonic() - began, len(content)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
