@@ -31,7 +31,6 @@ pub trait Stack {
 pub struct Progress {
     begun: Instant,
     tls_us: Option<u64>,
-    ended_us: Option<u64>,
     response: firstflight_wire::http3::ResponseStream,
     /// What the stack keeps until the connection is closed.
     pub kept: Option<Box<dyn std::any::Any>>,
@@ -42,7 +41,6 @@ impl Progress {
         Self {
             begun: Instant::now(),
             tls_us: None,
-            ended_us: None,
             response: http::response(),
             kept: None,
         }
@@ -153,7 +151,7 @@ fn answered(stack: &impl Stack, request: &Request) -> Answer {
         detail,
         started_at: Some(started_at),
         tls_us: progress.tls_us,
-        duration_us: progress.ended_us,
+        duration_us: Some(progress.elapsed_us()),
         status: progress.response.response().map(|found| found.status),
         body_bytes: progress.response.content_bytes(),
     }
@@ -177,7 +175,6 @@ fn exchanged(
     runtime.block_on(async {
         let exchange = stack.exchange(request, tls, sent, progress);
         let ended = tokio::time::timeout(patience, exchange).await;
-        progress.ended_us = Some(progress.elapsed_us());
         let connected = progress.tls_us.is_some();
         let result = match ended {
             Ok(Ok(())) => Ok(()),
