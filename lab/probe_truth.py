@@ -25,7 +25,10 @@ class ProbeTruth:
         if endpoint.outcome in _UNSENT:
             return None
         whole = LARGEST_IP if self._drops.get(endpoint.ip) == "over_1350" else _MTU
-        return whole - _HEADERS[6 if ":" in endpoint.ip else 4]
+        shown = None if endpoint.stack == stacks.NO_SERVER else stacks.find(endpoint.stack).shown
+        # A server that says how much it takes drops what is longer (RFC 9000 18.2).
+        takes = shown.transport_parameters.get("max_udp_payload_size", _MTU) if shown else _MTU
+        return min(whole - _HEADERS[6 if ":" in endpoint.ip else 4], int(takes))
 
     def ecn_verdict(self, endpoint: Endpoint) -> str | None:
         """Return `ecn_verdict` of a probe with ECT(0); None without an ACK."""

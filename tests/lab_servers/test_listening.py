@@ -138,7 +138,6 @@ def test_bytes_and_datagrams_count_until_the_close(heard: dict[tuple[str, str], 
         datagrams = {each["time_ns"]: each["datagram_size"] for each in one.of_server}
         seen = (one.row["datagrams_received"], one.row["bytes_received"])
         assert seen == (len(datagrams), sum(datagrams.values())), key
-        assert one.row["amplification"] <= 3 or key[0] == "rogue", key
 
 
 def test_no_server_retransmits_before_its_probe_timeout_and_each_waits_twice_as_long(

@@ -52,7 +52,7 @@ def contents(answers: list[Datagram]) -> list[list[str]]:
         ("ack-ecn.now.test", [["ack_ecn crypto", "handshake"]]),
         ("ecn-zero.now.test", [["ack_ecn crypto", "handshake"]]),
         ("ecn-decreasing.small.test", [["ack_ecn padding"], ["ack_ecn crypto", "handshake"]]),
-        ("retransmit.now.test", [["ack crypto", "handshake"]] + [["crypto"]] * 3 + [["ping"]]),
+        ("retransmit.now.test", [["ack crypto", "handshake"]] + [["crypto"]] * 3 + [["ping padding"]]),
         ("duplicates.now.test", [["ack crypto", "handshake"]] * 3),
         ("duplicates.small.test", [["ack padding"]] * 3 + [["crypto", "handshake"]] * 3),
         ("chatty.now.test", [["ack crypto", "handshake"]] + [["ping padding"]] * 10),
