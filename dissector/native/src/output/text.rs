@@ -149,7 +149,8 @@ mod tests {
         for length in 0..30 {
             for (step, special) in [(1, '"'), (2, '\\'), (3, '"'), (5, '\\'), (40, '"')] {
                 for first in 0..length {
-                    let character = |i: usize| match i >= first && (i - first) % step == 0 {
+                    let character = |i: usize| match i >= first && (i - first).is_multiple_of(step)
+                    {
                         true => special,
                         false => char::from(b' ' + (i as u8 * 7 + 1) % 95),
                     };
