@@ -222,7 +222,7 @@ def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
     for event in events:
         by_asset.setdefault(event["name"], []).append(event["extra"])
     (targets,) = by_asset["targets"]
-    assert targets["rows"] == 454 and "202408" in targets["id"] and targets["date"].startswith("20")
+    assert targets["rows"] == 459 and "202408" in targets["id"] and targets["date"].startswith("20")
     (as_data,) = by_asset["as_data"]
     assert as_data["rows"] == 35 and len(as_data["id"]) == 16
     loaded = {extra["vantage"]: extra["rows"] for extra in by_asset["quic_probe"] if extra["run"] == scan.run}
