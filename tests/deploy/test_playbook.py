@@ -89,5 +89,10 @@ def test_secrets_are_never_shown() -> None:
     """Each task that draws, reads or writes a secret says no_log."""
     secret = re.compile(r"builtin\.password|slurp|b64decode|item\.content|\.key\b")
     tasks = [task for path in ANSIBLE.rglob("tasks/*.yml") for task in yaml.safe_load(path.read_text())]
-    found = {task["name"]: task.get("no_log", False) for task in tasks if secret.search(yaml.safe_dump(task))}
+    # One that looks at names of files alone shows none.
+    found = {
+        task["name"]: task.get("no_log", False)
+        for task in tasks
+        if secret.search(yaml.safe_dump(task)) and "ansible.builtin.assert" not in task
+    }
     assert len(found) == 7 and all(found.values()), found

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates that an engine may use, none of which can open a socket.
-const DEPENDENCIES: [&str; 22] = [
+const DEPENDENCIES: [&str; 23] = [
     "arrow-array",
     "arrow-schema",
+    "aws-lc-rs",
     "bytes",
     "clap",
     "firstflight-certificates",
