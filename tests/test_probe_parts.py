@@ -121,12 +121,13 @@ def test_targets_csv_and_its_line_numbers_do_not_change_under_segments(tmp_path:
 def prober_rows(*rows: dict[str, Any]) -> pa.Table:
     """Return rows as the prober writes them, with every column that it fills."""
     kind = records.load("quic_probe")
-    zero = {"string": "", "bool": False}
+    zero: dict[str, Any] = {"string": "", "bool": False}
     fields, base = [pa.field("target", pa.uint32(), nullable=False)], {}
     for column in kind.columns:
         if column.source == "prober":
             fields.append(pa.field(column.name, column.arrow_type(), nullable=column.nullable))
-            base[column.name] = None if column.nullable else zero.get(column.type, 0)
+            empty = [] if column.is_list else zero.get(column.type, 0)
+            base[column.name] = None if column.nullable else empty
     return pa.Table.from_pylist([base | row for row in rows], schema=pa.schema(fields))
 
 

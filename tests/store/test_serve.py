@@ -385,6 +385,7 @@ def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> No
 
     given = {"host": "127.0.0.1", "port": 0, "user": "default", "read_only": False}
     given |= {"password_file": None, "no_password": False, "certificate": None, "key": None}
+    given |= {"metrics_port": None, "metrics_host": "127.0.0.1"}
     empty, secret = tmp_path / "empty", tmp_path / "secret"
     empty.touch()
     secret.write_text("secret\n", encoding="utf-8")
