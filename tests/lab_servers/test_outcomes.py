@@ -170,7 +170,7 @@ def test_outcomes(server: Running, expected: dict[str, Row], tmp_path: Path) -> 
 def test_retransmissions_after_the_end_change_nothing(server: Running, tmp_path: Path) -> None:
     """Probed alone: they come when the connection is forgotten, and would be another's malformed answers."""
     row = probe(tmp_path, server, ["retransmit.small.test"])["retransmit.small.test"]
-    unheard = {"listened_s": None, "retransmissions": None, "retransmission_us": []}
+    unheard: Row = {"listened_s": None, "retransmissions": None, "retransmission_us": []}
     assert differences(row, {**_IACK, **unheard}) == {}
 
 
