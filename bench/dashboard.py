@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -64,21 +62,9 @@ def _made(folder: Path, rows: int, runs: int) -> str:
 @contextmanager
 def _serving(url: str) -> Iterator[tuple[int, str]]:
     """Run the dashboard; yields its process id and its address."""
-    server = subprocess.Popen(
-        [*_FIRSTFLIGHT, "dashboard", "--port", "0"],
-        env=os.environ | {"FIRSTFLIGHT_STORE": url},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stderr is not None
-        ready = server.stderr.readline()
-        if " at " not in ready:
-            raise SystemExit(f"bench: the dashboard did not start: {ready.strip()}")
-        yield server.pid, ready.rpartition(" at ")[2].strip().rstrip("/")
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait()
+    environment = os.environ | {"FIRSTFLIGHT_STORE": url}
+    with process.listening([*_FIRSTFLIGHT, "dashboard", "--port", "0"], environment) as (pid, address):
+        yield pid, address.rstrip("/")
 
 
 def _pages(pid: int, address: str) -> int:

@@ -19,8 +19,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -165,21 +163,9 @@ def _served(folder: Path, runs: Mapping[str, int]) -> Times:
 @contextmanager
 def _serving(store: Path) -> Iterator[tuple[int, str]]:
     """Run `firstflight store serve` on a free port; yields its process id and the URL of its store."""
-    server = subprocess.Popen(
-        [*_FIRSTFLIGHT, "store", "serve", "--no-password", "--port", "0"],
-        env=_env(f"chdb:{store}"),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stderr is not None
-        ready = server.stderr.readline()
-        if " at " not in ready:
-            raise SystemExit(f"bench: the server did not start: {ready.strip()}")
-        yield server.pid, f"clickhouse://{ready.rpartition(' at ')[2].strip()}/firstflight"
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait()
+    arguments = [*_FIRSTFLIGHT, "store", "serve", "--no-password", "--port", "0"]
+    with process.listening(arguments, _env(f"chdb:{store}")) as (pid, address):
+        yield pid, f"clickhouse://{address}/firstflight"
 
 
 def _load(url: str, runs: Sequence[str]) -> Used:

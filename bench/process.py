@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +64,24 @@ def run(
     cpu_s = usage.ru_utime + usage.ru_stime
     wall_s, peak_mb = time.monotonic() - began, usage.ru_maxrss * 1024 / 1e6
     return Used(usage.ru_utime, cpu_s, wall_s, peak_mb, usage.ru_nvcsw)
+
+
+@contextmanager
+def listening(arguments: Sequence[str | Path], environment: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """Run a server whose first line on standard error ends with ` at ADDRESS`; yields process id and address.
+
+    It is ended by SIGTERM. Raises SystemExit if it did not start.
+    """
+    server = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        ready = server.stderr.readline()
+        if " at " not in ready:
+            raise SystemExit(f"bench: the server did not start: {ready.strip()}")
+        yield server.pid, ready.rpartition(" at ")[2].strip()
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
 
 
 def cpu_s(pid: int) -> float:

@@ -56,7 +56,7 @@ def measure(url: str, *, cold: bool, warm: int = WARM, only: Sequence[str] = ())
     if cold and embedded:
         for name, sql in questions.items():
             _forget(Path(url.removeprefix("chdb:")))
-            with open_store(url) as store, suppress(StoreError):  # told below
+            with open_store(url) as store, suppress(StoreError):  # reported below
                 colds[name] = _time(store, sql)[0]
     with open_store(url) as store:
         for name, sql in questions.items():
