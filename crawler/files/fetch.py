@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from crawler.files.visit import Visit
+from typing import Any
 
 
 class Fault(Exception):
@@ -68,12 +65,6 @@ class Asked:
     reads: Callable[[Any], bool] | None = None
     is_robots: bool = False
     timeout_s: float = 30.0
-
-
-class Fetch(Protocol):
-    """Sends one request of a visit; Fault or Forbidden if there is no answer."""
-
-    def __call__(self, visit: Visit, asked: Asked) -> Awaitable[Answer]: ...
 
 
 def is_html(content_type: str) -> bool:

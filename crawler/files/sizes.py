@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from crawler.files.fetch import Answer, Asked, is_html
+from crawler.files.limits import Limits
 
-if TYPE_CHECKING:
-    from crawler.files.visit import Visit
-
+Follow = Callable[[Asked], Awaitable[tuple[str, Answer]]]
+"""Sends a request and follows redirects: the last URL and its answer."""
 Method = Literal["head", "range", "get"]
 _CONTENT_RANGE = re.compile(r"bytes 0-0/(\d{1,18})", re.ASCII)
 # HEAD is refused where GET may be answered (RFC 9110 15.5.6, 15.6.2).
@@ -51,18 +52,20 @@ def of_page(url: str, answer: Answer, depth: int, found_on: str | None) -> File:
     return File(url, answer.status, "get", size, is_lower, depth, found_on, answer.headers)
 
 
-async def ask(visit: Visit, url: str, depth: int, found_on: str | None, *, head: bool = True) -> File | None:
+async def ask(
+    follow: Follow, limits: Limits, url: str, depth: int, found_on: str | None, *, head: bool = True
+) -> File | None:
     """Return the file at `url` after redirects; None if its status is neither 200 nor 206.
 
-    Only as many requests are sent as are needed; what stops `Visit.follow` is raised.
+    Only as many requests are sent as are needed; what `follow` raises is raised.
     """
     if head:
-        url, answer = await visit.follow(Asked(url, "HEAD"))
+        url, answer = await follow(Asked(url, "HEAD"))
         if answer.status == 200 and answer.length is not None:
             return File(url, 200, "head", answer.length, False, depth, found_on, answer.headers)
         if answer.status not in (200, *_NO_HEAD):
             return None
-    url, answer = await visit.follow(Asked(url, headers={"Range": "bytes=0-0"}, keep=1))
+    url, answer = await follow(Asked(url, headers={"Range": "bytes=0-0"}, keep=1))
     if answer.status not in (200, 206):
         return None
     whole = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", "").strip())
@@ -70,10 +73,10 @@ async def ask(visit: Visit, url: str, depth: int, found_on: str | None, *, head:
         return File(url, 206, "range", int(whole[1]), False, depth, found_on, answer.headers)
     if answer.status == 200 and answer.length is not None:
         return File(url, 200, "range", answer.length, False, depth, found_on, answer.headers)
-    url, answer = await visit.follow(Asked(url, keep=visit.limits.page_bytes))
+    url, answer = await follow(Asked(url, keep=limits.page_bytes))
     if answer.status != 200:
         return None
     size, is_lower = len(answer.body), answer.is_cut or not answer.is_whole
-    if is_lower and size < visit.limits.smallest:
+    if is_lower and size < limits.smallest:
         return File(url, 200, "get", None, False, depth, found_on, answer.headers)
     return File(url, 200, "get", size, is_lower, depth, found_on, answer.headers)

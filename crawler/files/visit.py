@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from crawler.files import page, robots, sizes, urls
-from crawler.files.fetch import Answer, Asked, Fault, Fetch, Forbidden, Stopped, is_html
+from crawler.files.fetch import Answer, Asked, Fault, Forbidden, Stopped, is_html
 from crawler.files.limits import Limits
 from crawler.files.wire import Wire
 
@@ -59,12 +59,15 @@ class Counts:
 
 @dataclass
 class Visit:
-    """One name's crawl over `wire`. `addresses` resolves a name; `is_stopped`: nothing more may be sent."""
+    """One name's crawl over `wire`. `addresses` resolves a name; `is_stopped`: nothing more may be sent.
+
+    `fetch` sends one request of the visit; it raises Fault or Forbidden if there is no answer.
+    """
 
     domain: str
     wire: Wire
     limits: Limits
-    fetch: Fetch
+    fetch: Callable[[Visit, Asked], Awaitable[Answer]]
     addresses: Callable[[str], Awaitable[list[str]]]
     is_stopped: Callable[[], bool] = lambda: False
     clock: Callable[[], float] = time.monotonic
@@ -241,7 +244,7 @@ class Visit:
         self.counts.files += 1
         self.counts.deepest = max(self.counts.deepest, depth)
         try:
-            file = await sizes.ask(self, url, depth, found_on, head=not is_page)
+            file = await sizes.ask(self.follow, self.limits, url, depth, found_on, head=not is_page)
         except (Fault, Forbidden, Elsewhere):
             return
         if file is not None:
