@@ -60,13 +60,13 @@ testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated tim
 testbed-test: setup testbed-setup ## Run the tests in simulated time.
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
 
-dist: setup ## Build what machines install instead of a checkout into dist/: wheels, a static dissector, checksums, SBOM.
+dist: setup ## Build what machines install instead of a checkout into dist/: wheels, static programs, checksums, SBOM.
 	@.venv/bin/python -m deploy.dist
 
-dist-test: setup ## Install dist/ without network and compilers, and run what is installed.
+dist-test: dist ## Install dist/ without network and compilers, and run what is installed.
 	tests/isolated .venv/bin/python -m pytest -q -m dist tests/dist
 
-deploy-test: ## Install a site from dist/ on machines of systemd-nspawn by the playbook, and break it (root).
+deploy-test: dist ## Install a site from dist/ on machines of systemd-nspawn by the playbook, and break it (root).
 	@deploy/setup.sh machines
 	unshare --mount --pid --fork --kill-child --mount-proc .venv/bin/python -m pytest -q -x -p no:xdist -m machines tests/machines
 

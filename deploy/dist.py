@@ -3,7 +3,7 @@
     make dist
 
 One wheel of firstflight with its native programs inside, wheels of everything that it needs (also of what is
-published only as source), a static dissector, the DAG files, `sbom.cdx.json` and `SHA256SUMS`. Exit status 0,
+published only as source), static programs, the DAG files, `sbom.cdx.json` and `SHA256SUMS`. Exit status 0,
 or 2 with one sentence.
 """
 
@@ -32,11 +32,11 @@ MEASURES = (
 )
 """Programs in the wheel, each a Cargo package of the same name. Those of lab and benches need a checkout."""
 
-STATIC = ("firstflight-dissect",)
-"""Programs that are built as one file without libraries."""
-STATIC_TARGET = "x86_64-unknown-linux-musl"
+STATIC = ("firstflight-prober", "firstflight-resolve", "firstflight-dissect")
+"""Programs that are also built as one file each that needs no library, for people who want only these."""
 
 _GLIBC = re.compile(rb"GLIBC_2\.(\d+)")
+_HOST = re.compile(r"^host: (\S+)$", re.MULTILINE)
 
 
 class DistError(Exception):
@@ -62,26 +62,27 @@ def glibc(programs: Iterable[Path]) -> int:
     return max(named)
 
 
-def native(out: Path, names: Sequence[str], target: str | None = None) -> list[Path]:
+def native(out: Path, names: Sequence[str], target: str = "", *options: str) -> list[Path]:
     """Build native programs, for the Rust target `target` if any, and copy them to `out` without symbols."""
-    options = ["--target", target] if target else []
+    for_target = ["--target", target] if target else []
     packages = [word for name in names for word in ("-p", name)]
-    run(["cargo", "build", "--quiet", "--release", "--locked", *options, *packages])
+    run(["cargo", "build", "--quiet", "--release", "--locked", *for_target, *options, *packages])
     out.mkdir(parents=True)
     made = []
     for name in names:
-        made.append(Path(shutil.copy(TREE / "target" / (target or "") / "release" / name, out)))
+        made.append(Path(shutil.copy(TREE / "target" / target / "release" / name, out)))
         run(["strip", "--strip-all", made[-1]])
     return made
 
 
 def static(out: Path) -> None:
-    """Build the static programs into `out`. DistError if this machine has no C library for them."""
-    if shutil.which("musl-gcc") is None:
-        raise DistError("musl-gcc is missing: install the Debian package musl-tools")
-    if STATIC_TARGET not in run(["rustup", "target", "list", "--installed"]).split():
-        raise DistError(f"Rust's {STATIC_TARGET} is missing: run `rustup target add {STATIC_TARGET}`")
-    native(out, STATIC, STATIC_TARGET)
+    """Build the static programs into `out`, with this machine's C library inside."""
+    host = _HOST.search(run(["rustc", "--version", "--verbose"]))
+    if host is None:
+        raise DistError("`rustc --version --verbose` names no host: install Rust by rustup")
+    # With a named target, flags do not reach build scripts and procedural macros, which cannot be static.
+    flags = f'target.{host[1]}.rustflags=["-C","target-feature=+crt-static"]'
+    native(out, STATIC, host[1], "--config", flags)
 
 
 def own_wheel(out: Path) -> None:

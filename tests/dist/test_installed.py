@@ -18,6 +18,7 @@ from firstflight.system import binaries
 from tests.resolve.named import Named
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+BUILDS = [pytest.param("", id="wheel"), pytest.param(str(dist.OUT / "static"), id="static")]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +33,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, *command: object, timeout: float = 60) -> str:
-    """Return the output of a command that finds programs only in `folder`: no compiler, no toolchain."""
-    environment = {"PATH": str(folder), "HOME": str(folder.parent)}
+def run(folder: Path, *command: object, timeout: float = 60, programs: str = "") -> str:
+    """Return the output of a command that finds programs only in `folder`: no compiler, no toolchain.
+
+    `programs`: a folder of native programs in place of the installed ones.
+    """
+    environment = {"PATH": str(folder), "HOME": str(folder.parent), binaries.BIN_VARIABLE: programs}
     assert not any(shutil.which(name, path=str(folder)) for name in ("cc", "gcc", "cargo", "go", "git"))
     argv = [str(word) for word in command]
     done = subprocess.run(
@@ -58,30 +62,34 @@ def responder() -> Iterator[int]:
         process.kill()
 
 
-def test_probe(installed: Path, responder: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("programs", BUILDS)
+def test_probe(installed: Path, responder: int, tmp_path: Path, programs: str) -> None:
     targets = tmp_path / "targets.csv"
     targets.write_text(f"ip,domain,port\n127.0.0.1,a.example,{responder}\n")
     probe = [installed / "firstflight", "probe", "--targets", targets, "--allow-net", "127.0.0.0/8"]
-    (row,) = map(json.loads, run(installed, *probe).splitlines())
+    (row,) = map(json.loads, run(installed, *probe, programs=programs).splitlines())
     assert (row["domain"], row["outcome"]) == ("a.example", "iack")
 
 
-def test_resolve(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("programs", BUILDS)
+def test_resolve(installed: Path, tmp_path: Path, programs: str) -> None:
     (tmp_path / "names.txt").write_text("www.example.test\n")
     named = Named(tmp_path)
     named.start()
     server = f"127.0.0.1:{named.port}"
     resolve = [installed / "firstflight", "resolve", "--names", tmp_path / "names.txt", "--types", "A"]
     try:
-        (row,) = map(json.loads, run(installed, *resolve, "--resolver", server).splitlines())
+        answered = run(installed, *resolve, "--resolver", server, programs=programs)
     finally:
         named.stop()
+    (row,) = map(json.loads, answered.splitlines())
     assert row["address"] == "198.18.0.1"
 
 
-def test_dissect(installed: Path) -> None:
-    capture = FIXTURES / "interop" / "nginx.pcap"
-    rows = run(installed, installed / "firstflight", "dissect", "--kind", "quic_connection", capture)
+@pytest.mark.parametrize("programs", BUILDS)
+def test_dissect(installed: Path, programs: str) -> None:
+    command = [installed / "firstflight", "dissect", "--kind", "quic_connection"]
+    rows = run(installed, *command, FIXTURES / "interop" / "nginx.pcap", programs=programs)
     assert json.loads(rows.splitlines()[0])["first_answer"] == "coalesced"
 
 
