@@ -21,8 +21,8 @@ mod summary;
 
 use std::process::ExitCode;
 
+use firstflight_core::arguments::with_version_option;
 use firstflight_core::program;
-use options::with_version_option;
 
 fn main() -> ExitCode {
     let arguments = with_version_option(std::env::args_os());

@@ -1,10 +1,11 @@
 //! The command line.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use firstflight_core::arguments::{SendingArguments, milliseconds, positive, seconds};
+use firstflight_core::arguments::{
+    SendingArguments, VERSION_OPTION, milliseconds, positive, seconds,
+};
 use firstflight_core::records::OutputArguments;
 
 use crate::ecn::Mark;
@@ -98,26 +99,6 @@ pub enum Offered {
     #[value(name = "1")]
     V1,
     Reserved,
-}
-
-/// What clap knows `--version VALUE` by: `--version` alone is its own.
-const VERSION_OPTION: &str = "quic-version";
-
-/// Returns the arguments with `--version VALUE` and `--version=VALUE` in the form that clap tells from
-/// `--version` alone.
-pub fn with_version_option(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = arguments.collect();
-    for place in 0..arguments.len() {
-        let value = arguments.get(place + 1).and_then(|next| next.to_str());
-        let given = value.is_some_and(|value| !value.starts_with('-'));
-        let argument = arguments[place].to_str().unwrap_or_default();
-        if argument == "--version" && given {
-            arguments[place] = format!("--{VERSION_OPTION}").into();
-        } else if let Some(value) = argument.strip_prefix("--version=") {
-            arguments[place] = format!("--{VERSION_OPTION}={value}").into();
-        }
-    }
-    arguments
 }
 
 impl Options {

@@ -1,3 +1,5 @@
+use firstflight_core::arguments::with_version_option;
+
 use super::*;
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use firstflight_wire::tls::{ascii, ech_configs};
+
 use super::name::Name;
 use super::{Malformed, Reader};
 
@@ -13,9 +15,6 @@ const PORT: u16 = 3;
 const IPV4HINT: u16 = 4;
 const ECH: u16 = 5;
 const IPV6HINT: u16 = 6;
-
-/// The version of ECHConfig that RFC 9849 4 defines.
-const ECH_VERSION: u16 = 0xfe0d;
 
 /// One HTTPS record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,7 +115,11 @@ impl Https {
             ECH => {
                 self.ech = true;
                 // A list that cannot be read is one of an unknown form: that there is one is known.
-                self.ech_configs = ech_configs(value).unwrap_or_default();
+                self.ech_configs = ech_configs(value.0)
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|config| (config.config_id, ascii(config.public_name)))
+                    .collect();
             }
             _ => {}
         }
@@ -130,43 +133,6 @@ fn numbers(mut value: Reader<'_>) -> Result<Vec<u16>, Malformed> {
         numbers.push(value.u16()?);
     }
     Ok(numbers)
-}
-
-/// Text of bytes; those beyond ASCII as `\xff`.
-fn ascii(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for byte in bytes {
-        if byte.is_ascii() {
-            text.push(char::from(*byte));
-        } else {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
-}
-
-/// Reads an ECHConfigList: of each configuration config_id and public_name.
-fn ech_configs(mut value: Reader<'_>) -> Result<Vec<(u8, String)>, Malformed> {
-    let length = value.u16()?;
-    let mut list = Reader(value.take(usize::from(length))?);
-    let mut configs = Vec::new();
-    while !list.is_empty() {
-        let (version, length) = (list.u16()?, list.u16()?);
-        let mut contents = Reader(list.take(usize::from(length))?);
-        if version != ECH_VERSION {
-            continue;
-        }
-        let id = contents.u8()?;
-        contents.u16()?; // kem_id
-        let key = contents.u16()?;
-        contents.take(usize::from(key))?;
-        let suites = contents.u16()?;
-        contents.take(usize::from(suites))?;
-        contents.u8()?; // maximum_name_length
-        let name = contents.u8()?;
-        configs.push((id, ascii(contents.take(usize::from(name))?)));
-    }
-    Ok(configs)
 }
 
 #[cfg(test)]
