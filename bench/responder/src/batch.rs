@@ -2,7 +2,7 @@
 //! from the address that it was sent to (IP_PKTINFO).
 
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// Messages per call.
@@ -26,6 +26,19 @@ const PACKET_INFO: usize = 16 + size_of::<libc::in_pktinfo>();
 pub struct Route {
     peer: libc::sockaddr_in,
     info: PacketInfo,
+}
+
+impl Route {
+    /// Returns where the message came from.
+    pub fn peer(&self) -> SocketAddrV4 {
+        let address = Ipv4Addr::from_bits(u32::from_be(self.peer.sin_addr.s_addr));
+        SocketAddrV4::new(address, u16::from_be(self.peer.sin_port))
+    }
+
+    /// Returns the address that it was sent to.
+    pub fn local(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(u32::from_be(self.info.info.ipi_addr.s_addr))
+    }
 }
 
 /// Messages with their source and destination addresses.

@@ -1,14 +1,17 @@
-//! `firstflight-responder`: answers every first Initial, or every DNS question, as fast as it can, for measuring what asks.
+//! `firstflight-responder`: answers every first Initial, every QUIC handshake or every DNS question, as fast as it can, for
+//! measuring what asks.
 //!
 //! On a wildcard address it serves all addresses of the machine, so that 127.0.0.0/8 is sixteen million servers. What it
-//! answers is in `answer.rs` (QUIC) and `dns.rs`.
+//! answers is in `answer.rs` (Initials), `handshakes.rs` and `dns.rs`.
 
 mod answer;
 mod batch;
 mod dns;
+mod handshakes;
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddrV4;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +23,8 @@ use crate::batch::{BATCH, Batch, Route};
 /// Pause before the next receive call when no message was pending.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Answers QUIC Initials with an instant ACK and a ServerHello, 1200 bytes each, or DNS questions with made-up records.
+/// Answers QUIC Initials with an instant ACK and a ServerHello, 1200 bytes each; or completes handshakes and answers one
+/// HTTP/3 request each; or answers DNS questions with made-up records.
 #[derive(Parser)]
 #[command(
     version,
@@ -34,11 +38,23 @@ struct Options {
     /// Answer DNS questions instead: about 92 of 100 names have an address in 127.0.0.0/8 that follows from the name
     #[arg(long)]
     dns: bool,
+    /// Complete handshakes with the chain of certificates (PEM) in FILE
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "dns")]
+    chain: Option<PathBuf>,
+    /// Key (PEM) of the first certificate
+    #[arg(long, value_name = "FILE", requires = "chain")]
+    key: Option<PathBuf>,
+    /// Milliseconds from a request to its response
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "chain")]
+    delay_ms: u64,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let ended = if options.dns {
+    let ended = if let Some(files) = options.chain.as_deref().zip(options.key.as_deref()) {
+        let delay = Duration::from_millis(options.delay_ms);
+        handshakes::serve(options.listen, files, delay)
+    } else if options.dns {
         let mut room = [0; dns::SIZE];
         serve(options.listen, |message, route, answers, count| {
             dns::answer(message, &mut room).map_or(0, |length| {
