@@ -1,0 +1,78 @@
+"""A campaign that sweeps sizes of Initials and listens: its rows, and what its queries say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .test_campaign import run_of
+from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
+
+SIZES = (1200, 1400)
+LISTEN_S = 2.0
+# aioquic waits 200 ms for the first ACK; its timer may be a little early.
+PTO_US = 190_000
+VANTAGE = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
+
+
+@pytest.fixture(scope="module")
+def run(world: World) -> Path:
+    """A repetition for each size."""
+    path = world.settings("first_flight.toml", rate=200, vantages=VANTAGE)
+    sets = {
+        "probe.initial_sizes": list(SIZES),
+        "probe.listen_s": LISTEN_S,
+        "probe.per_address_rate": 0,
+        "capture.enabled": "false",
+    }
+    options = [f"--set={key}={value}" for key, value in sets.items()]
+    done = world.campaign("--config", str(path), "--repetitions", str(len(SIZES)), *options)
+    assert done.returncode == 0, done.stderr
+    return run_of(world, done)
+
+
+def asked(world: World, run: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a named query about the run."""
+    argv = [*FIRSTFLIGHT, "query", name, "--param", f"run={run.name}", "--format", "JSONEachRow"]
+    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
+    done = subprocess.run(argv, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_each_repetition_has_its_size_and_listens(world: World, run: Path) -> None:
+    heard = 0
+    for repetition, size in enumerate(SIZES, start=1):
+        rows = world.rows(run, "east", repetition)
+        assert {row["domain"] for row in rows} == set(addresses())
+        for row in map(dict[str, Any], rows):
+            if row["domain"] == OPTED_OUT:
+                assert (row["outcome"], row["listened_s"]) == ("blocked", None)
+                continue
+            assert row["initial_size"] == size
+            if not row["domain"].startswith("edge"):
+                assert (row["outcome"], row["listened_s"], row["retransmissions"]) == ("refused", None, None)
+                continue
+            assert row["attempts"] == 1 and row["listened_s"] >= LISTEN_S
+            times = row["retransmission_us"]
+            assert len(times) == row["retransmissions"] and times == sorted(times)
+            if times:
+                heard += 1
+                assert times[0] - row["sh_us"] >= PTO_US, row
+    assert heard > 0, "no server sent its first flight again"
+
+
+def test_the_queries_tell_sizes_and_schedule(world: World, run: Path) -> None:
+    found = {(row["cdn"], row["size"]): row for row in asked(world, run, "initial_sizes")}
+    assert found.keys() == {(cdn, size) for cdn in ("Cloudflare", "Others") for size in SIZES}
+    for (cdn, _), row in found.items():
+        expected = (ANSWERING, ANSWERING) if cdn == "Cloudflare" else (SILENT, 0)
+        assert (int(row["probes"]), int(row["answered"])) == expected
+    (schedule,) = asked(world, run, "retransmission_schedule")
+    assert (schedule["cdn"], int(schedule["listened"])) == ("Cloudflare", ANSWERING * len(SIZES))
+    assert 0 < int(schedule["retransmitting"]) <= ANSWERING * len(SIZES)
+    assert schedule["first_p10_us"] >= PTO_US
