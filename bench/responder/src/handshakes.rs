@@ -130,6 +130,8 @@ impl Server {
                     .with_single_cert(certificates, secret)
             })
             .map_err(|e| shown(chain, &e))?;
+        // As most servers, whatever other programs of this build ask of the library.
+        tls.cert_compressors.clear();
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let crypto = QuicServerConfig::try_from(tls).map_err(|e| e.to_string())?;
         let config = Arc::new(ServerConfig::with_crypto(Arc::new(crypto)));

@@ -50,7 +50,7 @@ pub struct Second {
 
 /// The connection.
 pub struct Sent {
-    pub connection: Connection,
+    pub connection: Box<Connection>,
     /// The server.
     pub to: SocketAddr,
     /// `None`: to be looked up in the routing table.

@@ -23,6 +23,10 @@ use std::process::ExitCode;
 use firstflight_core::arguments::with_version_option;
 use firstflight_core::program;
 
+/// Connections are made on one thread and freed, with what TLS keeps of them, on the one that writes.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = with_version_option(std::env::args_os());
     program::execute_from(arguments, "firstflight handshake", setup::run)

@@ -33,8 +33,8 @@ impl Source {
 /// What key updates need.
 struct Updates {
     secrets: Source,
-    /// Keys after the next update.
-    next: PacketKeySet,
+    /// Keys after the next update, once a packet asked for them: hardly any connection lasts as long.
+    next: Option<PacketKeySet>,
     /// The server's keys before the last one, for what comes late.
     previous: Option<Box<dyn PacketKey>>,
     /// Number of updates so far.
@@ -89,12 +89,19 @@ impl Updates {
         }
     }
 
+    /// Makes the next keys, if they are not there.
+    fn prepare(&mut self) {
+        if self.next.is_none() {
+            self.next = self.secrets.next_packet_keys();
+        }
+    }
+
     /// A packet with the next keys authenticated: they are those of both directions now.
     fn turn(&mut self, keys: &mut Keys) {
-        let Some(after) = self.secrets.next_packet_keys() else {
+        self.prepare();
+        let Some(PacketKeySet { local, remote }) = self.next.take() else {
             return;
         };
-        let PacketKeySet { local, remote } = std::mem::replace(&mut self.next, after);
         keys.local.packet = local;
         self.previous = Some(std::mem::replace(&mut keys.remote.packet, remote));
         self.generation += 1;
@@ -105,22 +112,20 @@ impl Updates {
 
 impl SpaceKeys {
     /// Keys of the 1-RTT space; `secrets`: for the keys after them.
-    pub fn one_rtt(keys: Keys, mut secrets: Secrets) -> SpaceKeys {
-        let next = secrets.next_packet_keys();
-        SpaceKeys::updating(keys, Source::Tls(secrets), next)
+    pub fn one_rtt(keys: Keys, secrets: Secrets) -> SpaceKeys {
+        SpaceKeys::updating(keys, Source::Tls(secrets))
     }
 
     /// The same by secrets alone; `None` if no keys can be made of them.
-    pub fn one_rtt_of(mut secrets: OwnSecrets) -> Option<SpaceKeys> {
+    pub fn one_rtt_of(secrets: OwnSecrets) -> Option<SpaceKeys> {
         let keys = secrets.keys()?;
-        let next = secrets.next_packet_keys()?;
-        Some(SpaceKeys::updating(keys, Source::Own(secrets), next))
+        Some(SpaceKeys::updating(keys, Source::Own(secrets)))
     }
 
-    fn updating(keys: Keys, secrets: Source, next: PacketKeySet) -> SpaceKeys {
+    fn updating(keys: Keys, secrets: Source) -> SpaceKeys {
         let updates = Updates {
             secrets,
-            next,
+            next: None,
             previous: None,
             generation: 0,
             first_number: u64::MAX,
@@ -184,11 +189,14 @@ impl SpaceKeys {
             Some(updates) => updates.choose(first_byte & 0x04 != 0, number),
             None => Generation::Current,
         };
+        if let (Generation::Next, Some(updates)) = (generation, &mut self.updates) {
+            updates.prepare();
+        }
         let updates = self.updates.as_ref();
         let aead = match generation {
             Generation::Current => aead,
             Generation::Previous => updates?.previous.as_ref()?,
-            Generation::Next => &updates?.next.remote,
+            Generation::Next => &updates?.next.as_ref()?.remote,
         };
         let length = aead.decrypt_in_place(number, header, payload).ok()?.len();
         let mut updated_too_soon = false;

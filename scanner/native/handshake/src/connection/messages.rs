@@ -49,10 +49,17 @@ pub struct Messages {
     passed: [usize; 3],
     /// When the first byte of that message came, if some of it has.
     begun: [Option<(Stamp, u16)>; 3],
+    /// Something else than whole and readable tickets came behind the handshake.
+    beside_tickets: bool,
     pub certificate: Option<CertificateMessage>,
 }
 
 impl Messages {
+    /// Returns whether the first `length` bytes behind the handshake are tickets that have ended.
+    pub fn are_tickets(&self, length: usize) -> bool {
+        !self.beside_tickets && self.passed[Level::Data as usize] == length
+    }
+
     /// Looks at all bytes of a level's stream without a gap, after some came at `at` in datagram number
     /// `datagram`; notes milestones in `observed`.
     pub fn look(
@@ -95,8 +102,11 @@ impl Messages {
                 }
                 (Level::Data, NEW_SESSION_TICKET) => {
                     observed.tickets = observed.tickets.saturating_add(1);
-                    observed.early_data |= permits_early_data(body).unwrap_or(false);
+                    let early_data = permits_early_data(body);
+                    observed.early_data |= early_data.unwrap_or(false);
+                    self.beside_tickets |= early_data.is_none();
                 }
+                (Level::Data, _) => self.beside_tickets = true,
                 _ => {}
             }
         }

@@ -58,6 +58,9 @@ impl Inspector {
 impl Known {
     /// Returns whether a certificate has no row yet; from now on it has.
     fn is_new(&mut self, hash: &str) -> bool {
+        if self.written.contains(hash) {
+            return false;
+        }
         if self.written.len() >= MOST_WRITTEN {
             self.written.clear();
         }

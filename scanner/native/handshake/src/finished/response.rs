@@ -2,7 +2,6 @@
 
 use firstflight_core::targets::Target;
 use firstflight_wire::http3::{FieldSection, setting};
-use serde_json::Value;
 
 use super::{RowContext, Sides, edge, int};
 use crate::connection::Connection;
@@ -64,11 +63,12 @@ pub fn fill<'a>(
 
 /// Returns the header section as JSON: [name, value] of each field in wire order.
 fn headers(fields: &FieldSection) -> String {
-    let text = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes).into_owned());
-    let all = fields
+    let all: Vec<_> = fields
         .iter()
-        .map(|(name, value)| Value::from(vec![text(name), text(value)]));
-    Value::Array(all.collect()).to_string()
+        .map(|(name, value)| [name, value].map(String::from_utf8_lossy))
+        .collect();
+    // Texts in lists have no way to fail.
+    serde_json::to_string(&all).unwrap_or_default()
 }
 
 /// Returns settings as JSON, identifiers as names, in wire order.

@@ -22,7 +22,7 @@ pub struct Flight {
     pub to: SocketAddr,
     /// Number of the port it is sent from.
     pub port: u16,
-    pub connection: Connection,
+    pub connection: Box<Connection>,
     /// The first connection to the target, if this is the second.
     pub first: Option<Box<Sent>>,
     pub after_close: u16,
@@ -47,7 +47,7 @@ impl Flight {
             target,
             to,
             port,
-            connection,
+            connection: Box::new(connection),
             first,
             after_close: 0,
             ttl: None,

@@ -6,16 +6,16 @@
 //! those of tests/handshake/stacks.json. Lab: the servers of lab/stacks, by tests/handshake/test_stacks.py.
 
 /// An entry.
-pub struct Known {
-    pub name: &'static str,
+pub struct Known<'a> {
+    pub name: &'a str,
     /// What the fingerprint must be: its parameters, with `?` behind those that may be absent; a parameter
     /// without a value may have any.
-    pub parameters: &'static str,
+    pub parameters: &'a str,
     /// Whether the implementation, or its map, permutes the parameters: only the set counts then.
     pub any_order: bool,
 }
 
-const fn ordered(name: &'static str, parameters: &'static str) -> Known {
+const fn ordered(name: &'static str, parameters: &'static str) -> Known<'static> {
     Known {
         name,
         parameters,
@@ -23,7 +23,7 @@ const fn ordered(name: &'static str, parameters: &'static str) -> Known {
     }
 }
 
-const fn permuted(name: &'static str, parameters: &'static str) -> Known {
+const fn permuted(name: &'static str, parameters: &'static str) -> Known<'static> {
     Known {
         name,
         parameters,
@@ -32,7 +32,7 @@ const fn permuted(name: &'static str, parameters: &'static str) -> Known {
 }
 
 /// By name.
-pub const KNOWN: &[Known] = &[
+pub const KNOWN: &[Known<'static>] = &[
     // Capture; the lab's server offers no datagrams.
     ordered(
         "aioquic",

@@ -40,6 +40,10 @@ fn captured() -> Vec<(String, String)> {
         .collect()
 }
 
+fn fits(known: &Known<'_>, fingerprint: &str) -> bool {
+    Entry::new(known).fits(&Fingerprint::new(fingerprint))
+}
+
 #[test]
 fn each_captured_server_fits_its_own_entry_alone() {
     let captured = captured();
@@ -104,10 +108,12 @@ fn another_order_value_or_number_is_another_server() {
 
 #[test]
 fn two_names_for_one_fingerprint_are_none() {
-    let entry = |name, parameters, any_order| Known {
-        name,
-        parameters,
-        any_order,
+    let entry = |name, parameters, any_order| {
+        Entry::new(&Known {
+            name,
+            parameters,
+            any_order,
+        })
     };
     let table = [
         entry("a", "00,01,0f?", false),
