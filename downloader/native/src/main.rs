@@ -19,7 +19,8 @@ mod socket;
 
 use crate::contract::{Answer, End, Request};
 use firstflight_core::Failure;
-use firstflight_core::policy::{Namespace, Policy};
+use firstflight_core::clock::Clock;
+use firstflight_core::policy::{Namespace, Policy, Refusal, Trust};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
@@ -51,7 +52,8 @@ fn main() {
 }
 
 fn run() -> Result<(), Failure> {
-    let policy = policy(std::env::args().skip(1))?;
+    let mut policy = policy(std::env::args().skip(1))?;
+    let clock = Clock::start();
     let keys = std::env::var_os("SSLKEYLOGFILE").map(PathBuf::from);
     let mut out = std::io::stdout().lock();
     let mut say = |line: String| -> Result<(), Failure> {
@@ -65,9 +67,13 @@ fn run() -> Result<(), Failure> {
         let line = line.map_err(|error| Failure::Input(format!("standard input: {error}")))?;
         let request: Request = serde_json::from_str(&line)
             .map_err(|error| Failure::Input(format!("{line:?} is no request: {error}")))?;
-        let answer = match policy.check(request.ip, &request.host) {
-            Ok(()) => download::run(&request, keys.as_deref()),
-            Err(refusal) => Answer {
+        let refused = match policy.look_well(clock) {
+            Trust::All => policy.check(request.ip, &request.host).err(),
+            Trust::Ending | Trust::None => Some(Refusal::Unconfirmed),
+        };
+        let answer = match refused {
+            None => download::run(&request, keys.as_deref()),
+            Some(refusal) => Answer {
                 end: End::Blocked,
                 detail: Some(refusal.to_string()),
                 ..Answer::default()
@@ -85,17 +91,10 @@ fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
     let (mut allow, mut blocklists, mut optouts) = (Vec::new(), Vec::new(), Vec::new());
     for argument in arguments {
         let (kind, value) = argument.split_once('=').unwrap_or((argument.as_str(), ""));
-        let read = || {
-            std::fs::read_to_string(value)
-                .map(|text| (value.to_owned(), text))
-                .map_err(|error| {
-                    Failure::Input(format!("{value} cannot be read: {error}; nothing was sent"))
-                })
-        };
         match kind {
             "allow-net" => allow.push(value.to_owned()),
-            "blocklist" => blocklists.push(read()?),
-            "optout" => optouts.push(read()?),
+            "blocklist" => blocklists.push(PathBuf::from(value)),
+            "optout" => optouts.push(PathBuf::from(value)),
             _ => {
                 return Err(Failure::Usage(format!(
                     "{argument}: expected blocklist=, optout= or allow-net="
@@ -103,7 +102,7 @@ fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
             }
         }
     }
-    Policy::new(&allow, &blocklists, &optouts, Namespace::here(&[])?)
+    Policy::read(&allow, &blocklists, &optouts, Namespace::here(&[])?)
 }
 
 #[cfg(test)]

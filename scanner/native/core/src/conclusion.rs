@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::arguments::SendingArguments;
 use crate::egress::Ports;
+use crate::policy::Followed;
 use crate::rate_limit::batch;
 use crate::records::{Outcome, OutputArguments, Tally, summary};
 
@@ -29,6 +30,7 @@ pub struct RunResult<C> {
     pub counts: C,
     /// Most new targets, most datagrams in any second.
     pub highest: (u64, u64),
+    pub lists: Followed,
     pub interrupted: bool,
     /// Number of the last segment, or why records could not be written.
     pub written: Result<u32, Failure>,
@@ -52,6 +54,8 @@ pub struct Common<C> {
     pub max_new_per_second: u64,
     /// Most datagrams of all kinds in any second.
     pub max_datagrams_per_second: u64,
+    #[serde(flatten)]
+    pub lists: Followed,
     pub duration_s: f64,
     pub contact: Option<String>,
     pub sources: Vec<String>,
@@ -84,6 +88,7 @@ impl<C: Counted> Common<C> {
             batch: batch(rate),
             max_new_per_second: 0,
             max_datagrams_per_second: 0,
+            lists: Followed::default(),
             duration_s: 0.0,
             contact: sending.contact.clone(),
             sources: sending.source.iter().map(ToString::to_string).collect(),
@@ -121,6 +126,11 @@ impl<C: Counted> Common<C> {
                 "warning: {receive} datagrams came without a time stamp and were dropped"
             ));
         }
+        if let Some(held) = self.lists.unconfirmed_s.filter(|held| *held > 0.0) {
+            lines.push(format!(
+                "nothing new began for {held:.1} s, because the opt-out list was not confirmed"
+            ));
+        }
         if self.interrupted {
             lines.push(format!(
                 "interrupted; {} targets have no record",
@@ -152,6 +162,7 @@ pub fn conclude<S: RunSummary>(
     common.duration_s = duration_s;
     common.interrupted = result.interrupted;
     (common.max_new_per_second, common.max_datagrams_per_second) = result.highest;
+    common.lists = result.lists;
     common.counts = result.counts;
     let last = result.written.as_ref().ok().copied();
     common.last_segment = last.filter(|_| output.segments.is_some());

@@ -25,7 +25,7 @@ use crate::Failure;
 use crate::clock::{Clock, Mono, wall};
 use crate::egress::BATCH;
 use crate::egress::batch::Batch;
-use crate::policy::{Policy, Refusal};
+use crate::policy::{Followed, Policy, Refusal, Trust};
 use crate::receive::inbox::Inbox;
 use poll::Poll;
 pub use server::Server;
@@ -127,14 +127,29 @@ impl Connected {
         })
     }
 
-    /// Returns how many questions may leave to a server now, at most a batch.
+    /// Returns how many questions may leave to a server now, at most a batch; none while the opt-out list is
+    /// not confirmed.
     pub fn allow(&mut self, server: usize, now: Mono) -> usize {
+        if self.policy.look(now) < Trust::All {
+            return 0;
+        }
         self.servers[server].allow(now).min(BATCH as u64) as usize
     }
 
     /// Returns when the next question may leave to a server, at the earliest.
     pub fn next_at(&self, server: usize) -> Mono {
-        self.servers[server].next_at()
+        let held = self.policy.wait_for(Trust::All);
+        self.servers[server].next_at().max(held)
+    }
+
+    /// Returns whether nothing may be asked, because the opt-out list is not confirmed.
+    pub fn is_held(&self) -> bool {
+        self.policy.trust() < Trust::All
+    }
+
+    /// Returns what the summary says of the lists.
+    pub fn followed(&self) -> Followed {
+        self.policy.followed()
     }
 
     /// Returns what has left.

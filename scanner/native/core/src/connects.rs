@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::Failure;
 use crate::clock::{Clock, Mono};
 use crate::epoll::{Epoll, EventFlags};
-use crate::policy::{Policy, Refusal};
+use crate::policy::{Policy, Refusal, Trust};
 use crate::rate_limit::Pacer;
 pub use agreed::Agreed;
 use descriptors::raise_limit;
@@ -107,15 +107,18 @@ impl Connects {
         self.free.len()
     }
 
-    /// Returns how many connections the rate allows now.
+    /// Returns how many connections the rate allows now; none while the opt-out list is not confirmed.
     pub fn allow_new(&mut self, now: Mono) -> u64 {
-        self.allowed = self.pacer.new_probes(now);
+        self.allowed = match self.policy.look(now) {
+            Trust::All => self.pacer.new_probes(now),
+            Trust::Ending | Trust::None => 0,
+        };
         self.allowed
     }
 
     /// Returns when the rate allows the next one.
     pub fn next_new(&self) -> Mono {
-        self.pacer.next_new()
+        self.pacer.next_new().max(self.policy.wait_for(Trust::All))
     }
 
     /// Returns the most connections that began in any second, twice: each counts as one datagram.

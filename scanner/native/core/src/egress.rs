@@ -19,7 +19,7 @@ pub use ports::Ports;
 pub use send_all::Sent;
 
 use crate::clock::{Clock, Mono, Stamp};
-use crate::policy::{Policy, Refusal};
+use crate::policy::{Policy, Refusal, Trust};
 use crate::rate_limit::Pacer;
 use batch::Batch;
 use stamps::{StampRequest, StampRequests};
@@ -104,33 +104,41 @@ impl<K> Egress<K> {
     }
 
     /// Returns how many datagrams of class [`Class::New`] may be added now, and none of the other class: both
-    /// together could pass the ceiling of all.
+    /// together could pass the ceiling of all. None while the opt-out list is not confirmed.
     pub fn allow_new(&mut self, now: Mono) -> u64 {
         self.allowed_other = 0;
-        self.allowed_new = self.pacer.new_probes(now);
+        self.allowed_new = match self.policy.look(now) {
+            Trust::All => self.pacer.new_probes(now),
+            Trust::Ending | Trust::None => 0,
+        };
         self.allowed_new
     }
 
     /// Returns how many datagrams of class [`Class::Other`] may be added now, and none of the other class.
     pub fn allow_other(&mut self, now: Mono) -> u64 {
         self.allowed_new = 0;
-        self.allowed_other = self.pacer.others(now);
+        self.allowed_other = match self.policy.look(now) {
+            Trust::All | Trust::Ending => self.pacer.others(now),
+            Trust::None => 0,
+        };
         self.allowed_other
     }
 
     /// Returns when the next datagram of class [`Class::New`] may leave.
     pub fn next_new(&self) -> Mono {
-        self.pacer.next_new()
+        self.pacer.next_new().max(self.policy.wait_for(Trust::All))
     }
 
     /// Returns when the next `count` datagrams of class [`Class::New`] may leave together.
     pub fn next_together(&self, count: u64) -> Mono {
-        self.pacer.next_together(count)
+        let held = self.policy.wait_for(Trust::All);
+        self.pacer.next_together(count).max(held)
     }
 
     /// Returns when the next datagram of class [`Class::Other`] may leave.
     pub fn next_other(&self) -> Mono {
-        self.pacer.next_other()
+        let held = self.policy.wait_for(Trust::Ending);
+        self.pacer.next_other().max(held)
     }
 
     /// Returns the most new probes, and the most datagrams, that left in any second.

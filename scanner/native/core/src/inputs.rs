@@ -2,7 +2,7 @@
 //! is sent.
 
 use std::fmt::Display;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -44,10 +44,10 @@ pub struct Lists {
 impl Lists {
     /// Reads and checks what the options name.
     pub fn read(options: &InputOptions<'_>) -> Result<Lists, Failure> {
-        let policy = Policy::new(
+        let policy = Policy::read(
             options.allow_net,
-            &read_all(options.blocklist)?,
-            &read_all(options.optout)?,
+            options.blocklist,
+            options.optout,
             Namespace::here(options.source)?,
         )?;
         let reads_twice = options.feed && options.targets == Some(Path::new("-"));
@@ -112,17 +112,6 @@ impl Lists {
             ))),
         }
     }
-}
-
-/// Returns the name and the text of each file.
-pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
-    let read = |path: &PathBuf| {
-        let name = path.display().to_string();
-        fs::read_to_string(path)
-            .map(|text| (name.clone(), text))
-            .map_err(|e| Failure::Input(format!("{name} cannot be read: {e}; nothing was sent")))
-    };
-    paths.iter().map(read).collect()
 }
 
 fn read_targets(program: &str, path: &Path) -> Result<TargetList, Failure> {

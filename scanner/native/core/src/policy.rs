@@ -3,18 +3,23 @@
 //!
 //! [`crate::egress`] asks it about the address of every datagram, right before the datagram leaves.
 
+mod current;
 mod list_line;
+mod listed;
 mod namespace;
 mod networks;
 mod rtnetlink;
 mod special;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use crate::Failure;
-use crate::policy::list_line::{Entry, content, entry};
+use crate::clock::{Clock, Mono};
+use current::Current;
+pub use current::{Followed, Trust};
+use listed::{Kind, Listed};
 pub use namespace::Namespace;
 pub use special::is_ours;
 
@@ -34,6 +39,8 @@ pub enum Refusal {
     Own,
     /// An address of the lab, and this is not the lab.
     NotTheLab,
+    /// The opt-out list was not confirmed: whoever has opted out since is not known.
+    Unconfirmed,
 }
 
 impl fmt::Display for Refusal {
@@ -45,6 +52,7 @@ impl fmt::Display for Refusal {
             Refusal::Special(name) => write!(f, "special-purpose address ({name})"),
             Refusal::Own => f.write_str("an address of this machine"),
             Refusal::NotTheLab => f.write_str("an address of the lab, and this is not the lab"),
+            Refusal::Unconfirmed => f.write_str("the opt-out list is not confirmed"),
         }
     }
 }
@@ -60,9 +68,9 @@ pub struct Policy {
     /// Ranges that exist only in the lab; empty in the lab.
     lab: NetworkSet,
     namespace: Namespace,
-    blocked: NetworkSet,
-    opted_out: NetworkSet,
-    opted_out_names: HashSet<Box<str>>,
+    listed: Listed,
+    /// The files that `listed` comes from; `None`: it stays as it is.
+    current: Option<Current>,
     /// Servers that the settings name.
     servers: Vec<IpAddr>,
 }
@@ -75,6 +83,35 @@ impl Policy {
         allow: &[String],
         blocklists: &[(String, String)],
         optouts: &[(String, String)],
+        namespace: Namespace,
+    ) -> Result<Self, Failure> {
+        let mut listed = Listed::default();
+        for (kind, lists) in [(Kind::Block, blocklists), (Kind::OptOut, optouts)] {
+            for (name, text) in lists {
+                listed.add(kind, name, text)?;
+            }
+        }
+        Policy::of(allow, listed, None, namespace)
+    }
+
+    /// The same of files, which are read again when they change ([`Self::look`]), and of the machine's opt-out
+    /// list, if the environment names one.
+    pub fn read(
+        allow: &[String],
+        blocklists: &[PathBuf],
+        optouts: &[PathBuf],
+        namespace: Namespace,
+    ) -> Result<Self, Failure> {
+        let mut listed = Listed::default();
+        let machine = std::env::var(current::VARIABLE).ok();
+        let current = Current::read(blocklists, optouts, machine.as_deref(), &mut listed)?;
+        Policy::of(allow, listed, Some(current), namespace)
+    }
+
+    fn of(
+        allow: &[String],
+        listed: Listed,
+        current: Option<Current>,
         namespace: Namespace,
     ) -> Result<Self, Failure> {
         let mut allowed = Vec::new();
@@ -92,22 +129,6 @@ impl Policy {
             }
             allowed.push(network);
         }
-        let (mut blocked, mut opted_out, mut opted_out_names) =
-            (Vec::new(), Vec::new(), HashSet::new());
-        for line in lines(blocklists) {
-            match line? {
-                (_, Entry::Addresses(first, last)) => blocked.push((first, last)),
-                (at, Entry::Name(name)) => {
-                    return Err(wrong(&at, &name, "is no address, network or range"));
-                }
-            }
-        }
-        for line in lines(optouts) {
-            match line?.1 {
-                Entry::Addresses(first, last) => opted_out.push((first, last)),
-                Entry::Name(name) => _ = opted_out_names.insert(name.into_boxed_str()),
-            }
-        }
         let lab = if namespace.is_lab() {
             NetworkSet::default()
         } else {
@@ -120,11 +141,53 @@ impl Policy {
             platform: platform_set(),
             lab,
             namespace,
-            blocked: NetworkSet::from_ranges(blocked.into_iter().flat_map(with_unmapped)),
-            opted_out: NetworkSet::from_ranges(opted_out.into_iter().flat_map(with_unmapped)),
-            opted_out_names,
+            listed,
+            current,
             servers: Vec::new(),
         })
+    }
+
+    /// Reads lists again that have changed, a few times a second at most; returns what may be sent now.
+    #[inline]
+    pub fn look(&mut self, now: Mono) -> Trust {
+        match &mut self.current {
+            Some(current) => current.look(now, &mut self.listed),
+            None => Trust::All,
+        }
+    }
+
+    /// Returns what may be sent, as of the last look.
+    #[inline]
+    pub fn trust(&self) -> Trust {
+        self.current.as_ref().map_or(Trust::All, Current::trust)
+    }
+
+    /// Returns when something more may be sent than now, at the earliest, if `needed` is not permitted.
+    #[inline]
+    pub fn wait_for(&self, needed: Trust) -> Mono {
+        match &self.current {
+            Some(current) if current.trust() < needed => current.next_look(),
+            _ => 0,
+        }
+    }
+
+    /// Looks again, and waits until a list that is being changed is whole; for programs that look seldom.
+    pub fn look_well(&mut self, clock: Clock) -> Trust {
+        let mut trust = self.look(clock.now());
+        while let Some(current) = self.current.as_ref().filter(|one| one.is_changing()) {
+            let wait = current.next_look().saturating_sub(clock.now());
+            std::thread::sleep(std::time::Duration::from_nanos(wait));
+            trust = self.look(clock.now());
+        }
+        trust
+    }
+
+    /// Returns what the summary says of the lists.
+    pub fn followed(&self) -> Followed {
+        self.current
+            .as_ref()
+            .map(Current::report)
+            .unwrap_or_default()
     }
 
     /// Names the servers that the settings give, such as resolvers. Special ranges do not forbid them: a
@@ -136,13 +199,13 @@ impl Policy {
 
     /// Returns why no packet may go to `ip` for `domain` (empty: none), if so. Lists come before permissions.
     pub fn check(&self, ip: IpAddr, domain: &str) -> Result<(), Refusal> {
-        if self.blocked.contains(ip) {
+        if self.listed.blocked.contains(ip) {
             return Err(Refusal::BlockList);
         }
-        if self.opted_out.contains(ip) {
+        if self.listed.opted_out.contains(ip) {
             return Err(Refusal::OptOutNetwork);
         }
-        if !self.opted_out_names.is_empty() && self.covers(domain) {
+        if self.listed.covers(domain) {
             return Err(Refusal::OptOutName);
         }
         if !self.special.contains(ip) {
@@ -162,56 +225,6 @@ impl Policy {
     pub fn needs_contact(&self, ip: IpAddr) -> bool {
         !self.allowed.contains(ip)
     }
-
-    /// Returns whether the opt-out list names `domain` or a domain above it.
-    fn covers(&self, domain: &str) -> bool {
-        let lower = domain.trim_end_matches('.').to_ascii_lowercase();
-        let mut rest = lower.as_str();
-        loop {
-            if self.opted_out_names.contains(rest) {
-                return true;
-            }
-            match rest.split_once('.') {
-                Some((_, above)) => rest = above,
-                None => return false,
-            }
-        }
-    }
-}
-
-/// The entries of the files, each with its location: (`FILE, line N`, entry).
-fn lines(
-    files: &[(String, String)],
-) -> impl Iterator<Item = Result<(String, Entry), Failure>> + '_ {
-    files.iter().flat_map(|(name, text)| {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        text.split('\n').zip(1..).filter_map(move |(line, number)| {
-            let at = || format!("{name}, line {number}");
-            match content(line).and_then(|text| text.map(entry).transpose()) {
-                Ok(None) => None,
-                Ok(Some(entry)) => Some(Ok((at(), entry))),
-                Err(why) => Some(Err(wrong(&at(), line.trim(), why))),
-            }
-        })
-    })
-}
-
-fn wrong(at: &str, text: &str, why: &str) -> Failure {
-    Failure::Input(format!(
-        "{at}: {text:?} {why}; correct it, nothing was sent"
-    ))
-}
-
-/// An IPv4-mapped range stands for the IPv4 addresses as well.
-fn with_unmapped(range: (IpAddr, IpAddr)) -> impl Iterator<Item = (IpAddr, IpAddr)> {
-    let mapped = |ip| match ip {
-        IpAddr::V6(ip) => ip.to_ipv4_mapped().map(IpAddr::V4),
-        IpAddr::V4(_) => None,
-    };
-    mapped(range.0)
-        .zip(mapped(range.1))
-        .into_iter()
-        .chain([range])
 }
 
 #[cfg(test)]

@@ -175,9 +175,10 @@ impl Flights {
         flight.is_some_and(|flight| flight.connection.wants_stamp())
     }
 
-    /// Returns where datagrams of a connection go to.
-    pub fn address(&mut self, handle: Handle) -> Option<SocketAddr> {
-        self.table.get(handle).map(|flight| flight.to)
+    /// Returns where datagrams of a connection go to, and its target.
+    pub fn whom(&mut self, handle: Handle) -> Option<(SocketAddr, TargetRef)> {
+        let flight = self.table.get(handle)?;
+        Some((flight.to, flight.target.clone()))
     }
 
     /// Takes the next connection that may have something to send from number `port`.

@@ -310,6 +310,9 @@ impl Engine {
 
     /// Returns why no more questions were sent.
     fn limit(&self) -> Limit {
+        if self.connected.is_held() {
+            return Limit::Unconfirmed;
+        }
         if self.checks.is_open() {
             return Limit::Resolver;
         }

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use firstflight_core::clock::{Clock, Mono, SECOND};
 use firstflight_core::connected::{Connected, Server};
-use firstflight_core::inputs::read_all;
 use firstflight_core::policy::{Namespace, Policy};
 use firstflight_core::progress::Progress;
 use firstflight_core::records::{Outputs, Writer, summary};
@@ -123,10 +122,10 @@ fn resolvers(options: &Options) -> Result<Vec<Named>, Failure> {
 /// The lists in force. Names on an opt-out list are resolved: only the resolver is contacted.
 fn policy(options: &Options, servers: &[Server]) -> Result<Policy, Failure> {
     let ips: Vec<IpAddr> = servers.iter().map(|server| server.address.ip()).collect();
-    let policy = Policy::new(
+    let policy = Policy::read(
         &options.allow_net,
-        &read_all(&options.blocklist)?,
-        &read_all(&options.optout)?,
+        &options.blocklist,
+        &options.optout,
         Namespace::here(&[])?,
     )?;
     Ok(policy.with_servers(&ips))

@@ -1,6 +1,7 @@
 //! The summary of a run.
 
 use firstflight_core::connected::{Sent, Server};
+use firstflight_core::policy::Followed;
 use serde::Serialize;
 
 use crate::counts::Counts;
@@ -20,6 +21,8 @@ pub struct Summary {
     #[serde(flatten)]
     pub counts: Counts,
     pub sent: Sent,
+    #[serde(flatten)]
+    pub lists: Followed,
     pub resolvers: Vec<Asked>,
     pub types: Vec<&'static str>,
     pub concurrency: u32,
@@ -61,6 +64,7 @@ impl Summary {
             resolvers_down: false,
             counts: Counts::default(),
             sent: Sent::default(),
+            lists: Followed::default(),
             resolvers: servers.iter().map(asked).collect(),
             types: options
                 .distinct_types()
@@ -82,6 +86,7 @@ impl Summary {
         self.resolvers_down = result.down;
         self.counts = result.table.counts.clone();
         self.sent = result.connected.sent();
+        self.lists = result.connected.followed();
         for (number, asked) in self.resolvers.iter_mut().enumerate() {
             asked.resolver = result.table.resolvers.all().get(number).cloned();
             asked.max_per_second = result.connected.highest(number);

@@ -7,6 +7,7 @@ use firstflight_core::clock::{Clock, Mono, SECOND, wall};
 use firstflight_core::conclusion::RunResult;
 use firstflight_core::connects::{Connects, NotBegun};
 use firstflight_core::feed::Pauses;
+use firstflight_core::policy::Trust;
 use firstflight_core::progress::{Limit, Now, Progress};
 use firstflight_core::records::{Outcome as _, Writer};
 use firstflight_core::signals::Signals;
@@ -51,6 +52,8 @@ pub struct Engine {
     /// Targets to be asked again, and when at the earliest.
     again: VecDeque<(Mono, Asking)>,
     stopping: bool,
+    /// Of the policy, at the last look at what is open.
+    lists_read_again: u64,
 }
 
 impl Engine {
@@ -63,6 +66,7 @@ impl Engine {
             windows: Timers::new(parts.timeout),
             again: VecDeque::new(),
             stopping: false,
+            lists_read_again: 0,
             parts,
         }
     }
@@ -80,6 +84,7 @@ impl Engine {
             }
             self.read();
             self.expire();
+            self.give_up_refused();
             if self.stopping {
                 self.end_waiting();
             } else {
@@ -121,6 +126,32 @@ impl Engine {
         while let Some((number, own)) = self.windows.pop(now) {
             let place = &self.open[number as usize];
             if place.as_ref().is_none_or(|(other, _)| *other != own) {
+                continue;
+            }
+            self.parts.connects.close(number);
+            if let Some(asking) = self.take(number) {
+                self.record(asking.given_up(&self.parts.rules));
+            }
+        }
+    }
+
+    /// Gives up connections that may no longer go on, since the kernel would send their SYNs again: those to
+    /// targets that have opted out since, and all if the opt-out list is not confirmed.
+    fn give_up_refused(&mut self) {
+        let policy = self.parts.connects.policy();
+        let (read_again, trust) = (policy.followed().lists_read_again, policy.trust());
+        if trust != Trust::None && read_again == self.lists_read_again {
+            return;
+        }
+        self.lists_read_again = read_again;
+        let list = self.parts.list.clone();
+        for number in 0..self.open.len() as u32 {
+            let Some((_, asking)) = &self.open[number as usize] else {
+                continue;
+            };
+            let domain = list.get(asking.target).domain;
+            let policy = self.parts.connects.policy();
+            if trust != Trust::None && policy.check(asking.to.ip(), domain).is_ok() {
                 continue;
             }
             self.parts.connects.close(number);
@@ -276,6 +307,7 @@ impl Engine {
         RunResult {
             counts,
             highest: connects.highest(),
+            lists: connects.policy().followed(),
             interrupted,
             written: match pauses.broken() {
                 None => written,
@@ -306,6 +338,7 @@ impl Engine {
         match backlog.next_at() {
             _ if writer.is_behind() => Limit::Writing,
             _ if self.stopping || backlog.is_empty() => Limit::LastAnswers,
+            _ if connects.policy().trust() < Trust::All => Limit::Unconfirmed,
             _ if connects.room() == 0 => Limit::InFlight,
             None => Limit::Paused,
             Some(at) if at > now => Limit::Networks,

@@ -157,6 +157,10 @@ fn the_exit_status_says_how_it_ended() {
         let mut result = RunResult {
             counts: counts(),
             highest: (7, 8),
+            lists: Followed {
+                lists_read_again: 3,
+                unconfirmed_s: Some(1.5),
+            },
             interrupted: false,
             written: Ok(5),
         };
@@ -167,6 +171,8 @@ fn the_exit_status_says_how_it_ended() {
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["max_datagrams_per_second"], 8, "{name}");
         assert_eq!(json["duration_s"], 2.5, "{name}");
+        assert_eq!(json["lists_read_again"], 3, "{name}");
+        assert_eq!(json["unconfirmed_s"], 1.5, "{name}");
         if status.is_some() {
             assert_eq!(json["last_segment"], 5, "{name}");
         }

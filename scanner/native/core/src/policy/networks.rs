@@ -20,20 +20,25 @@ impl NetworkSet {
     /// Returns the union of ranges from a first to a last address of the same family.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
         let mut set = NetworkSet::default();
+        set.add(ranges);
+        set
+    }
+
+    /// Adds ranges, as of [`Self::from_ranges`].
+    pub fn add(&mut self, ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) {
         for range in ranges {
             match range {
                 (IpAddr::V4(first), IpAddr::V4(last)) => {
-                    set.v4.push((first.to_bits(), last.to_bits()))
+                    self.v4.push((first.to_bits(), last.to_bits()))
                 }
                 (IpAddr::V6(first), IpAddr::V6(last)) => {
-                    set.v6.push((first.to_bits(), last.to_bits()))
+                    self.v6.push((first.to_bits(), last.to_bits()))
                 }
                 _ => debug_assert!(false, "{range:?} crosses families"),
             }
         }
-        merge(&mut set.v4);
-        merge(&mut set.v6);
-        set
+        merge(&mut self.v4);
+        merge(&mut self.v6);
     }
 
     /// Returns whether `ip` lies in one of the networks.

@@ -28,10 +28,12 @@ pub enum Limit {
     LastAnswers,
     /// More could be sent: the machine has no time for it.
     Machine,
+    /// The opt-out list is not confirmed.
+    Unconfirmed,
 }
 
 impl Limit {
-    pub const ALL: [Limit; 10] = [
+    pub const ALL: [Limit; 11] = [
         Limit::Rate,
         Limit::Networks,
         Limit::Paused,
@@ -42,6 +44,7 @@ impl Limit {
         Limit::Writing,
         Limit::LastAnswers,
         Limit::Machine,
+        Limit::Unconfirmed,
     ];
 
     /// Returns its name for people and files.
@@ -57,6 +60,7 @@ impl Limit {
             Limit::Writing => "writing",
             Limit::LastAnswers => "last answers",
             Limit::Machine => "this machine",
+            Limit::Unconfirmed => "confirmation of the opt-out list",
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use firstflight_core::clock::{Mono, wall};
 use firstflight_core::conclusion::RunResult;
+use firstflight_core::policy::Trust;
 use firstflight_core::progress::{Limit, Now};
 use firstflight_core::receive::Event;
 use firstflight_core::signals::Signals;
@@ -166,6 +167,7 @@ impl Engine {
         RunResult {
             counts,
             highest: self.sender.egress().highest(),
+            lists: self.sender.egress().policy().followed(),
             interrupted,
             written: match failure {
                 None => written,
@@ -192,6 +194,7 @@ impl Engine {
             _ if self.writer.is_behind() => Limit::Writing,
             _ if self.stopping || self.backlog.is_empty() && self.listed => Limit::LastAnswers,
             _ if self.backlog.is_empty() => Limit::Planned,
+            _ if self.sender.egress().policy().trust() < Trust::All => Limit::Unconfirmed,
             _ if self.probes.room() == 0 => Limit::InFlight,
             None => Limit::Paused,
             Some(at) if at > now => Limit::Networks,

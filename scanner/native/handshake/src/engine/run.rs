@@ -2,6 +2,7 @@
 
 use firstflight_core::clock::Mono;
 use firstflight_core::conclusion::RunResult;
+use firstflight_core::policy::Trust;
 use firstflight_core::progress::{Limit, Now};
 use firstflight_core::receive::Event;
 use firstflight_core::signals::Signals;
@@ -120,6 +121,7 @@ impl Engine {
         RunResult {
             counts,
             highest: self.sender.egress().highest(),
+            lists: self.sender.egress().policy().followed(),
             interrupted,
             written: match self.pauses.broken() {
                 None => written,
@@ -144,6 +146,7 @@ impl Engine {
         match self.backlog.next_at() {
             _ if self.writer.is_behind() => Limit::Writing,
             _ if self.stopping || self.backlog.is_empty() => Limit::LastAnswers,
+            _ if self.sender.egress().policy().trust() < Trust::All => Limit::Unconfirmed,
             _ if self.flights.room() == 0 => Limit::InFlight,
             None => Limit::Paused,
             Some(at) if at > now => Limit::Networks,

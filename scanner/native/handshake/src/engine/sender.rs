@@ -86,7 +86,7 @@ impl Sender {
                 let Some(handle) = to.flights.pop(port) else {
                     break;
                 };
-                room = self.push_all(handle, (port, Class::Other, ""), room, to);
+                room = self.push_all(handle, (port, Class::Other), room, to);
             }
             self.send_batch(port, to);
         }
@@ -134,7 +134,7 @@ impl Sender {
                 now,
             );
             if let Some(handle) = handle
-                && !self.send_first(handle, (usize::from(port), details.domain), to)
+                && !self.send_first(handle, usize::from(port), to)
             {
                 return;
             }
@@ -181,19 +181,14 @@ impl Sender {
             request: self.requests.to(details.domain, address),
         };
         if let Some(handle) = to.flights.connect_again(waiting, next, self.clock.now()) {
-            self.send_first(handle, (usize::from(port), details.domain), to);
+            self.send_first(handle, usize::from(port), to);
         }
     }
 
-    /// Sends the first datagram of a new connection, on behalf of a name, and the rest of its first flight.
-    /// Returns whether more new connections are allowed.
-    fn send_first(
-        &mut self,
-        handle: Handle,
-        (port, domain): (usize, &str),
-        to: &mut Reports<'_>,
-    ) -> bool {
-        self.push_all(handle, (port, Class::New, domain), 1, to);
+    /// Sends the first datagram of a new connection, and the rest of its first flight. Returns whether more new
+    /// connections are allowed.
+    fn send_first(&mut self, handle: Handle, port: usize, to: &mut Reports<'_>) -> bool {
+        self.push_all(handle, (port, Class::New), 1, to);
         self.send_batch(port, to);
         !to.flights.wants_stamp(handle) || self.send_rest(handle, port, to)
     }
@@ -203,26 +198,28 @@ impl Sender {
     /// whether new connections are allowed still.
     fn send_rest(&mut self, handle: Handle, port: usize, to: &mut Reports<'_>) -> bool {
         let room = self.egress.allow_other(self.clock.now());
-        self.push_all(handle, (port, Class::Other, ""), room, to);
+        self.push_all(handle, (port, Class::Other), room, to);
         self.send_batch(port, to);
         self.egress.allow_new(self.clock.now()) > 0
     }
 
     /// Writes what a connection has to send, at most `room` datagrams. Returns how many more may be sent; a
-    /// connection that is not done yet waits again. The policy is asked about `domain`, which is left empty
-    /// after the first datagram: lists do not change during a run. About the address it is asked each time.
+    /// connection that is not done yet waits again. The policy is asked about address and name each time: their
+    /// owner may opt out meanwhile.
     fn push_all(
         &mut self,
         handle: Handle,
-        (port, class, domain): (usize, Class, &str),
+        (port, class): (usize, Class),
         mut room: u64,
         to: &mut Reports<'_>,
     ) -> u64 {
         let now = self.clock.now();
+        let list = self.list.clone();
         while room > 0 {
-            let Some(address) = to.flights.address(handle) else {
+            let Some((address, target)) = to.flights.whom(handle) else {
                 return room;
             };
+            let domain = list.look(&target).domain;
             if self.egress.is_full() {
                 self.send_batch(port, to);
             }

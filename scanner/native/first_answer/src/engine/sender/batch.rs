@@ -31,18 +31,18 @@ impl Sender {
         };
         let exchange = next.as_deref().unwrap_or(&flight.exchange);
         let packets = &self.packets;
+        // Asked about the name each time: its owner may opt out meanwhile.
+        let target = self.list.look(&flight.target);
         let taken = if kind == Kind::Close {
-            // The policy was asked about the name when the Initial left, and lists do not change during a
-            // run; it is asked about the address again.
-            self.egress.push(flight.to, "", Class::Other, false, |out| {
-                packets.close(out, exchange)
-            })
+            self.egress
+                .push(flight.to, target.domain, Class::Other, false, |out| {
+                    packets.close(out, exchange)
+                })
         } else {
             let class = match kind {
                 Kind::New => Class::New,
                 _ => Class::Other,
             };
-            let target = self.list.look(&flight.target);
             self.egress
                 .push(flight.to, target.domain, class, true, |out| {
                     packets.initial(out, exchange, target.sni(), flight.initial_size)
