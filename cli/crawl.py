@@ -148,6 +148,7 @@ def command(
 
     if names:
         task = Task(names, lookup, policy.why_not, show, limits, concurrency, stdout.is_unread)
+        task.is_confirmed = policy.is_confirmed
         try:
             crawl.run(task, contact=contact, rate=rate, per_address_rate=per_address_rate, roots=roots)
         except Interrupted as error:

@@ -105,6 +105,11 @@ def command(context: click.Context, /, engine: str, **given: object) -> None:
     from firstflight.egress.permitted import Permitted
 
     permitted = Permitted(context.params["blocklists"], context.params["optouts"], context.params["allow"])
+    if permitted.is_followed:
+        raise UsageError(
+            f"{engine} reads lists only when it begins, and FIRSTFLIGHT_OPTOUT names one that changes: "
+            "nothing was sent; scan from a machine that is no vantage point of a site"
+        )
     (_sweep if engine == "zmap" else _handshakes)(context, permitted)
 
 

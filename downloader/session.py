@@ -21,6 +21,7 @@ from typing import Any, Self
 import certifi
 
 from downloader import http3, outcome
+from downloader.clients import shared
 from downloader.clients.contract import Answer, Request
 from downloader.http3 import Asker, Capable
 from downloader.option_sets import WARMUP, OptionSet
@@ -28,6 +29,7 @@ from downloader.targets import Target
 from downloader.worker import Worker
 from firstflight import capture
 from firstflight.egress import lab
+from firstflight.egress.current import Trust
 from firstflight.errors import InputError
 from firstflight.system.netns import Masqueraded
 
@@ -36,6 +38,10 @@ BUFFER_KIB = 16_384
 DRAIN_S = 1.1
 # Headers and options of TCP; of QUIC all, which alone can be opened with the keys.
 SNAPLEN = {"tcp": 128, "udp": 65_535}
+
+
+class Withdrawn(Exception):
+    """The download that is under way may not go on; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class Session:
         self._lists = lists
         self._limits = limits
         self._watch = watch
+        self._permitted = shared.permitted(lists)
+        self._target: Target | None = None
         self._stack = ExitStack()
         self._has_begun = False
 
@@ -105,10 +113,10 @@ class Session:
                     prefix=inside.inside([]),
                 )
                 self.captures[one.name] = stack.enter_context(taken)
-                worker = Worker(one, self.folder, self._lists, inside.inside, self._watch)
+                worker = Worker(one, self.folder, self._lists, inside.inside, self._look)
                 self.workers[one.name] = stack.enter_context(worker)
                 if one == http3.first_quic(self.sets):
-                    asker = Asker(self.folder, self._lists, inside.inside, self._watch)
+                    asker = Asker(self.folder, self._lists, inside.inside, self._look)
                     self._asker = stack.enter_context(asker)
             self._stack = stack.pop_all()
         return self
@@ -137,7 +145,7 @@ class Session:
                 if not why and not without_quic:
                     self._pause()
                     self.captures[one.name].check()
-                    answer = self.workers[one.name].download(self._request(target, one))
+                    answer = self._answer(self.workers[one.name], target, one)
                     first = outcome.of(answer, None, one, None)
                     if one.name == WARMUP and first not in outcome.SUCCESSFUL:
                         why = "skipped"
@@ -159,17 +167,51 @@ class Session:
         if one is None or self._asker is None:
             return None
         self._pause()
-        return self._asker.ask(self._request(target, one))
+        self._guard(target)
+        try:
+            return self._asker.ask(self._request(target, one))
+        except Withdrawn as error:
+            return Capable(f"HEAD over HTTP/3 was broken off: {error}")
+        finally:
+            self._target = None
+
+    def _answer(self, worker: Worker, target: Target, one: OptionSet) -> Answer:
+        """Return the answer of a client, which is ended if its target may no longer be contacted."""
+        started_at = time.time_ns()
+        self._guard(target)
+        try:
+            return worker.download(self._request(target, one))
+        except Withdrawn as error:
+            return Answer("failed", detail=f"broken off: {error}", started_at=started_at)
+        finally:
+            self._target = None
+
+    def _guard(self, target: Target) -> None:
+        """Watch over a download; one that may not begin at all is refused by the client, which would send."""
+        may_begin = self._permitted.why_not(target.ip, target.domain) is None
+        self._target = target if may_begin else None
+
+    def _look(self) -> None:
+        """Raise to stop; Withdrawn if the owner of the target has opted out, or if that is not known."""
+        self._watch()
+        if self._target is None:
+            return
+        if self._permitted.look() == Trust.NONE:
+            raise Withdrawn(shared.UNCONFIRMED)
+        why = self._permitted.why_not(self._target.ip, self._target.domain)
+        if why is not None:
+            raise Withdrawn(why)
 
     def _pause(self) -> None:
-        """Keep the pause to the request before, if there was one."""
-        if not self._has_begun:
-            self._has_begun = True
-            return
-        end = time.monotonic() + self._limits.pause_s
+        """Keep the pause to the request before, if there was one; wait while the lists are not confirmed."""
+        end = time.monotonic() + (self._limits.pause_s if self._has_begun else 0.0)
+        self._has_begun = True
         while (left := end - time.monotonic()) > 0:
             self._watch()
             time.sleep(min(left, 0.1))
+        while self._permitted.look() < Trust.ALL:
+            self._watch()
+            time.sleep(0.1)
 
     def _request(self, target: Target, one: OptionSet) -> Request:
         limits = self._limits

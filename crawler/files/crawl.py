@@ -50,7 +50,7 @@ def run(task: Task, *, contact: str, rate: float, per_address_rate: float, roots
         "DOWNLOAD_DELAY_JITTER": 0,
         "DOWNLOAD_MAXSIZE": 0,
         "DOWNLOAD_WARNSIZE": 0,
-        "FIRSTFLIGHT_PACE": Pace(rate, per_address_rate),
+        "FIRSTFLIGHT_PACE": Pace(rate, per_address_rate, is_free=task.is_confirmed),
         "FIRSTFLIGHT_ROOTS": roots,
     }
     process = AsyncCrawlerProcess(settings)

@@ -39,6 +39,7 @@ class Handler(HTTP11DownloadHandler):
         """Return the response, whose body may be cut at `keep`; exceptions of Scrapy and Twisted."""
         wire: Wire = request.meta["wire"]
         await self._pace.turn(wire.address)
+        wire.check()  # a request over a connection that is open asks nobody else
         wire.allow(cast(int, request.meta["keep"]) + HEADER_BYTES)
         agent = _PinnedAgent(
             contextFactory=self._contextFactory,

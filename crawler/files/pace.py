@@ -6,11 +6,23 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
+_HELD_S = 0.2
+
 
 class Pace:
-    """Requests a second: `rate` of all, `per_address` of one address (0 = no limit); seconds by `clock`."""
+    """Requests a second: `rate` of all, `per_address` of one address (0 = no limit); seconds by `clock`.
 
-    def __init__(self, rate: float, per_address: float, clock: Callable[[], float] = monotonic) -> None:
+    None begins while `is_free` says no.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        per_address: float,
+        clock: Callable[[], float] = monotonic,
+        is_free: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._is_free = is_free
         self._interval = 1 / rate
         self._address_interval = 1 / per_address if per_address else 0.0
         self._clock = clock
@@ -32,3 +44,5 @@ class Pace:
         wait_s = self.reserve(address)
         if wait_s > 0:
             await asyncio.sleep(wait_s)
+        while not self._is_free():
+            await asyncio.sleep(_HELD_S)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from firstflight.egress import rtnetlink
+from firstflight.egress.current import Trust
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 
@@ -36,6 +37,10 @@ class Policy:
         if rtnetlink.goes_by_loopback(address):
             return "its address is this machine's"
         return None if self._has_contact else "there is no contact for it"
+
+    def is_confirmed(self) -> bool:
+        """Return whether requests may be sent: if this machine's opt-out list must be confirmed, it is."""
+        return self._permitted.look() == Trust.ALL
 
     def check_resolver(self, address: str) -> None:
         """UsageError if a list forbids the resolver: it may be in a private network, but not on a list."""

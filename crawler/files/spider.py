@@ -58,6 +58,8 @@ class Task:
     concurrency: int
     is_stopped: Callable[[], bool] = lambda: False
     port: int = 443
+    # Whether requests may be sent at all now.
+    is_confirmed: Callable[[], bool] = lambda: True
     # The signal that ended the crawl, and the error that did.
     signal: int | None = None
     error: BaseException | None = field(default=None)

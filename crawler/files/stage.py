@@ -98,6 +98,7 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
             Limits(requests=chosen.max_requests),
             chosen.concurrency,
             run.layout.stop_file.exists,
+            is_confirmed=policy.is_confirmed,
         )
         crawl.run(
             task,

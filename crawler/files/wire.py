@@ -89,6 +89,13 @@ class Wire:
         for connection in list(self._open):
             connection.abortConnection()
 
+    def check(self) -> None:
+        """NotPermitted if the address may no longer be contacted, whose connections are closed then."""
+        why = self._why_not(self.address)
+        if why is not None:
+            self.close()
+            raise NotPermitted(why)
+
     def connect(self, reactor: Any, factory: Any) -> defer.Deferred[Any]:
         """Open a connection to the pinned address, if it is permitted now."""
         why = self._why_not(self.address)

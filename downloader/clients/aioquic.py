@@ -190,7 +190,7 @@ def main(arguments: Iterable[str]) -> None:
 
 
 def _answer(request: Request, permitted: Permitted, keys: TextIO) -> Answer:
-    why = permitted.why_not(request.ip, request.host)
+    why = shared.why_not(permitted, request.ip, request.host)
     if why is not None:
         return Answer("blocked", detail=why)
     with suppress(KeyboardInterrupt):

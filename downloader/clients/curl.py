@@ -119,7 +119,7 @@ class Download:
         if ip != self._request.ip:
             self._refused = f"libcurl was about to contact {ip}"
         else:
-            self._refused = self._permitted.why_not(ip, self._request.host)
+            self._refused = shared.why_not(self._permitted, ip, self._request.host)
         if self._refused is not None:
             return pycurl.SOCKET_BAD
         self._socket = socket.socket(address.family, address.socktype, address.protocol)

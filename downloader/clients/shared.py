@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from downloader.clients.contract import Answer
+from firstflight.egress.current import Trust
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 
+UNCONFIRMED = "the opt-out list is not confirmed"
 UDP_BUFFER = 8 << 20
 _SO_MEMINFO, _MEMINFO_WORDS, _MEMINFO_DROPS = 55, 9, 8
 
@@ -27,6 +29,13 @@ def permitted(arguments: Iterable[str]) -> Permitted:
         given[kind].append(value)
     lists = [[Path(path) for path in given[kind]] for kind in ("blocklist", "optout")]
     return Permitted(lists[0], lists[1], given["allow-net"])
+
+
+def why_not(permitted: Permitted, ip: str, host: str) -> str | None:
+    """Return why a download may not begin now; None if it may."""
+    if permitted.look_well() < Trust.ALL:
+        return UNCONFIRMED
+    return permitted.why_not(ip, host)
 
 
 def drops(sock: socket.socket) -> int:

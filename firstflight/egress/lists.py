@@ -29,9 +29,16 @@ def check(blocklists: Sequence[Path], optouts: Sequence[Path]) -> None:
     """Read all lists. InputError with file and line if a line is not understood or a file cannot be read."""
     for paths, names_too in ((blocklists, False), (optouts, True)):
         for path in paths:
-            for number, entry in entries(path):
-                if isinstance(entry, str) and not names_too:
-                    raise _fault(path, number, entry, "is no address, network or range")
+            for _ in checked(path, names_too=names_too):
+                pass
+
+
+def checked(path: Path, *, names_too: bool) -> Iterator[Range | str]:
+    """Yield the entries of a list that may hold names, or not; errors as for `check`."""
+    for number, entry in entries(path):
+        if isinstance(entry, str) and not names_too:
+            raise _fault(path, number, entry, "is no address, network or range")
+        yield entry
 
 
 def entries(path: Path) -> Iterator[tuple[int, Range | str]]:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from firstflight.egress import lab, lists
+from firstflight.egress import lab
+from firstflight.egress.current import Current, Trust
 from firstflight.errors import UsageError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -28,7 +29,12 @@ class _Ranges:
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self.spans: list[Span] = []
-        for first, last in sorted(spans):
+        self.add(spans)
+
+    def add(self, spans: Iterable[Span]) -> None:
+        """Add ranges, which may overlap those that are there."""
+        old, self.spans = self.spans, []
+        for first, last in sorted([*old, *spans]):
             if self.spans and first <= self.spans[-1][1] + 1:
                 self.spans[-1] = (self.spans[-1][0], max(last, self.spans[-1][1]))
             else:
@@ -54,27 +60,22 @@ class Permitted:
     """Block and opt-out lists, special-purpose networks, and networks that are allowed all the same.
 
     `allow`: networks inside private ones or the lab's, as for `--allow-net`. InputError for a list that is
-    not understood, UsageError for a network that cannot be allowed; nothing was sent then.
+    not understood, UsageError for a network that cannot be allowed; nothing was sent then. Lists that change
+    are read again (`current`), and so is that of the machine.
     """
 
     def __init__(
         self, blocklists: Sequence[Path], optouts: Sequence[Path], allow: Sequence[str] = ()
     ) -> None:
-        lists.check(blocklists, optouts)
+        self._current = Current(blocklists, optouts)
         special = _special()
         allowed = [_allowable(text, special) for text in allow]
-        listed: dict[int, list[Span]] = {4: [], 6: []}
         self._names: set[str] = set()
-        for path in (*blocklists, *optouts):
-            for _, entry in lists.entries(path):
-                if isinstance(entry, str):
-                    self._names.add(entry)
-                else:
-                    listed[entry[0].version].append((int(entry[0]), int(entry[1])))
-        for network, kind in special:
-            if kind == "platform":
-                listed[network.version].append(_span(network))
-        self._listed = {version: _Ranges(spans) for version, spans in listed.items()}
+        platform = [network for network, kind in special if kind == "platform"]
+        self._listed = {
+            version: _Ranges(_span(n) for n in platform if n.version == version) for version in (4, 6)
+        }
+        self._add()
         by_kind = {
             version: [_span(n) for n, kind in special if kind == "special" and n.version == version]
             for version in (4, 6)
@@ -84,12 +85,41 @@ class Permitted:
             version: _Ranges(_span(n) for n in allowed if n.version == version) for version in (4, 6)
         }
 
+    def look(self) -> Trust:
+        """Read lists again that have changed; return what may be sent (`Current.look`)."""
+        trust = self._current.look()
+        self._add()
+        return trust
+
+    def look_well(self) -> Trust:
+        """The same, for programs that look seldom: it may take some tenths of a second."""
+        trust = self._current.look_well()
+        self._add()
+        return trust
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the machine's list is the centre's, which has to be confirmed."""
+        return self._current.followed is not None
+
+    def _add(self) -> None:
+        spans: dict[int, list[Span]] = {4: [], 6: []}
+        for entry in self._current.take():
+            if isinstance(entry, str):
+                self._names.add(entry)
+            else:
+                spans[entry[0].version].append((int(entry[0]), int(entry[1])))
+        for version, found in spans.items():
+            if found:
+                self._listed[version].add(found)
+
     def needs_contact(self, first: int, last: int, version: int) -> bool:
         """Return whether a range holds addresses of others, who must be able to find out whom to ask."""
         return any(True for _ in _without(first, last, self._allowed[version].spans))
 
     def why_not(self, address: str, name: str = "") -> str | None:
         """Return why a target may not be contacted; None if it may. NotTheLab as `lab.check`."""
+        self.look()
         ip = ipaddress.ip_address(address)
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped

@@ -18,6 +18,7 @@ import dns.name
 import dns.rdatatype
 from dns._asyncbackend import DatagramSocket
 
+from firstflight.egress.current import LOOK_S, Current, Trust
 from scanner.resolver import answer
 from scanner.resolver.answer import Message, Outcome
 
@@ -62,7 +63,8 @@ class Asker:
 
     def __init__(self, resolver: Resolver, turn: Callable[[], Awaitable[None]]) -> None:
         self.resolver = resolver
-        self._turn = turn
+        self._pace = turn
+        self._lists = Current([], [])
         self._backend = dns.asyncbackend.get_default_backend()
         self._family = dns.inet.af_for_address(resolver.address)
         self._socket: DatagramSocket | None = None
@@ -70,6 +72,12 @@ class Asker:
         # Of the current attempt: transport of the last answer, and time spent waiting for turns.
         self._transport: str | None = None
         self._waited_ns = 0
+
+    async def _turn(self) -> None:
+        """Wait until a query may leave: by the rate, and because the machine's opt-out list is confirmed."""
+        await self._pace()
+        while self._lists.look() < Trust.ALL:
+            await asyncio.sleep(LOOK_S)
 
     async def ask(self, domain: str, qtype: str) -> Outcome:
         """Resolve one name and type; retry failures after a random, growing delay.

@@ -1,0 +1,170 @@
+"""Lists that change while a program runs: read again, and trusted only while somebody confirms them.
+
+The rules are those of the native engines (scanner/native/core/src/policy/current.rs): a changed opt-out list
+is read again when two looks have seen the same file, a block list is not; what a list has named once stays
+listed; the machine's list of FIRSTFLIGHT_OPTOUT, as `followed:FILE`, counts only while FILE.confirmed is
+recent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from firstflight.egress import lists
+from firstflight.egress.lists import Range
+from firstflight.errors import InputError
+from firstflight.system import terminal
+
+VARIABLE = "FIRSTFLIGHT_OPTOUT"
+"""Environment variable: `FILE`, or `followed:FILE` for a copy of the centre's list."""
+
+FOLLOWED = "followed:"
+LOOK_S = 0.25
+BEGIN_FOR_S = 45.0
+"""Without a confirmation for so long nothing new begins."""
+SEND_FOR_S = 60.0
+"""Without a confirmation for so long nothing is sent."""
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_FileVersion = tuple[int, int, int, int]
+
+
+class Trust(IntEnum):
+    """What a followed list permits: nothing, what is under way, or all."""
+
+    NONE = 0
+    ENDING = 1
+    ALL = 2
+
+
+class _ListFile:
+    def __init__(self, path: Path, *, names_too: bool, is_followed: bool = False) -> None:
+        self.path, self.names_too, self.is_followed = path, names_too, is_followed
+        self.read: _FileVersion | None = None
+        self.looked: _FileVersion | None = None
+        self.is_good = False
+
+    def entries(self) -> list[Range | str]:
+        """Return the entries; InputError if a line is not understood or the file cannot be read."""
+        return list(lists.checked(self.path, names_too=self.names_too))
+
+
+class Current:
+    """The lists of a program and of its machine. InputError if one of its own cannot be read.
+
+    `machine`: the value of FIRSTFLIGHT_OPTOUT.
+    """
+
+    def __init__(
+        self, blocklists: Sequence[Path], optouts: Sequence[Path], machine: str | None = None
+    ) -> None:
+        value = os.environ.get(VARIABLE, "") if machine is None else machine
+        self.followed = Path(value.removeprefix(FOLLOWED)) if value.startswith(FOLLOWED) else None
+        self._files = [_ListFile(path, names_too=False) for path in blocklists]
+        self._files += [_ListFile(path, names_too=True) for path in optouts]
+        if value and self.followed is None:
+            self._files.append(_ListFile(Path(value), names_too=True))
+        self._new: list[Range | str] = []
+        for file in self._files:
+            file.read = file.looked = _version_of(
+                file.path
+            )  # before the content: later changes are read again
+            self._new += file.entries()
+        # Block lists stay as they are; what is no regular file cannot be read twice.
+        self._files = [file for file in self._files if file.names_too and file.read is not None]
+        if self.followed is not None:
+            self._files.append(_ListFile(self.followed, names_too=True, is_followed=True))
+        self._trust = Trust.ALL if self.followed is None else Trust.NONE
+        self._next_look = 0.0
+
+    def look(self) -> Trust:
+        """Read changed lists again, a few times a second at most; return what may be sent."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_S
+            self._look()
+        return self._trust
+
+    def look_well(self) -> Trust:
+        """Look, and wait until a list that is being changed is whole."""
+        trust = self.look()
+        while any(file.looked is not None and file.looked != file.read for file in self._files):
+            time.sleep(max(0.0, self._next_look - time.monotonic()))
+            trust = self.look()
+        return trust
+
+    def take(self) -> Iterator[Range | str]:
+        """Yield the entries that came since the last call."""
+        new, self._new = self._new, []
+        yield from new
+
+    def _look(self) -> None:
+        # The confirmation first: the list is written before it, so it is at least as new.
+        age_s = None if self.followed is None else age(self.followed)
+        for file in self._files:
+            self._read_again(file)
+        if self.followed is None:
+            return
+        is_good = all(file.is_good for file in self._files if file.is_followed)
+        if age_s is None or not is_good or age_s >= SEND_FOR_S:
+            self._trust = Trust.NONE
+        else:
+            self._trust = Trust.ALL if age_s < BEGIN_FOR_S else Trust.ENDING
+
+    def _read_again(self, file: _ListFile) -> None:
+        before, file.looked = file.looked, _version_of(file.path)
+        # A followed list is replaced in one step, so it is whole at once.
+        if file.looked in (None, file.read) or not (file.is_followed or before == file.looked):
+            return
+        file.read = file.looked
+        try:
+            self._new += file.entries()
+            file.is_good = True
+        except InputError as error:
+            file.is_good = False
+            why = str(error).removesuffix("; correct it, nothing was sent")
+            terminal.echo(f"lists: {why}; what the lists named before stays in force", err=True)
+
+
+def confirmation() -> str:
+    """Return what FILE.confirmed holds if the list is confirmed as of now."""
+    return json.dumps({"boot": _boot(), "at_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME)}) + "\n"
+
+
+def confirmed_file(followed: Path) -> Path:
+    """Return the path of the confirmation of a followed list."""
+    return followed.with_name(f"{followed.name}.confirmed")
+
+
+def age(followed: Path) -> float | None:
+    """Return how many seconds ago a followed list was confirmed; None if unknown, or in another boot."""
+    try:
+        content = json.loads(confirmed_file(followed).read_bytes())
+        boot, at_ns = content["boot"], content["at_ns"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    ago_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - at_ns if type(at_ns) is int else -1
+    return ago_ns / 1e9 if boot == _boot() and ago_ns >= 0 else None
+
+
+def _boot() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def _version_of(path: Path) -> _FileVersion | None:
+    """Return what tells whether a regular file has changed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (
+        (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if stat.S_ISREG(found.st_mode)
+        else None
+    )
