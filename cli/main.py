@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("cli.imports", "Take the output of other scanners into the store."),
     "lab": ("cli.lab", "Start, use and remove the test Internet."),
     "load": ("cli.load", "Load record files into the store."),
+    "optout": ("cli.optout", "Enter who asks to be left out, and follow the centre's list."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
     "query": ("cli.query", "Run a named query on the store."),
     "report": ("cli.report", "Create a page about a run, or print the tables of the papers."),

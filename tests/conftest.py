@@ -45,7 +45,7 @@ GROUPS = {
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
     *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/"),
-    *("tests/crawl_files/", "tests/lab_crawl/", "tests/download/"),
+    *("tests/crawl_files/", "tests/lab_crawl/", "tests/download/", "tests/optout/"),
 )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from airflow.configuration import conf
-from fastapi import FastAPI, Header
-from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi import FastAPI, Header, Query
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 
+from firstflight.errors import FirstflightError
 from firstflight.run.run import Run, runs_root
-from orchestration.site import centre_token, inputs
+from orchestration.site import centre_token, inputs, optout
 from orchestration.site.centre_client import GOES_ON, STOPPED
 
 app = FastAPI(title="firstflight inputs", docs_url=None, redoc_url=None, openapi_url=None)
@@ -34,6 +35,19 @@ def stopped(run: str, authorization: str = Header("")) -> Response:
     if inputs.published(run) is None:
         return PlainTextResponse(f"the centre offers no run {run}", status_code=404)
     return PlainTextResponse(STOPPED if Run(runs_root() / run).layout.stop_file.exists() else GOES_ON)
+
+
+@app.get("/optout", response_class=Response)
+def opted_out(nonce: str = Query("", max_length=64), authorization: str = Header("")) -> Response:
+    """Return the site's opt-out list as of now; 503 with one sentence if it cannot be read."""
+    refused = _refused(centre_token.OPTOUT, authorization)
+    if refused is not None:
+        return refused
+    try:
+        answer = {"nonce": nonce, "entries": optout.offered()}
+    except FirstflightError as error:
+        return PlainTextResponse(str(error), status_code=503)
+    return JSONResponse(answer, headers={"Cache-Control": "no-store"})
 
 
 def _offer(run: str, name: str | None, authorization: str) -> Response:

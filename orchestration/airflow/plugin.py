@@ -3,6 +3,7 @@
     GET /firstflight/v1/runs/RUN/inputs          inputs.json
     GET /firstflight/v1/runs/RUN/inputs/NAME     a file that it lists
     GET /firstflight/v1/runs/RUN/stop            `stopped` or `goes on`
+    GET /firstflight/v1/optout?nonce=HEX         the site's opt-out list
 
 with `Authorization: Bearer TOKEN` (orchestration/site/centre_token.py). Airflow finds it by the entry point
 `airflow.plugins` of this package; every Airflow process loads it, but only the api-server mounts the

@@ -52,6 +52,7 @@ class Centre:
     ) -> None:
         lab.enforce()  # for Airflow's process, which did not run cli.main
         self._session = session
+        self._base = f"{centre.rstrip('/')}{PATH}"
         self._run = f"{centre.rstrip('/')}{PATH}/runs/{run_id}"
         self._token = token
         self._timeout_s = timeout_s
@@ -87,6 +88,18 @@ class Centre:
     def is_stopped(self) -> bool:
         """Return whether the run's stop file exists at the centre."""
         return self._text(self._ask(f"{self._run}/stop"), MAX_TEXT_BYTES) == STOPPED
+
+    def opted_out(self, nonce: str) -> list[str]:
+        """Return the entries of the site's opt-out list; `nonce` proves that the answer is not an old one."""
+        answer = self._ask(f"{self._base}/optout?nonce={quote(nonce)}")
+        try:
+            found = json.loads(self._text(answer, MAX_LIST_BYTES))
+            entries = found["entries"] if found["nonce"] == nonce else None
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise CentreUnreachable(f"the centre's answer at {self._base}/optout is no list") from error
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise CentreUnreachable(f"the centre's answer at {self._base}/optout is no list, or an old one")
+        return entries
 
     def _ask(self, url: str) -> requests.Response:
         import requests

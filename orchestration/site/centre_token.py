@@ -13,6 +13,8 @@ from firstflight.errors import FirstflightError
 AUDIENCE = "firstflight-inputs"
 VALID_S = 60
 LEEWAY_S = 60
+# What a token for the opt-out list names instead of a run; no run can be called so.
+OPTOUT = "(optout)"
 
 
 class Refused(FirstflightError):
@@ -26,6 +28,11 @@ def sign(secret: str, run: str) -> str:
     now = int(time.time())
     claims = {"aud": AUDIENCE, "iat": now, "nbf": now, "exp": now + VALID_S, "run": run}
     return jwt.encode(claims, secret, algorithm="HS512")
+
+
+def sign_optout(secret: str) -> str:
+    """Return a token for the site's opt-out list, valid for a minute."""
+    return sign(secret, OPTOUT)
 
 
 def verify(secret: str, token: str, run: str) -> None:

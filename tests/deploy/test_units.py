@@ -50,6 +50,7 @@ def test_all_parts_have_a_unit() -> None:
         "store",
         "uploads",
         "metrics",
+        "optout",
         "migrate",
     )
     assert {f"firstflight-{part}.service" for part in parts} == set(SERVICES)

@@ -1,0 +1,100 @@
+"""`firstflight optout`: enters who asks to be left out; keeps a vantage point's copy of the site's list."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from threading import Event
+
+import click
+
+from cli.options import InputPath
+from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.system import stdout, terminal
+
+
+@click.group(epilog="Example: firstflight optout add 192.0.2.0/24 example.org --note 'mail of 3 May'")
+def command() -> None:
+    """Enter who asks to be left out, and follow the centre's list (docs/operations.md)."""
+
+
+@command.command(epilog="Example: firstflight optout add 192.0.2.0/24 example.org --note 'mail of 3 May'")
+@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...")
+@click.option("--note", default="", metavar="TEXT", help="Kept beside the entries, as a comment.")
+def add(entries: tuple[str, ...], note: str) -> None:
+    """Add names, addresses, networks or ranges to the list that FIRSTFLIGHT_OPTOUT names, at the centre.
+
+    Vantage points that follow it send nothing more to them within ten seconds, also in running stages.
+    """
+    from orchestration.site import optout
+
+    new = optout.add(entries, note)
+    terminal.echo(f"{len(new)} entries added, {len(set(entries)) - len(new)} were there", err=True)
+
+
+@command.command(epilog="Example: firstflight optout status")
+def status() -> None:
+    """Say which list is in force here and, of a copy, how old its confirmation is (exit 1: too old)."""
+    from firstflight.egress import current, lists
+
+    stdout.check_open()
+    value = os.environ.get(current.VARIABLE, "")
+    path = Path(value.removeprefix(current.FOLLOWED))
+    if not value:
+        raise UsageError(f"{current.VARIABLE} names no list: only the lists of a run are in force")
+    count = sum(1 for _ in lists.checked(path, names_too=True))
+    if not value.startswith(current.FOLLOWED):
+        terminal.echo(f"{path}  {count} entries")
+        return
+    age_s = current.age(path)
+    how_old = "never confirmed in this boot" if age_s is None else f"confirmed {age_s:.1f} s ago"
+    terminal.echo(f"{path}  {count} entries  {how_old}")
+    if age_s is None or age_s >= current.SEND_FOR_S:
+        raise FirstflightError("the list is not confirmed: nothing is sent from here")
+
+
+@command.command(
+    epilog="Example: firstflight optout follow --centre https://centre.example.org --secret-file jwt_secret"
+)
+@click.option("--centre", metavar="URL", help="Of the centre [that of AIRFLOW__EDGE__API_URL].")
+@click.option(
+    "--secret-file", required=True, type=InputPath(), metavar="FILE", help="The workers' secret, one line."
+)
+def follow(centre: str | None, secret_file: Path) -> None:
+    """Keep a copy of the centre's list, FILE of FIRSTFLIGHT_OPTOUT=followed:FILE, until Ctrl-C or SIGTERM.
+
+    While the centre has not confirmed it for 60 s, nothing is sent from this machine.
+    """
+    from firstflight.egress import current
+    from firstflight.errors import Interrupted
+    from orchestration.site.optout import Follower
+
+    value = os.environ.get(current.VARIABLE, "")
+    if not value.startswith(current.FOLLOWED):
+        raise UsageError(f"{current.VARIABLE} must be followed:FILE: the file that senders here read")
+    url = centre or os.environ.get("AIRFLOW__EDGE__API_URL", "").partition("/edge_worker/")[0]
+    if not url.startswith(("https://", "http://")):
+        raise UsageError("name the centre by --centre https://...")
+    ended = Event()
+    caught: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        caught.append(number)
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    path = Path(value.removeprefix(current.FOLLOWED))
+    say = lambda text: terminal.echo(f"optout: {text}", err=True)  # noqa: E731
+    Follower(url, lambda: _secret(secret_file), path, say).follow(ended)
+    if signal.SIGINT in caught:
+        raise Interrupted("interrupted; the list is not confirmed any more")
+
+
+def _secret(path: Path) -> str:
+    """Return the secret, read each time: it may be changed meanwhile."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,158 @@
+"""The site's opt-out list: what the centre offers of it, and what a vantage point makes of that.
+
+At the centre an entry is in the file of FIRSTFLIGHT_OPTOUT (`firstflight optout add`) or in one that
+`probe.optout` of site.toml, watch.toml or downloads.toml names. A vantage point asks for all of them every
+few seconds (`follow`), keeps a copy, and beside it says when the centre last confirmed it; senders read both
+(firstflight/egress/current.py). docs/design/0040 gives the reasons.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tomllib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from firstflight.egress import current, lists
+from firstflight.egress.lists import Range
+from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.system import files, lock
+from orchestration.site import centre_token
+from orchestration.site.centre_client import SOON_S, Centre, CentreUnreachable
+from orchestration.site.site import DOWNLOADS_FILE, FILE, WATCH_FILE
+from orchestration.site.vantage_points import site_folder
+
+if TYPE_CHECKING:
+    import requests
+
+EVERY_S = 2.0
+"""How often a vantage point asks; with both time-outs of a request still below the ten seconds promised."""
+
+
+def own_list() -> Path:
+    """Return the file of this machine's own list; UsageError if there is none, or if it is a copy."""
+    value = os.environ.get(current.VARIABLE, "")
+    if not value:
+        raise UsageError(f"{current.VARIABLE} names no list: let it be the file of the site's opt-out list")
+    if value.startswith(current.FOLLOWED):
+        raise UsageError(f"{current.VARIABLE} is a copy of the centre's list: enter it there")
+    return Path(value)
+
+
+def add(entries: Iterable[str], note: str = "") -> list[str]:
+    """Add entries to this machine's list, with the date and a note; return those that were not there.
+
+    UsageError for an entry that is no name, address, network or range: nothing is added then.
+    """
+    path = own_list()
+    wanted = list(dict.fromkeys(entries))
+    for entry in wanted:
+        try:
+            if lists.content(entry) != entry:
+                raise ValueError("is not one entry")
+            lists.entry_of(entry)
+        except ValueError as error:
+            raise UsageError(f"{entry!r} {error}; nothing was added") from error
+    with lock.locked(path.with_name(f"{path.name}.lock"), "the opt-out list", wait_s=30):
+        try:
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read: {error}; nothing was added") from error
+        there = {lists.content(line) for line in text.split("\n")}
+        new = [entry for entry in wanted if entry not in there]
+        if new:
+            comment = " ".join(f"{datetime.now(UTC):%Y-%m-%d} {note}".split())
+            lines = "".join(f"{entry}  # {comment}\n" for entry in new)
+            files.write_text(path, text + ("\n" if text and not text.endswith("\n") else "") + lines)
+    return new
+
+
+def offered() -> list[str]:
+    """Return all entries of the site as of now, in a canonical form, sorted; InputError if a list is broken.
+
+    A broken list is offered to nobody: vantage points then stop sending, because they cannot confirm it.
+    """
+    paths = [own_list(), *_of_settings()]
+    return sorted({_text(entry) for path in paths for entry in lists.checked(path, names_too=True)})
+
+
+def _of_settings() -> list[Path]:
+    found: list[Path] = []
+    for name in (FILE, WATCH_FILE, DOWNLOADS_FILE):
+        path = site_folder() / name
+        if not path.is_file():
+            continue
+        try:
+            probe = tomllib.loads(path.read_text(encoding="utf-8")).get("probe", {})
+            found += [path.parent / one for one in probe.get("optout", [])]
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} does not say which lists are in force: {error}") from error
+    return found
+
+
+def _text(entry: Range | str) -> str:
+    """Return an entry as text that every reader of lists understands alike."""
+    if isinstance(entry, str):
+        return f"*.{entry}"
+    first, last = entry
+    return str(first) if first == last else f"{first}-{last}"
+
+
+class Follower:
+    """Keeps a copy of the centre's list at `path`, and says beside it when it was confirmed.
+
+    `centre` is its URL, `secret` returns the workers' secret, `say` takes messages.
+    """
+
+    def __init__(
+        self, centre: str, secret: Callable[[], str], path: Path, say: Callable[[str], None]
+    ) -> None:
+        self._centre, self._secret, self._path, self._say = centre, secret, path, say
+        self._said: str | None = None
+
+    def follow(self, ended: Event) -> None:
+        """Ask until `ended` is set; what goes wrong is a message once, and the next question follows."""
+        import requests
+
+        while not ended.is_set():
+            try:
+                with requests.Session() as session:
+                    while not ended.is_set():
+                        self.once(session)
+                        ended.wait(EVERY_S)
+            except (FirstflightError, OSError) as error:
+                self._tell(f"{error}; the list is not confirmed")
+                ended.wait(EVERY_S)
+
+    def once(self, session: requests.Session) -> None:
+        """Ask the centre once; CentreUnreachable or OutputError: nothing is confirmed."""
+        confirmed = current.confirmation()  # as of before the question: what is entered later is not in it
+        nonce = secrets.token_hex(16)
+        source = Centre(session, self._centre, "", lambda: centre_token.sign_optout(self._secret()), SOON_S)
+        entries = source.opted_out(nonce)
+        for entry in entries:
+            try:
+                lists.entry_of(entry)
+            except ValueError as error:
+                raise CentreUnreachable(f"the centre's opt-out list has {entry!a}, which {error}") from error
+        text = "".join(f"{entry}\n" for entry in entries)
+        if self._kept() != text:
+            files.write_text(self._path, text)
+            self._say(f"{len(entries)} entries")
+        files.write_text(current.confirmed_file(self._path), confirmed)
+        self._tell(None)
+
+    def _kept(self) -> str | None:
+        with suppress(OSError, UnicodeDecodeError):
+            return self._path.read_text(encoding="utf-8")
+        return None
+
+    def _tell(self, fault: str | None) -> None:
+        if fault != self._said:
+            self._say(fault or "the list is confirmed again")
+        self._said = fault

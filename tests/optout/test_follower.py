@@ -1,0 +1,172 @@
+"""What a vantage point makes of the centre's answers, and senders in Python of its copy."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import requests
+
+from firstflight.egress import current
+from firstflight.egress.current import Current, Trust
+from firstflight.egress.permitted import Permitted
+from firstflight.errors import InputError, UsageError
+from orchestration.site import centre_token, optout
+from orchestration.site.centre_client import CentreUnreachable
+from orchestration.site.optout import Follower
+
+SECRET = "s" * 64
+Answers = Callable[[str], bytes]
+
+
+@pytest.fixture
+def answers() -> Iterator[tuple[str, list[Answers]]]:
+    """Serve on loopback what the last function of the list makes of a nonce; yields the URL and the list."""
+    given: list[Answers] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            token = self.headers["Authorization"].removeprefix("Bearer ")
+            centre_token.verify(SECRET, token, centre_token.OPTOUT)
+            body = given[-1](parse_qs(urlsplit(self.path).query)["nonce"][0])
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", given
+        server.shutdown()
+
+
+def listing(*entries: str) -> Answers:
+    return lambda nonce: json.dumps({"nonce": nonce, "entries": entries}).encode()
+
+
+def test_what_is_no_list_changes_and_confirms_nothing(
+    answers: tuple[str, list[Answers]], tmp_path: Path
+) -> None:
+    url, given = answers
+    path = tmp_path / "list"
+    messages: list[str] = []
+    follower = Follower(url, lambda: SECRET, path, messages.append)
+    with requests.Session() as session:
+        given.append(listing("192.0.2.1", "*.example.org"))
+        follower.once(session)
+        assert (path.read_text(), messages) == ("192.0.2.1\n*.example.org\n", ["2 entries"])
+        confirmed = current.confirmed_file(path).read_text()
+        bad: list[Answers] = [
+            listing("192.0.2.1", "192.0.2"),
+            lambda nonce: listing("192.0.2.1")(nonce)[:-3],
+            lambda _: listing("192.0.2.1")("another"),
+            lambda nonce: json.dumps({"nonce": nonce}).encode(),
+            lambda nonce: json.dumps({"nonce": nonce, "entries": [7]}).encode(),
+            lambda nonce: json.dumps({"nonce": nonce, "entries": "192.0.2.1"}).encode(),
+            lambda _: b"[]",
+            lambda _: b"",
+        ]
+        for answer in bad:
+            given.append(answer)
+            with pytest.raises(CentreUnreachable):
+                follower.once(session)
+            assert path.read_text() == "192.0.2.1\n*.example.org\n"
+            assert current.confirmed_file(path).read_text() == confirmed
+        before = path.stat().st_mtime_ns
+        given.append(listing("192.0.2.1", "*.example.org"))
+        follower.once(session)
+        assert path.stat().st_mtime_ns == before, "a list that has not changed is not written again"
+        assert current.confirmed_file(path).read_text() != confirmed
+
+
+def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "entered"
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
+    monkeypatch.setenv(current.VARIABLE, str(own))
+    assert optout.add(["192.0.2.0/24", "a.test", "a.test"], "mail\nof May") == ["192.0.2.0/24", "a.test"]
+    assert optout.add(["a.test", "b.test"]) == ["b.test"]
+    assert own.read_text().split("\n")[0].endswith("mail of May")
+    for wrong in ("192.0.2", "c.test # no", "c.test\nd.test", ""):
+        with pytest.raises(UsageError, match="nothing was added"):
+            optout.add(["c.test", wrong])
+    (tmp_path / "site.toml").write_text('[probe]\noptout = ["old.txt"]\n')
+    (tmp_path / "old.txt").write_text("10.0.0.7\n2001:db8::/126\n*.x.test\n")
+    offered = optout.offered()
+    assert offered == sorted(
+        ["192.0.2.0-192.0.2.255", "*.a.test", "*.b.test", "10.0.0.7", "2001:db8::-2001:db8::3", "*.x.test"]
+    )
+    (tmp_path / "copy").write_text("".join(f"{entry}\n" for entry in offered))
+    read = Permitted([], [tmp_path / "copy"], ["10.0.0.0/8"])
+    for address, name, is_free in (
+        ("192.0.2.255", "", False),
+        ("10.0.0.7", "", False),
+        ("10.0.0.8", "", True),
+        ("10.0.0.8", "www.x.test", False),
+        ("10.0.0.8", "ax.test", True),
+    ):
+        assert (read.why_not(address, name) is None) == is_free, (address, name)
+    (tmp_path / "old.txt").write_text("10.0.0\n")
+    with pytest.raises(InputError):
+        optout.offered()
+    monkeypatch.setenv(current.VARIABLE, f"followed:{own}")
+    with pytest.raises(UsageError, match="copy of the centre's list"):
+        optout.add(["d.test"])
+
+
+def changed(lists: Permitted) -> None:
+    """Wait until lists have been looked at twice."""
+    lists._current._next_look = 0.0
+    lists.look_well()
+
+
+def test_lists_are_read_again_and_never_loosened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    block, own = tmp_path / "block", tmp_path / "optout"
+    block.write_text("10.0.0.1\n")
+    own.write_text("a.test\n")
+    lists = Permitted([block], [own], ["10.0.0.0/8"])
+    own.write_text("b.test\n10.0.1.0/24\n")
+    block.write_text("10.0.0.9\n")
+    changed(lists)
+    assert lists.why_not("10.0.0.9") is None, "a block list is that of the beginning"
+    refused = [("10.0.0.1", ""), ("10.0.0.2", "a.test"), ("10.0.0.2", "www.b.test"), ("10.0.1.9", "")]
+    assert all(lists.why_not(*one) for one in refused) and lists.why_not("10.0.0.2") is None
+    own.write_text("10.0.0.3\n10.0.0\n")
+    changed(lists)
+    assert lists.why_not("10.0.0.3") is None and lists.why_not("10.0.0.1") is not None
+    assert "stays in force" in capsys.readouterr().err
+
+
+def test_a_copy_is_trusted_as_long_as_it_is_confirmed(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    one = Current([], [], f"followed:{path}")
+
+    def trust(ago_s: float | None = None) -> Trust:
+        if ago_s is not None:
+            content = json.loads(current.confirmation())
+            content["at_ns"] -= int(ago_s * 1e9)
+            current.confirmed_file(path).write_text(json.dumps(content))
+        one._next_look = 0.0
+        return one.look()
+
+    assert trust() == Trust.NONE
+    assert trust(0) == Trust.NONE, "there is no list"
+    path.write_text("10.0.0.1\n")
+    assert [trust(ago) for ago in (0, 45, 50, 60, 1)] == [2, 1, 1, 0, 2]
+    assert trust(-3600) == Trust.NONE, "a time to come"
+    current.confirmed_file(path).write_text('{"boot": "another", "at_ns": 0}')
+    assert trust() == Trust.NONE
+    for broken in ("", "{", "[]", '{"boot": 1}', "7"):
+        current.confirmed_file(path).write_text(broken)
+        assert trust() == Trust.NONE
+    assert trust(0) == Trust.ALL
+    path.write_text("10.0.0\n")
+    assert trust(0) == Trust.NONE, "a broken list"
+    assert Current([], [], "").look() == Trust.ALL
