@@ -114,3 +114,4 @@ cargo build --quiet --release --workspace --locked "${benches[@]}"
     go build -trimpath -o ../../../target/release/firstflight-files ./files
     go build -trimpath -o ../../../target/release/firstflight-quicgo-client ./client
     go build -trimpath -o ../../../target/release/firstflight-xnet-client ./xnet)
+(cd deploy/grafana/check && go build -trimpath -o ../../../target/release/firstflight-grafana-check .)
