@@ -35,6 +35,7 @@ airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edg
 test: setup ## Run every test but those of `make testbed-test`, `dist-test` and `deploy-test`.
 	cargo test --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
+	cd deploy/grafana/check && go vet ./...
 	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not dist and not machines"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
@@ -79,6 +80,7 @@ lint: setup ## Check style, types, imports between folders, words, and the nativ
 	cargo fmt --all --check
 	cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
 	cd lab/stacks/quic-go && test -z "$$(gofmt -l .)"
+	cd deploy/grafana/check && test -z "$$(gofmt -l .)"
 
 audit: setup ## Hold pinned dependencies against the vulnerability database in FIRSTFLIGHT_ADVISORIES.
 	@.venv/bin/python deploy/audit.py
@@ -91,6 +93,7 @@ format: ## Put all code into the project's style.
 	.venv/bin/ruff format .
 	cargo fmt --all
 	cd lab/stacks/quic-go && gofmt -w .
+	cd deploy/grafana/check && gofmt -w .
 
 clean: ## Remove what was built and measured (not the download caches).
 	-@[ -x $(FF) ] && $(FF) lab down

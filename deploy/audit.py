@@ -51,15 +51,19 @@ class AuditError(Exception):
 
 
 def pinned(tree: Path) -> list[Package]:
-    """Return what requirements*.txt, Cargo.lock and the Go module pin, without our own packages."""
+    """Return what requirements*.txt, Cargo.lock and the Go modules pin, without our own packages."""
     requirements = "\n".join(
         path.read_text(encoding="utf-8") for path in sorted(tree.glob("requirements*.txt"))
     )
     found = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
     locked = tomllib.loads((tree / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     found += [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]
-    sums = (tree / "lab" / "stacks" / "quic-go" / "go.sum").read_text(encoding="utf-8")
-    found += [Package("Go", name, version) for name, version in _GO_SUM.findall(sums)]
+    sums = "".join(
+        (tree / folder / "go.sum").read_text(encoding="utf-8")
+        for folder in ("lab/stacks/quic-go", "deploy/grafana/check")
+    )
+    of_go = dict.fromkeys(_GO_SUM.findall(sums))
+    found += [Package("Go", name, version) for name, version in of_go]
     return found
 
 
