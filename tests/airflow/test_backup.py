@@ -1,0 +1,129 @@
+"""Airflow's database, dumped and restored by the commands of docs/operations.md."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from firstflight.system import children
+from lab.site import database
+from tests.airflow.conftest import TREE, airflow_environment
+from tests.waiting import until
+
+OPERATIONS = TREE / "docs" / "operations.md"
+ROLE, NAME = "firstflight", "airflow"
+DUMP = f"pg_dump --format=custom {NAME}"
+RESTORE = (f"dropdb {NAME}", f"createdb --owner={ROLE} {NAME}", f"pg_restore --dbname={NAME}")
+
+
+class Cluster:
+    """A cluster of PostgreSQL in `folder`, run as its own user if this is root."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._programs = database.programs(folder / "none")
+        self._as_owner: list[str] = []
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam(database.USER)
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+            self._as_owner = [
+                "setpriv",
+                f"--reuid={database.USER}",
+                f"--regid={database.USER}",
+                "--init-groups",
+                "--",
+            ]
+
+    def argv(self, command: str, *more: object) -> list[str]:
+        """Return the argument list of one of its programs."""
+        program, *words = command.split()
+        return [*self._as_owner, str(self._programs / program), *words, *map(str, more)]
+
+    def run(self, command: str, *more: object, **streams: object) -> subprocess.CompletedProcess[bytes]:
+        """Run a client; its user may do everything."""
+        environment = {**os.environ, "PGHOST": str(self.folder), "PGUSER": "postgres"}
+        done = subprocess.run(
+            self.argv(command, *more), env=environment, cwd=self.folder, check=False, **streams
+        )  # type: ignore[call-overload]
+        assert done.returncode == 0, command
+        return done  # type: ignore[no-any-return]
+
+    def ask(self, question: str) -> list[str]:
+        """Return the lines of psql's answer."""
+        done = self.run(f"psql --no-psqlrc -At {NAME} -c", question, stdout=subprocess.PIPE)
+        return done.stdout.decode().splitlines()
+
+    def contents(self) -> dict[str, list[str]]:
+        """Return the rows of all tables, and where sequences are."""
+        tables = self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+        found = {table: sorted(self.ask(f'SELECT t::text FROM "{table}" t')) for table in tables}
+        sequences = "SELECT sequencename, last_value FROM pg_sequences ORDER BY 1"
+        return found | {"sequences": self.ask(sequences)}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster that runs, with an empty database of the service's role."""
+    folder = Path(tempfile.mkdtemp(prefix="firstflight-backup."))
+    one = Cluster(folder)
+    quiet = {"stdout": subprocess.DEVNULL}
+    try:
+        one.run("initdb --no-sync --auth=trust --username=postgres -D", folder / "data", **quiet)
+        options = ["-D", folder / "data", "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"]
+        with (folder / "log").open("wb") as log:
+            process = children.start(one.argv("postgres", *options), own_session=True, stderr=log)
+        try:
+            until(lambda: database.READY in (folder / "log").read_text(), (folder / "log").read_text)
+            one.run(f"createuser {ROLE}")
+            one.run(f"createdb --owner={ROLE} {NAME}")
+            yield one
+        finally:
+            children.stop(process)
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_restored_database_has_the_same_rows(cluster: Cluster, tmp_path: Path) -> None:
+    text = OPERATIONS.read_text()
+    assert all(command in text for command in (DUMP, *RESTORE)), "the page says something else"
+    environment = airflow_environment(tmp_path)
+    environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = (
+        f"postgresql+psycopg2://{ROLE}@/{NAME}?host={cluster.folder}"
+    )
+    migrate = [sys.executable, "-P", "-m", "airflow", "db", "migrate"]
+    done = subprocess.run(migrate, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    cluster.ask(
+        "INSERT INTO slot_pool (pool, slots, description, include_deferred) "
+        "SELECT 'scan_' || n, n, 'a \\ and a '' in it', false FROM generate_series(1, 50) n"
+    )
+    cluster.ask("INSERT INTO variable (key, val, is_encrypted) VALUES ('k', 'gAAAA=', true)")
+    before = cluster.contents()
+    assert len(before) > 30 and len(before["slot_pool"]) == 51 and before["alembic_version"]
+
+    dump = tmp_path / "airflow.dump"
+    with dump.open("wb") as out:
+        cluster.run(DUMP, stdout=out)
+    # What came after the dump is lost, and nothing else.
+    cluster.ask("INSERT INTO variable (key, val, is_encrypted) VALUES ('later', 'x', false)")
+    cluster.ask("DELETE FROM slot_pool WHERE pool LIKE 'scan_%'")
+    assert cluster.contents() != before
+    for command in RESTORE[:2]:
+        cluster.run(command)
+    with dump.open("rb") as source:
+        cluster.run(RESTORE[2], stdin=source)
+    assert cluster.contents() == before
+    # The service's role owns the tables again, and the next number is free.
+    owners = cluster.ask("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'")
+    assert owners == [ROLE]
+    added = "INSERT INTO slot_pool (pool, slots, include_deferred) VALUES ('new', 1, false)"
+    cluster.run(f"psql --no-psqlrc -q --username={ROLE} {NAME} -c", added)
+    assert len(cluster.contents()["slot_pool"]) == 52
