@@ -1,0 +1,54 @@
+"""Somebody opts out while a file is downloaded from him: it is broken off, and nothing more is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from firstflight.egress import current
+from tests.download.world import NAME, SERVER_V4, World
+from tests.waiting import until
+
+# Without window scaling 10 MiB take at least 160 round trips.
+LONG = "bl"
+SETS = f"{LONG},all14,quiche,libcurl"
+
+
+def test_a_download_that_is_under_way_is_broken_off(world: World, tmp_path: Path) -> None:
+    listed, targets, kept = tmp_path / "optout", tmp_path / "files.csv", tmp_path / "kept"
+    listed.write_text("# nobody yet\n")
+    targets.write_text(f"url,ip\n{world.url('twenty')},{SERVER_V4}\n")
+    process = world.start(
+        *("download", "--targets", targets, "--capture", kept, "--sets", SETS, "--fixed-order"),
+        *("--rate", 100, "--roots", world.roots, "--allow-net", "198.18.0.0/15"),
+        env=os.environ | {current.VARIABLE: str(listed)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    answers, capture = kept / "answers.jsonl", kept / f"{LONG}.pcap.part"
+
+    def is_under_way() -> bool:
+        assert process.poll() is None, process.communicate()
+        begun = answers.is_file() and answers.read_bytes().count(b"\n") == 1
+        return begun and capture.is_file() and capture.stat().st_size > 100_000
+
+    until(is_under_way, "the first packets of the long download")
+    with listed.open("a") as file:
+        file.write(f"{NAME}  # his mail of today\n")
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    rows = {row["set"]: row for row in map(json.loads, out.decode().splitlines())}
+    assert rows["warmup"]["outcome"] == "stopped_limit"
+    assert rows[LONG]["outcome"] == "failed" and "broken off: its name is on a list" in rows[LONG]["detail"]
+    assert {rows[name]["outcome"] for name in ("all14", "quiche", "libcurl")} <= {"blocked", "skipped"}
+    for name in ("all14", "libcurl"):
+        assert to_the_server(kept / f"{name}.pcap") == [], name
+
+
+def to_the_server(capture: Path) -> list[str]:
+    """Return the packets of a capture that go to the server."""
+    argv = ["tcpdump", "-n", "-r", str(capture), "dst", "host", SERVER_V4]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
