@@ -1,0 +1,126 @@
+"""What else sends waits, too, while nobody confirms the list: resolver, queries from Python, the crawl."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.files.pace import Pace
+from crawler.files.wire import NotPermitted, Wire
+from firstflight.egress import current
+from firstflight.egress.permitted import Permitted
+from firstflight.system import binaries, children
+from scanner.resolver.query import Asker, Resolver
+from tests.waiting import until
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    """A name server that notes questions and answers none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        one.setblocking(False)
+        yield one
+
+
+def questions(server: socket.socket) -> int:
+    """Return how many questions have come since the last call."""
+    count = 0
+    while True:
+        try:
+            server.recv(4096)
+        except BlockingIOError:
+            return count
+        count += 1
+
+
+def confirm(path: Path) -> None:
+    """Write what the follower of a list writes."""
+    path.write_text("192.0.2.1\n")
+    current.confirmed_file(path).write_text(current.confirmation())
+
+
+def test_the_resolver_asks_nothing_before_the_list_is_confirmed(
+    server: socket.socket, tmp_path: Path
+) -> None:
+    copy, state = tmp_path / "optout", tmp_path / "engine.json"
+    (tmp_path / "names").write_text("a.test\n")
+    argv = [str(binaries.find("firstflight-resolve")), "--names", str(tmp_path / "names")]
+    argv += ["--resolver", f"127.0.0.1#{server.getsockname()[1]}", "--progress", str(state)]
+    environment = os.environ | {current.VARIABLE: f"{current.FOLLOWED}{copy}"}
+    process = children.start(
+        argv, own_session=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        until(lambda: state.exists() or process.poll() is not None, "its state")
+        assert json.loads(state.read_text())["limit"] == "confirmation of the opt-out list"
+        assert questions(server) == 0 and process.poll() is None
+        confirm(copy)
+        until(lambda: questions(server) > 0, "a question")
+    finally:
+        children.stop(process)
+
+
+def test_queries_from_python_wait(
+    server: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "optout"
+    monkeypatch.setenv(current.VARIABLE, f"{current.FOLLOWED}{copy}")
+    turns: list[float] = []
+
+    async def turn() -> None:
+        turns.append(time.monotonic())
+
+    async def ask() -> None:
+        asker = Asker(Resolver("127.0.0.1", server.getsockname()[1], timeout_s=0.1, attempts=1), turn)
+        await asker.ask("a.test", "A")
+        await asker.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(ask()))
+    thread.start()
+    until(lambda: turns, "its turn")
+    time.sleep(2 * current.LOOK_S)
+    assert questions(server) == 0 and thread.is_alive()
+    confirm(copy)
+    thread.join()
+    assert questions(server) == 1
+
+
+def test_requests_of_a_crawl_wait_and_open_connections_are_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "optout"
+    monkeypatch.setenv(current.VARIABLE, f"{current.FOLLOWED}{copy}")
+    lists = Permitted([], [], ["127.0.0.0/8"])
+    pace = Pace(1000, 0, is_free=lambda: lists.look() == current.Trust.ALL)
+
+    async def crawl() -> bool:
+        waiting = asyncio.create_task(pace.turn("127.0.0.1"))
+        done, _ = await asyncio.wait([waiting], timeout=2 * current.LOOK_S)
+        confirm(copy)
+        await waiting
+        return not done
+
+    assert asyncio.run(crawl())
+    wire = Wire("127.0.0.1", lambda ip: lists.why_not(ip, "www.a.test"), 1000)
+    wire.check()
+    copy.with_suffix(".part").write_text("a.test\n")
+    copy.with_suffix(".part").replace(copy)
+
+    def is_refused() -> bool:
+        try:
+            wire.check()
+        except NotPermitted:
+            return True
+        return False
+
+    until(is_refused, "the entry to be in force")
