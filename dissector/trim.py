@@ -1,9 +1,10 @@
 """Trims the captures of a key: what nobody can ever open is removed, once the rows have been checked.
 
 The probe computes no keys beyond those of Initials, so what is sealed in a Handshake packet is of no use to
-anybody. The dissector writes trimmed copies (`firstflight-dissect --trim`) beside the captures; a copy takes
-the place of its capture when the dissector has read it and written the same rows, byte for byte. Killed at
-any moment, the captures are there, whole or trimmed; the next dissect stage removes what was begun.
+anybody. The padding of Initials is left out as well, and can be put back. The dissector writes trimmed copies
+(`firstflight-dissect --trim`) beside the captures; a copy takes the place of its capture when the dissector
+has read it and written the same rows, byte for byte. Killed at any moment, the captures are there, whole or
+trimmed; the next dissect stage removes what was begun.
 """
 
 from __future__ import annotations
@@ -62,17 +63,17 @@ class Copies:
         return [copy if copy.is_file() else path for copy, path in zip(found, captures, strict=True)]
 
     def replace(self, captures: Sequence[Path]) -> None:
-        """Put each copy in its capture's place, and the number of trimmed packets into capture.json."""
+        """Put each copy in its capture's place, and its numbers of trimmed packets into capture.json."""
         for path in captures:
             copy = self.folder / path.name
             if not copy.is_file():
                 continue
-            trimmed = _trimmed(copy.with_name(f"{copy.name}.json"))
+            trimmed, unpadded = _counts(copy.with_name(f"{copy.name}.json"))
             with files.explain_os_errors(path):
-                if trimmed and copy.stat().st_size < path.stat().st_size:
+                if trimmed + unpadded and copy.stat().st_size < path.stat().st_size:
                     copy.replace(path)
                     _sync(path.parent)
-            capture.set_trimmed(path, trimmed)
+            capture.set_trimmed(path, trimmed, unpadded)
 
 
 def reason_against(agreement: Agreement) -> str | None:
@@ -86,10 +87,11 @@ def reason_against(agreement: Agreement) -> str | None:
     return None
 
 
-def _trimmed(path: Path) -> int:
+def _counts(path: Path) -> tuple[int, int]:
+    """Return how many packets of a copy were trimmed, and how many lack their padding."""
     counts = files.read_json(path)
     try:
-        return int(counts["trimmed"])
+        return int(counts["trimmed"]), int(counts["unpadded"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} has no count of trimmed packets ({error}): run the stage again") from error
 

@@ -50,6 +50,8 @@ class CaptureRecord:
     dropped_by_interface: int | None = None
     # Packets that the dissect stage cut behind their headers; null = the capture was not trimmed.
     trimmed: int | None = None
+    # Packets without their padding, which `firstflight dissect --restore` puts back; null likewise.
+    unpadded: int | None = None
 
 
 class Capture:
@@ -229,12 +231,12 @@ def records(folder: Path) -> list[CaptureRecord]:
     return found
 
 
-def set_trimmed(path: Path, packets: int) -> None:
-    """Write into capture.json how many packets of the capture at `path` were trimmed."""
+def set_trimmed(path: Path, packets: int, unpadded: int) -> None:
+    """Write into capture.json how many packets of the capture at `path` were trimmed, how many unpadded."""
     found = records(path.parent)
     for record in found:
         if record.file == path.name:
-            record.trimmed = packets
+            record.trimmed, record.unpadded = packets, unpadded
     _write_records(path.parent, found)
 
 

@@ -348,7 +348,7 @@ class Capture(Section):
     buffer_kib: int = Field(default=16_384, ge=256, le=2_097_151)  # tcpdump -B
     # Delay between the prober's end and the stop: the kernel may delay packets by a second (capture.py).
     drain_ms: int = Field(default=1100, ge=0, le=10_000)
-    # Whether the dissect stage removes from captures what nobody can open (dissector/trim.py).
+    # Whether the dissect stage removes from captures what nobody can open, and padding (dissector/trim.py).
     trim: bool = True
 
 

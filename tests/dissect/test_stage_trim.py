@@ -22,7 +22,7 @@ from schemas import records
 from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
-from tests.dissect.conftest import rows
+from tests.dissect.conftest import dissect, rows
 
 NAMES = ("probe.pcap", "probe-2.pcap")
 OTHER_CID = b"\xc2" * 8
@@ -84,10 +84,10 @@ def done(run: Run) -> dict[str, Any]:
 
 
 def missing(run: Run) -> list[int]:
-    """Bytes that each capture lacks of what was sent."""
+    """Bytes that each capture lacks of what was sent, beside padding."""
     lacking = []
     for path in run.layout.captures(run.key("here", 1)):
-        content, at, sum_ = path.read_bytes(), 24, 0
+        content, at, sum_ = dissect(path, "--restore").stdout, 24, 0
         while at < len(content):
             captured, length = (int.from_bytes(content[at + n : at + n + 4], sys.byteorder) for n in (8, 12))
             sum_, at = sum_ + length - captured, at + 16 + captured
@@ -104,7 +104,15 @@ def test_captures_that_agree_with_the_prober_are_trimmed(root: Path) -> None:
     assert done(whole)["trimmed"] == [None, None] and missing(whole) == [0, 0]
     found = done(run)
     assert (found["trimmed"], found["warnings"], missing(run)) == ([2, 2], [], [2100, 2100])
-    assert found["facts"]["capture_bytes_before"] - found["facts"]["capture_bytes"] == 4200
+    sizes = [
+        sum(path.stat().st_size for path in one.layout.captures(one.key("here", 1))) for one in (whole, run)
+    ]
+    assert [found["facts"][name] for name in ("capture_bytes_before", "capture_bytes")] == sizes
+    # The padding of two ClientHellos is left out, too.
+    assert sizes[0] - sizes[1] > 4200 + 2 * 700
+    assert [
+        record.unpadded for record in capture.records(run.layout.stage("capture", run.key("here", 1)))
+    ] == [1, 1]
     tables = [
         pq.read_table(one.layout.quic_connection(one.key("here", 1))).drop(["run", "source_file"])
         for one in (whole, run)

@@ -1,4 +1,4 @@
-"""Trimmed captures: the same rows, and nothing that a key opens is missing."""
+"""Trimmed captures: the same rows, nothing that a key opens is missing, and padding comes back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
-from tests.dissect.conftest import dissect
+from tests.dissect.conftest import dissect, rows
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 CAPTURES = sorted([*(FIXTURES / "interop").glob("*.pcap"), *(FIXTURES / "quic").glob("*.pcap")])
@@ -25,6 +25,15 @@ def trim(capture: Path, into: Path, *options: str | Path) -> Path:
     done = dissect(capture, *KINDS, "--out", into.with_name("rows"), "--trim", into, *options)
     assert done.returncode == 0, done.stderr.decode()
     return into / capture.name
+
+
+def restored(copy: Path) -> Path:
+    """Put the padding back into a trimmed copy; return the standard capture."""
+    done = dissect(copy, "--restore")
+    assert (done.returncode, done.stderr) == (0, b"")
+    whole = copy.with_name(f"restored-{copy.name}")
+    whole.write_bytes(done.stdout)
+    return whole
 
 
 def all_rows(capture: Path, *options: str | Path) -> bytes:
@@ -49,12 +58,16 @@ def test_rows_of_a_trimmed_capture_are_the_same(fixture: Path, tmp_path: Path) -
     copy = trim(capture, tmp_path / "trimmed")
     assert all_rows(copy) == all_rows(capture)
     counts = json.loads(copy.with_name(f"{copy.name}.json").read_text())
-    cut = 0
-    for (_, length, whole), (_, now_length, kept) in zip(records(capture), records(copy), strict=True):
-        assert (now_length, whole[: len(kept)]) == (length, kept)
+    cut = unpadded = 0
+    for (_, length, whole), (_, copied_length, copied), (_, now_length, kept) in zip(
+        records(capture), records(copy), records(restored(copy)), strict=True
+    ):
+        assert (now_length, copied_length, whole[: len(kept)]) == (length, length, kept)
         cut += len(kept) < len(whole)
-    assert counts == {"frames": sum(1 for _ in records(capture)), "trimmed": cut}
-    assert cut and copy.stat().st_size < capture.stat().st_size
+        unpadded += len(copied) < len(kept)
+        assert len(copied) < len(kept) or copied == kept
+    assert counts == {"frames": sum(1 for _ in records(capture)), "trimmed": cut, "unpadded": unpadded}
+    assert cut and (unpadded or "fragments" in fixture.stem) and copy.stat().st_size < capture.stat().st_size
     again = trim(copy, tmp_path / "again")
     assert again.read_bytes() == copy.read_bytes()
     assert (
@@ -67,7 +80,7 @@ def test_with_keys_nothing_is_trimmed(fixture: Path, tmp_path: Path) -> None:
     capture = Path(shutil.copy(fixture, tmp_path))
     keys = fixture.with_suffix(".keys")
     copy = trim(capture, tmp_path / "trimmed", "--keys", keys)
-    assert [kept for *_, kept in records(copy)] == [whole for *_, whole in records(capture)]
+    assert [kept for *_, kept in records(restored(copy))] == [whole for *_, whole in records(capture)]
 
 
 def test_a_trimmed_capture_has_no_more_rows_with_keys_than_a_cut_one(tmp_path: Path) -> None:
@@ -95,8 +108,11 @@ def story() -> Capture:
 def test_only_what_nobody_can_open_is_missing(tmp_path: Path) -> None:
     capture = story().write(tmp_path / "probe.pcap")
     copy = trim(capture, tmp_path / "trimmed")
-    missing = [length - len(kept) for _, length, kept in records(copy)]
+    missing = [length - len(kept) for _, length, kept in records(restored(copy))]
     assert missing == [0, 0, 900, 1100, 200, 0, 0]
+    # Two Initials of ours are padded; frames without padding are as they were.
+    padded = [len(kept) < length for _, length, kept in records(copy)]
+    assert padded == [True, False, True, True, True, False, True]
     assert [time for time, *_ in records(copy)] == [time for time, *_ in records(capture)]
 
 
@@ -150,3 +166,101 @@ def test_what_cannot_be_copied_is_one_sentence(tmp_path: Path) -> None:
     subprocess.run(list(map(str, argv)), check=True, capture_output=True)
     done = dissect(pcapng, "--trim", tmp_path / "t")
     assert (done.returncode, "holds keys" in done.stderr.decode()) == (3, True)
+
+
+def test_padding_comes_back_to_the_byte_of_the_whole_file(tmp_path: Path) -> None:
+    """Of a capture in which nothing else is trimmed, the file is the same."""
+    made = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))
+    made.came(12 * MS, b.initial(b.crypto(b.server_hello()), 1, pad_to=600) + bytes(400))
+    capture = made.sent(30 * MS, b.initial(b.close(0, b""), 1, from_client=True, pad_to=1200)).write(
+        tmp_path / "probe.pcap"
+    )
+    copy = trim(capture, tmp_path / "trimmed")
+    # tcpdump writes the same file header.
+    header = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 101)
+    assert restored(copy).read_bytes() == header + capture.read_bytes()[24:]
+    assert dissect(capture, "--restore").stdout == restored(copy).read_bytes()
+    assert copy.stat().st_size < 0.3 * capture.stat().st_size
+    assert all_rows(copy) == all_rows(capture)
+
+
+@pytest.mark.parametrize("name", ["quiche_iack", "quicgo_retry", "quiche_version_negotiation"])
+def test_tshark_reads_the_same_initials_from_a_restored_capture(name: str, tmp_path: Path) -> None:
+    capture = Path(shutil.copy(FIXTURES / "quic" / f"{name}.pcap", tmp_path))
+    whole = restored(trim(capture, tmp_path / "trimmed"))
+    before, after = (initials(one) for one in (capture, whole))
+    assert after == before
+    assert len(after) >= 6
+
+
+def initials(capture: Path) -> list[str]:
+    """Return what tshark reads of the first packet of datagrams that begin with an Initial."""
+    fields = (
+        "frame.number",
+        "frame.len",
+        "quic.packet_number",
+        "quic.scid",
+        "quic.frame_type",
+        "quic.crypto.length",
+    )
+    argv = [
+        "tshark",
+        "-r",
+        str(capture),
+        "-Y",
+        "quic.long.packet_type==0",
+        "-T",
+        "fields",
+        "-E",
+        "separator=,",
+    ]
+    options = [word for name in fields for word in ("-e", name)]
+    done = subprocess.run([*argv, "-E", "occurrence=f", *options], capture_output=True, check=True)
+    return [line for line in done.stdout.decode().splitlines() if ",," not in line]
+
+
+def test_a_damaged_record_is_reported_and_counts_as_cut(tmp_path: Path) -> None:
+    made = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))
+    capture = made.write(tmp_path / "probe.pcap")
+    copy = trim(capture, tmp_path / "trimmed")
+    content = bytearray(copy.read_bytes())
+    hello = next(records(copy))[2]
+    second = 24 + 16 + len(hello)
+    # A byte of the server's Initial, behind 20 bytes of IPv4, 8 of UDP and its long header.
+    content[second + 16 + 28 + 30] ^= 1
+    damaged = tmp_path / "damaged.pcap"
+    damaged.write_bytes(content)
+    done = dissect(damaged, "--kind", "quic_connection")
+    (row,) = map(json.loads, done.stdout.splitlines())
+    assert (row["first_answer"], row["detail"]) == ("malformed", "cut by the capture")
+    words = f"damaged.pcap: at byte {second}: expected the padding that was left out of this record to fit"
+    assert done.returncode == 3 and words in done.stderr.decode()
+    done = dissect(damaged, "--restore")
+    assert done.returncode == 3 and words in done.stderr.decode()
+    # A damaged capture is not trimmed, which would make it look like a sound one.
+    assert dissect(damaged, "--trim", tmp_path / "t").returncode == 3
+    assert not (tmp_path / "t" / "damaged.pcap").exists()
+
+
+def test_without_the_mark_of_its_file_such_a_record_is_one_that_the_capture_cut(tmp_path: Path) -> None:
+    """So no server can make a capture with a small snap length hold a datagram that it did not send."""
+    capture = Capture().sent(0, b.hello_datagram()).write(tmp_path / "probe.pcap")
+    copy = trim(capture, tmp_path / "trimmed")
+    content = bytearray(copy.read_bytes())
+    content[12:16] = bytes(4)
+    plain = tmp_path / "plain.pcap"
+    plain.write_bytes(content)
+    assert dissect(plain, "--restore").stdout == content
+    (row,) = rows(plain, "--kind", "quic_connection", "--quic-port", "443")
+    assert (row["client_hello_copies"], row["undecrypted_packets"]) == (0, 1)
+
+
+def test_what_cannot_be_restored_is_one_sentence(tmp_path: Path) -> None:
+    capture = story().write(tmp_path / "probe.pcap")
+    for options, status, words in (
+        ((capture, capture), 2, "--restore takes one capture at a time"),
+        ((capture, "--out", tmp_path), 2, "--out"),
+        ((tmp_path / "none.pcap",), 3, "cannot be opened"),
+    ):
+        done = dissect(*options, "--restore")
+        assert (done.returncode, words in done.stderr.decode()) == (status, True), done.stderr.decode()

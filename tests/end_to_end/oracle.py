@@ -2,7 +2,8 @@
 
 tshark decrypts Initial packets itself. This module groups the fields of its datagrams by probe (client
 address and port, server address, client connection ID) and applies the outcome table of docs/definitions.md.
-It shares no code with the prober or the dissector.
+It shares no code with the prober or the dissector, but that the dissector restores trimmed captures, whose
+tags tshark checks when it decrypts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from firstflight.system import binaries
 
 FIELDS = (
     "frame.time_epoch",
@@ -190,13 +193,22 @@ def _outcome(
 
 
 def _datagrams(capture: Path) -> Iterator[Datagram]:
-    command = ["tshark", "-r", str(capture), "-d", "udp.port==443,quic", "-T", "fields", "-E", "occurrence=a"]
+    command = ["tshark", "-r", "-", "-d", "udp.port==443,quic", "-T", "fields", "-E", "occurrence=a"]
     for name in FIELDS:
         command += ["-e", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    for line in done.stdout.splitlines():
+    done = subprocess.run(command, input=_standard(capture), capture_output=True, check=True, timeout=300)
+    for line in done.stdout.decode().splitlines():
         values = [v.split(",") if v else [] for v in line.split("\t")]
         yield _datagram(dict(zip(FIELDS, values, strict=True)))
+
+
+def _standard(capture: Path) -> bytes:
+    """Return a capture as tshark reads it: with the padding that trimming left out."""
+    content = capture.read_bytes()
+    if content[12:16] in (bytes(4), b""):
+        return content
+    argv = [str(binaries.find("firstflight-dissect")), "--restore", str(capture)]
+    return subprocess.run(argv, capture_output=True, check=True, timeout=300).stdout
 
 
 def _datagram(values: dict[str, list[str]]) -> Datagram:

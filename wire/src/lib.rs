@@ -67,7 +67,7 @@ pub use buf::{Reader, VARINT_MAX, Writer, varint_len};
 pub use build::{LongHeader, ShortHeader, build_packet, build_short_packet};
 pub use cid::{ConnectionId, MAX_CID_LEN};
 pub use crypto::{
-    CipherSuite, InitialSecret, KeyCache, KeyMaterial, Keys, OneRttKeys, Opened, Seal,
+    CipherSuite, InitialSecret, KeyCache, KeyMaterial, Keys, OneRttKeys, Opened, SAMPLE_END, Seal,
     SuiteMaterial, TAG_LEN, TrafficSecret, decode_packet_number, retry_is_intact, write_retry,
 };
 pub use error::{Error, OpenError};

@@ -56,8 +56,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
 
-    /// Write into this folder copies of the captures that lack what nobody can open: Handshake, 0-RTT and 1-RTT
-    /// packets of connections without keys are cut behind their headers, and lengths and times stay
+    /// Write into this folder copies of the captures that lack what nobody can open, and padding: Handshake,
+    /// 0-RTT and 1-RTT packets of connections without keys are cut behind their headers, the padding of Initials
+    /// can be put back (--restore), and lengths and times stay
     #[arg(long, value_name = "DIR")]
     pub trim: Option<PathBuf>,
 
@@ -65,6 +66,10 @@ pub struct Args {
     /// hex)
     #[arg(long, value_name = "FILE", requires = "trim")]
     pub trim_except: Option<PathBuf>,
+
+    /// Write nothing but the capture with its padding, as a standard capture to standard output
+    #[arg(long, conflicts_with_all = ["kind", "format", "out", "stamp", "source_name", "summary", "trim", "keys", "cid"])]
+    pub restore: bool,
 
     /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that
     /// opens)

@@ -18,11 +18,12 @@ use crate::net::link;
 use crate::output::quic_connection::ConnectionRow;
 use crate::output::quic_packet::QuicPacketRow;
 use crate::output::{Kind, OutputError, Outputs};
+use crate::padding::Sealed;
 use crate::quic::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::{LoggedHeader, LoggedPacket};
 use crate::quic::timeline::Windows;
-use crate::trim::Copy;
+use crate::trim::{Copy, Keep};
 
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
@@ -88,6 +89,7 @@ pub fn read_capture(
         fragments: Fragments::default(),
         trim,
         kept: None,
+        initials: None,
         log: Vec::new(),
     };
     let end = input::read(name.shown, source, |element| {
@@ -192,8 +194,10 @@ struct CaptureRun<'a> {
     skipped: Skipped,
     fragments: Fragments,
     trim: Option<Trim<'a>>,
-    /// Of the last datagram: how many bytes a trimmed copy keeps; `None` = all.
+    /// Of the last datagram: how many bytes a trimmed copy keeps (`None` = all), and what its connection's
+    /// Initial keys come from and whether the client sent it (`None` = padding stays).
     kept: Option<usize>,
+    initials: Option<(ConnectionId, bool)>,
     /// Packets of one datagram; its room is used again.
     log: Vec<LoggedPacket>,
 }
@@ -213,7 +217,7 @@ impl CaptureRun<'_> {
                 }));
             }
             for (frame, content) in frames.iter().zip(&contents) {
-                self.kept = None;
+                (self.kept, self.initials) = (None, None);
                 self.frame(frame, content)?;
                 self.copy(frame, content)?;
             }
@@ -226,15 +230,19 @@ impl CaptureRun<'_> {
         let Some(trim) = &mut self.trim else {
             return Ok(());
         };
-        let kept = match content {
-            Content::Udp(datagram) => self
-                .kept
-                .map(|kept| datagram.payload.as_ptr().addr() - frame.data.as_ptr().addr() + kept),
-            // A fragment stays whole, whatever the datagram is.
-            _ => None,
-        };
+        // A fragment stays whole, whatever the datagram is.
+        let mut keep = Keep::default();
+        if let Content::Udp(datagram) = content {
+            let at = datagram.payload.as_ptr().addr() - frame.data.as_ptr().addr();
+            keep.first = self.kept.map(|kept| at + kept);
+            keep.sealed = self.initials.map(|(cid, from_client)| Sealed {
+                at,
+                cid,
+                from_client,
+            });
+        }
         trim.copy
-            .frame(frame, kept.unwrap_or(frame.data.len()), kept.is_some())
+            .frame(frame, keep)
             .map_err(|error| not_written(self.source_file, error))
     }
 
@@ -328,6 +336,7 @@ impl CaptureRun<'_> {
             && !trim.except.contains(&connection.client_scid)
         {
             self.kept = connection.kept(from_client, datagram.payload, datagram.length);
+            self.initials = Some((connection.keys_come_from(), from_client));
         }
         if is_chosen(self.args, connection) {
             for packet in self.log.drain(..) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,6 +20,7 @@ use crate::capture::{CaptureName, End, Trim, read_capture};
 use crate::input::{self, Stop};
 use crate::output::{Destination, OutputError, Outputs};
 use crate::quic::keylog::{KeyLog, Keyring};
+use crate::restore::{self, restore};
 use crate::trim::Copy;
 
 /// Exit status when some capture could not be read to its end, or records could not be written.
@@ -79,6 +80,9 @@ impl From<OutputError> for RunError {
 /// Dissects the captures of `args` and gives the exit status. A capture that breaks is named on standard
 /// error, its records up to there are kept, and the next one is read.
 pub fn run(args: &Args) -> Result<u8, RunError> {
+    if args.restore {
+        return run_restore(args);
+    }
     let destination = args.destination().map_err(RunError::Usage)?;
     let source_names = args.source_names().map_err(RunError::Usage)?;
     let kept_whole = args.kept_whole().map_err(RunError::Usage)?;
@@ -87,18 +91,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
             "standard output is closed: redirect it to a file, or give --out DIR".into(),
         ));
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // A second one ends the program immediately: the first is noticed between frames, and standard input
-        // may be idle.
-        flag::register_conditional_shutdown(
-            signal,
-            i32::from(INTERRUPTED),
-            Arc::clone(&interrupted),
-        )
-        .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
-        .map_err(RunError::Signal)?;
-    }
+    let interrupted = on_signals()?;
     let job = Job {
         args,
         destination,
@@ -137,6 +130,52 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     }
     outputs.finish(true)?;
     Ok(status)
+}
+
+/// Writes the one capture of `args` to standard output, with its padding, and gives the exit status.
+fn run_restore(args: &Args) -> Result<u8, RunError> {
+    let usage = |what: &str| Err(RunError::Usage(what.into()));
+    let [path] = args.captures.as_slice() else {
+        return usage("--restore takes one capture at a time: give them one after the other");
+    };
+    if stdout::was_closed() || io::stdout().is_terminal() {
+        return usage(
+            "--restore writes a capture to standard output: redirect it, as in > whole.pcap",
+        );
+    }
+    let interrupted = on_signals()?;
+    match restore(path, io::stdout().lock(), &interrupted) {
+        Ok(()) => Ok(0),
+        Err(restore::End::Broken(error)) => {
+            tell!("firstflight-dissect: {error}");
+            Ok(UNREADABLE)
+        }
+        Err(restore::End::Interrupted) => {
+            tell!("firstflight-dissect: interrupted; the frames so far are written");
+            Ok(INTERRUPTED)
+        }
+        Err(restore::End::Output(cause)) => Err(RunError::Output(OutputError {
+            place: "standard output".into(),
+            cause,
+        })),
+    }
+}
+
+/// What SIGINT and SIGTERM set.
+fn on_signals() -> Result<Arc<AtomicBool>, RunError> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // A second one ends the program immediately: the first is noticed between frames, and standard input
+        // may be idle.
+        flag::register_conditional_shutdown(
+            signal,
+            i32::from(INTERRUPTED),
+            Arc::clone(&interrupted),
+        )
+        .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
+        .map_err(RunError::Signal)?;
+    }
+    Ok(interrupted)
 }
 
 /// What all captures of a call have in common.

@@ -4,12 +4,14 @@
 //! | module | does | uses |
 //! | --- | --- | --- |
 //! | `net` | finds the UDP datagrams and TCP segments in frames: link types, IP, fragments | |
-//! | `input` | reads frames from pcap and pcapng, plain or compressed | `net` |
+//! | `padding` | leaves the padding of Initials out of records, and puts it back | |
+//! | `input` | reads frames from pcap and pcapng, plain or compressed | `net`, `padding` |
+//! | `writer`, `restore` | write pcap; standard captures from those without padding | `input` |
 //! | `flow` | what holds for flows of any protocol: live tables, volume, pacing, quantiles | `net` |
 //! | `tcp` | attributes segments to flows, and classifies them | `flow`, `net` |
 //! | `quic` | attributes datagrams to connections, decrypts packets, names the first answer | `flow`, `net` |
 //! | `output` | writes the rows | `flow`, `net`, `quic`, `tcp` |
-//! | `trim` | writes copies of captures without what nobody can open | `input` |
+//! | `trim` | writes copies of captures without what nobody can open, and without padding | `input`, `padding`, `writer` |
 //! | `args`, `flow_rows`, `capture`, `dissect` | options; rows of flows; one capture; all captures | all |
 //!
 //! `temporary` makes files without a name, for `quic` and `output`. Calls go down this list only:
@@ -26,7 +28,10 @@ pub mod flow_rows;
 pub mod input;
 pub mod net;
 pub mod output;
+pub mod padding;
 pub mod quic;
+pub mod restore;
 pub mod tcp;
 pub mod temporary;
 pub mod trim;
+pub mod writer;

@@ -108,7 +108,7 @@ fn samples_of(name: &str, samples: &[Vec<u8>]) -> Vec<Vec<u8>> {
         "capture" => whole.cloned().collect(),
         "compressed" => whole.take(4).flat_map(|one| compressed(one)).collect(),
         // Their first bytes decide what is made of the rest: any will do, short ones best.
-        "pcapng" | "fragments" | "tcp_conversation" | "sealed_protected" => {
+        "pcapng" | "fragments" | "tcp_conversation" | "sealed_protected" | "padding" => {
             let short = samples.iter().filter(|sample| !is_capture(sample));
             short
                 .map(|one| one[..one.len().min(400)].to_vec())

@@ -9,14 +9,14 @@ use super::{CipherSuite, KeyMaterial, SuiteMaterial, TAG_LEN, decode_packet_numb
 use crate::{Error, OpenError, Packet};
 
 /// AEAD and IV of one direction, ready for use.
-struct PacketKey {
-    aead: LessSafeKey,
+pub(super) struct PacketKey {
+    pub(super) aead: LessSafeKey,
     iv: [u8; 12],
 }
 
 /// Packet and header protection of one direction, ready for use.
 pub struct Keys {
-    packet: PacketKey,
+    pub(super) packet: PacketKey,
     hp: quic::HeaderProtectionKey,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Unprotected {
     pub packet_number: u64,
     pn_len: usize,
     /// Bytes of the header with the packet number.
-    length: usize,
+    pub(super) length: usize,
 }
 
 /// What protects packets that are sent.
@@ -66,7 +66,7 @@ impl PacketKey {
         }
     }
 
-    fn nonce(&self, packet_number: u64) -> Nonce {
+    pub(super) fn nonce(&self, packet_number: u64) -> Nonce {
         let mut nonce = self.iv;
         for (n, p) in nonce[4..].iter_mut().zip(packet_number.to_be_bytes()) {
             *n ^= p;

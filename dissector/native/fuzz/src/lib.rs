@@ -14,6 +14,7 @@ use firstflight_dissect::input;
 use firstflight_dissect::net::ip::{self, Content, IpLength};
 use firstflight_dissect::net::link;
 use firstflight_dissect::output::{Outputs, parameters};
+use firstflight_dissect::padding::{Cutter, MAGIC, MARK, Restored, Restorer, Sealed};
 use firstflight_dissect::quic::connection::{Arrival, Limits, Table};
 use firstflight_dissect::quic::keylog::Keyring;
 use firstflight_dissect::quic::packet_log::{LoggedHeader, details, summary};
@@ -52,6 +53,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tcp_conversation", tcp_conversation),
     ("sealed_frames", sealed_frames),
     ("sealed_protected", sealed_protected),
+    ("padding", padding),
 ];
 
 /// A capture file of either format, down to the rows of every kind, with few connections at a time.
@@ -329,4 +331,51 @@ pub fn sealed_protected(data: &[u8]) {
         pcap.frame(700_000, &make::udp(from_client, &packet));
     }
     dissect(pcap.bytes(), keyring);
+}
+
+/// Records without padding: any, one that ends as such a one does, and frames in an Initial with padding, of which the
+/// first byte chooses how much. What was cut comes back; damaged, it is the same or refused.
+pub fn padding(data: &[u8]) {
+    let (mut out, mut restorer) = (Vec::new(), Restorer::default());
+    for record in [data.to_vec(), [data, &MAGIC].concat()] {
+        if restorer.restore(&record, 1400, &mut out) == Restored::Whole {
+            assert!(out.len() <= record.len() + 1400);
+        }
+        out.clear();
+    }
+    let (Some((&more, rest)), Some(mut sealer)) = (data.split_first(), Sealer::new()) else {
+        return;
+    };
+    let frames = [
+        &rest[..rest.len().min(400)],
+        &vec![0; usize::from(more) * 4],
+    ]
+    .concat();
+    let frame = make::udp(true, &sealer.packet(true, Kind::Initial, 0, &frames));
+    let sealed = Sealed {
+        at: 28,
+        cid: Sealer::origin(),
+        from_client: true,
+    };
+    let mut record = Vec::new();
+    if !Cutter::default().cut(&frame, &sealed, &mut record) {
+        return;
+    }
+    let missing = frame.len() - record.len();
+    assert_eq!(
+        restorer.restore(&record, missing, &mut out),
+        Restored::Whole
+    );
+    assert_eq!(out, frame);
+    let at = 28 + usize::from(rest.first().copied().unwrap_or(0)) % (record.len() - 28);
+    record[at] ^= more | 1;
+    out.clear();
+    assert_ne!(
+        restorer.restore(&record, missing, &mut out),
+        Restored::Whole
+    );
+    let mut pcap = Pcap::marked(101, MARK);
+    pcap.record(0, &record, frame.len());
+    pcap.record(0, data, data.len() + 1400);
+    capture(&pcap.bytes());
 }

@@ -35,7 +35,12 @@ pub struct Pcap {
 
 impl Pcap {
     pub fn new(link: u32) -> Pcap {
-        let words = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 65_535, link];
+        Pcap::marked(link, 0)
+    }
+
+    /// With `mark` in the place of a precision.
+    pub fn marked(link: u32, mark: u32) -> Pcap {
+        let words = [0xa1b2_3c4d, 0x0004_0002, 0, mark, 65_535, link];
         Pcap {
             bytes: words.iter().flat_map(|w: &u32| w.to_le_bytes()).collect(),
             ns: 0,
@@ -44,11 +49,16 @@ impl Pcap {
 
     /// A frame, `after_ns` after the one before.
     pub fn frame(&mut self, after_ns: u64, data: &[u8]) {
+        self.record(after_ns, data, data.len());
+    }
+
+    /// A frame of `length` bytes, of which `data` was captured.
+    pub fn record(&mut self, after_ns: u64, data: &[u8], length: usize) {
         self.ns += after_ns;
-        let length = data.len() as u32;
+        let captured = data.len() as u32;
         let seconds = 1_700_000_000 + (self.ns / 1_000_000_000) as u32;
         let rest = (self.ns % 1_000_000_000) as u32;
-        for word in [seconds, rest, length, length] {
+        for word in [seconds, rest, captured, length as u32] {
             self.bytes.extend(word.to_le_bytes());
         }
         self.bytes.extend(data);

@@ -29,7 +29,7 @@ pub struct Sealer {
 
 impl Sealer {
     pub fn new() -> Option<Sealer> {
-        let odcid = ConnectionId::from([1; 8]);
+        let odcid = Sealer::origin();
         Some(Sealer {
             odcid,
             client: ConnectionId::from([2; 8]),
@@ -37,6 +37,11 @@ impl Sealer {
             initial: InitialSecret::new(Version::V1, &odcid)?,
             numbers: [0; 6],
         })
+    }
+
+    /// The connection ID that the keys of its Initials come from.
+    pub fn origin() -> ConnectionId {
+        ConnectionId::from([1; 8])
     }
 
     /// The key log of the connection.

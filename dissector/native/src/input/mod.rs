@@ -5,6 +5,7 @@ mod compressed;
 mod empty;
 mod pcap;
 mod pcapng;
+mod unpadded;
 
 use std::fmt;
 use std::fs::File;
@@ -21,6 +22,7 @@ use compressed::UntilError;
 use empty::EmptyRun;
 use pcap::Pcap;
 use pcapng::Interfaces;
+use unpadded::Unpadded;
 
 /// A captured frame.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +115,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
 }
 
 /// Passes every element of `source` to `visit`, in order, those before a broken place as well. Frames of an
-/// unknown link type are passed on as well; if nothing else is wrong, they are the error at the end.
+/// unknown link type are passed on as well, and as far as they are there those whose padding was left out and
+/// cannot be put back; if nothing else is wrong, they are the error at the end.
 pub fn read<E>(
     name: &str,
     source: impl Read + Send,
@@ -159,13 +162,19 @@ pub fn read<E>(
     let mut unknown = None;
     let mut clock = Clock::default();
     let mut empty = EmptyRun::default();
+    let mut unpadded = Unpadded::default();
     let mut number = 0;
     loop {
         // What is in memory already needs no look at each frame's way there.
         if let Some(pcap) = &clock.pcap {
             let (frames, size) = pcap.frames(reader.data(), number);
             if !frames.is_empty() {
-                visit(Element::Frames(&frames)).map_err(Stop::Visitor)?;
+                let visited = if pcap.is_unpadded {
+                    visit(Element::Frames(&unpadded.restored(&frames, consumed)))
+                } else {
+                    visit(Element::Frames(&frames))
+                };
+                visited.map_err(Stop::Visitor)?;
                 empty
                     .add(&frames, consumed, size)
                     .map_err(|(at, what)| stop(at, what))?;
@@ -202,7 +211,14 @@ pub fn read<E>(
                     None => None,
                 };
                 if let Some(element) = element {
-                    visit(element).map_err(Stop::Visitor)?;
+                    let is_unpadded = clock.pcap.as_ref().is_some_and(|pcap| pcap.is_unpadded);
+                    let visited = match element {
+                        Element::Frames(frames) if is_unpadded => {
+                            visit(Element::Frames(&unpadded.restored(frames, consumed)))
+                        }
+                        element => visit(element),
+                    };
+                    visited.map_err(Stop::Visitor)?;
                     if let Element::Frames(frames) = element {
                         empty
                             .add(frames, consumed, size)
@@ -218,9 +234,10 @@ pub fn read<E>(
                 return Err(stop(consumed, format!("cannot be read on: {error}")));
             }
             Err(PcapError::Eof) => {
-                return match unknown {
-                    None => Ok(()),
-                    Some((offset, link)) => Err(stop(offset, link::expected(link))),
+                return match (unknown, unpadded.damaged()) {
+                    (Some((offset, link)), _) => Err(stop(offset, link::expected(link))),
+                    (None, Some((offset, what))) => Err(stop(offset, what)),
+                    (None, None) => Ok(()),
                 };
             }
             Err(PcapError::Incomplete(_)) => {

@@ -7,6 +7,7 @@ use pcap_parser::{
 use smallvec::SmallVec;
 
 use super::Frame;
+use crate::padding::MARK;
 
 /// Frames passed on at a time, in which a visitor may look ahead.
 const AT_ONCE: usize = 16;
@@ -21,6 +22,8 @@ pub(super) struct Pcap {
     pub(super) link: i32,
     /// Nanoseconds of a unit of their fractions.
     unit_ns: i64,
+    /// Some records lack padding.
+    pub(super) is_unpadded: bool,
     parse: Parse,
 }
 
@@ -39,6 +42,7 @@ impl Pcap {
             } else {
                 1000
             },
+            is_unpadded: header.sigfigs == MARK,
             parse,
         }
     }

@@ -1,0 +1,250 @@
+use firstflight_wire::{
+    ConnectionId, InitialSecret, Keys, LongHeader, PacketType, Version, build_packet,
+};
+
+use super::form::{Form, Gap};
+use super::*;
+
+const HEADER: usize = 42;
+
+fn cid(byte: u8) -> ConnectionId {
+    ConnectionId::from([byte; 8])
+}
+
+/// An Initial, or a packet of another kind that its keys do not fit, of `size` bytes with `plain` of frames.
+fn packet(kind: PacketType, from_client: bool, number: u64, plain: usize, size: usize) -> Vec<u8> {
+    let secret = InitialSecret::new(Version::V1, &cid(1)).unwrap();
+    let keys = if from_client {
+        secret.client()
+    } else {
+        secret.server()
+    };
+    let mut header = LongHeader::initial(Version::V1, cid(2), cid(3), number);
+    header.kind = kind;
+    let mut out = vec![0; size];
+    let payload = vec![1; plain];
+    let keys = Keys::new(&keys);
+    let written = build_packet(&mut out, &header, &keys, Some(size), |w| w.bytes(&payload));
+    assert_eq!(written, Ok(size));
+    out
+}
+
+fn initial(from_client: bool, plain: usize, size: usize) -> Vec<u8> {
+    packet(PacketType::Initial, from_client, 0, plain, size)
+}
+
+/// A frame with the datagram behind headers of `HEADER` bytes.
+fn frame(parts: &[&[u8]]) -> Vec<u8> {
+    [&[0xab; HEADER][..], &parts.concat()].concat()
+}
+
+fn sealed(from_client: bool) -> Sealed {
+    Sealed {
+        at: HEADER,
+        cid: cid(1),
+        from_client,
+    }
+}
+
+fn cut(frame: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
+    let mut record = Vec::new();
+    (Cutter::default().cut(frame, sealed, &mut record)).then_some(record)
+}
+
+fn restored(record: &[u8], missing: usize) -> (Restored, Vec<u8>) {
+    let mut out = vec![9; 3];
+    let how = Restorer::default().restore(record, missing, &mut out);
+    assert_eq!(out[..3], [9; 3]);
+    (how, out.split_off(3))
+}
+
+#[test]
+fn what_is_cut_comes_back_to_the_byte() {
+    let hello = initial(true, 290, 1252);
+    let (ack, answer) = (initial(false, 5, 60), initial(false, 100, 700));
+    let other = packet(PacketType::Handshake, false, 0, 40, 300);
+    // Of client or server, the parts, and how many gaps are in the record.
+    for (from_client, parts, gaps) in [
+        (true, &[&hello[..]][..], 1),
+        (true, &[&initial(true, 5, 1200)], 1),
+        (false, &[&ack, &answer], 1),
+        (false, &[&initial(false, 90, 400), &answer], 2),
+        (false, &[&answer, &other], 1),
+        (false, &[&answer, &other[..20]], 1),
+        (false, &[&other, &answer, &[0; 500]], 2),
+        (false, &[&other, &[0; 500]], 1),
+    ] {
+        let whole = frame(parts);
+        let record = cut(&whole, &sealed(from_client)).expect("something can be left out");
+        let (form, _) = Form::read(&record).unwrap();
+        assert_eq!(form.gaps.len(), gaps);
+        assert_eq!(record.len(), whole.len() - form.missing() + form.size());
+        // Whatever the record lacks beyond that.
+        for more in [0, 700] {
+            let missing = whole.len() - record.len() + more;
+            assert_eq!(restored(&record, missing), (Restored::Whole, whole.clone()));
+        }
+    }
+}
+
+#[test]
+fn what_has_no_padding_or_other_keys_stays() {
+    let hello = initial(true, 290, 1252);
+    let whole = frame(&[&hello]);
+    assert!(cut(&whole, &sealed(true)).is_some());
+    for (frame, sealed) in [
+        (&whole, sealed(false)),
+        (
+            &whole,
+            Sealed {
+                cid: cid(2),
+                ..sealed(true)
+            },
+        ),
+        (
+            &whole,
+            Sealed {
+                at: 0,
+                ..sealed(true)
+            },
+        ),
+        (
+            &whole,
+            Sealed {
+                at: 5000,
+                ..sealed(true)
+            },
+        ),
+        (&frame(&[&initial(true, 1140, 1200)]), sealed(true)),
+        (&frame(&[&[0x43; 900]]), sealed(true)),
+        (&frame(&[&[0; 900]]), sealed(true)),
+        (&frame(&[&hello, &vec![0; LONGEST]]), sealed(true)),
+        // The capture cut the packet.
+        (&whole[..1200].to_vec(), sealed(true)),
+    ] {
+        assert_eq!(cut(frame, &sealed), None);
+    }
+}
+
+#[test]
+fn a_damaged_record_is_never_restored() {
+    let whole = frame(&[&initial(true, 290, 1252)]);
+    let record = cut(&whole, &sealed(true)).unwrap();
+    let missing = whole.len() - record.len();
+    let form = record.len() - 22;
+    let gap = Form::read(&record).unwrap().0.gaps[0].start;
+    for at in HEADER..record.len() {
+        for bit in 0..8 {
+            let mut bytes = record.clone();
+            bytes[at] ^= 1 << bit;
+            let (how, frame) = restored(&bytes, missing);
+            assert!(frame.is_empty(), "{at}");
+            match how {
+                Restored::Whole => panic!("{at} was taken"),
+                // The form contradicts itself, or is none.
+                Restored::AsItIs => assert!(at >= form, "{at}"),
+                Restored::Damaged(left) if at < form => assert_eq!(left, gap),
+                Restored::Damaged(left) => assert!(left <= record.len()),
+            }
+        }
+    }
+    // More was captured than sent; whole records end as they like.
+    let (how, _) = restored(&record, missing - 1);
+    assert_eq!(how, Restored::Damaged(gap));
+    assert_eq!(restored(&record, 0), (Restored::AsItIs, vec![]));
+    for length in 0..record.len() {
+        let (how, frame) = restored(&record[..length], missing);
+        assert_eq!((how, frame), (Restored::AsItIs, vec![]));
+    }
+}
+
+/// A form of these gaps and its record, whatever they are worth.
+fn crafted(whole: &[u8], gaps: &[(usize, usize)], datagram: usize) -> Vec<u8> {
+    let form = Form {
+        gaps: gaps
+            .iter()
+            .map(|&(start, end)| Gap { start, end })
+            .collect(),
+        cid: cid(1),
+        from_client: true,
+        datagram,
+        captured: whole.len(),
+    };
+    let mut record = Vec::new();
+    form.write(whole, &mut record);
+    record
+}
+
+#[test]
+fn gaps_that_are_no_padding_of_an_initial_are_damage() {
+    let hello = initial(true, 290, 1252);
+    let other = packet(PacketType::Handshake, true, 0, 290, 1252);
+    let end = HEADER + 1252 - 16;
+    let two = frame(&[&hello, &hello]);
+    for (whole, gaps, datagram) in [
+        (&frame(&[&hello]), &[(end - 100, end)][..], HEADER + 1),
+        (&frame(&[&hello]), &[(end - 100, end)], 0),
+        (&frame(&[&hello]), &[(end - 100, end - 1)], HEADER),
+        (&frame(&[&hello]), &[(end - 100, end + 1)], HEADER),
+        (&frame(&[&hello]), &[(end - 950, end)], HEADER),
+        (&frame(&[&hello]), &[(HEADER, end)], HEADER),
+        (
+            &frame(&[&hello]),
+            &[(HEADER + 30, HEADER + 60), (end - 100, end)],
+            HEADER,
+        ),
+        (&frame(&[&other]), &[(end - 100, end)], HEADER),
+        // Over the end of the first packet; not all that stands behind the last one; nothing else.
+        (&two, &[(end - 100, end + 1252)], HEADER),
+        (&two, &[(end + 16, end + 1252)], HEADER),
+        (
+            &frame(&[&hello, &[0; 90]]),
+            &[(end + 16, end + 106)],
+            HEADER + 1252,
+        ),
+        (
+            &frame(&[&hello, &[0; 90]]),
+            &[(end + 16, end + 105)],
+            HEADER,
+        ),
+        (
+            &frame(&[&hello, &[0; 90]]),
+            &[(end + 17, end + 106)],
+            HEADER,
+        ),
+        (&frame(&[&[0; 900]]), &[(HEADER, HEADER + 900)], HEADER),
+    ] {
+        let record = crafted(whole, gaps, datagram);
+        let (how, frame) = restored(&record, 3000);
+        assert!(matches!(how, Restored::Damaged(_)), "{gaps:?} {how:?}");
+        assert!(frame.is_empty());
+    }
+}
+
+#[test]
+fn forms_that_contradict_themselves_are_none() {
+    let whole = frame(&[&initial(true, 290, 1252)]);
+    let end = HEADER + 1252 - 16;
+    let sound = crafted(&whole, &[(end - 100, end)], HEADER);
+    assert!(Form::read(&sound).is_some());
+    let size = sound.len();
+    // Offset from the end, and what stands there then.
+    for (back, bytes) in [
+        (4, &[0xf2][..]),
+        (5, &[0x80 | 21]),
+        (5, &[0x88 | 0x40]),
+        (6, &[0]),
+        (6, &[17]),
+        (6, &[255]),
+        (8, &[0xff, 0xff]),
+        (8, &[0, 0]),
+        (10, &[0xff, 0xff]),
+        (22, &[0, 0]),
+        (20, &[0, 0]),
+        (20, &[0xff, 0xff]),
+    ] {
+        let mut record = sound.clone();
+        record[size - back..size - back + bytes.len()].copy_from_slice(bytes);
+        assert_eq!(Form::read(&record), None, "{back}");
+    }
+}

@@ -1,0 +1,142 @@
+//! PADDING at the end of a sealed packet, put back from its keys: what is sealed of zeros is nothing but the
+//! cipher's key stream.
+
+use ring::aead::Aad;
+
+use super::{Keys, TAG_LEN};
+use crate::{OpenError, Packet};
+
+/// Bytes from a packet number's start to the end of the sample for header protection (RFC 9001 5.4.2).
+pub const SAMPLE_END: usize = 20;
+
+impl Keys {
+    /// Puts back what PADDING was sealed to: the `length` bytes before the tag of `packet`, which were zeros
+    /// before they were sealed. Of these nothing is read; `work` is room for a copy.
+    ///
+    /// `TooShort`: there is no room for as many behind the sample of header protection. `Unauthentic`: the tag
+    /// is not the one of such a packet.
+    pub fn seal_padding(
+        &self,
+        datagram: &mut [u8],
+        packet: &Packet,
+        length: usize,
+        work: &mut Vec<u8>,
+    ) -> Result<(), OpenError> {
+        let short = OpenError::TooShort;
+        let bytes = datagram.get_mut(packet.start..packet.end).ok_or(short)?;
+        let pn_offset = packet.pn_offset.checked_sub(packet.start).ok_or(short)?;
+        let end = bytes.len().checked_sub(TAG_LEN).ok_or(short)?;
+        let start = end.checked_sub(length).ok_or(short)?;
+        if start < pn_offset.saturating_add(SAMPLE_END) {
+            return Err(short);
+        }
+        work.clear();
+        work.extend_from_slice(bytes);
+        work[start..end].fill(0);
+        let inside = Packet {
+            start: 0,
+            end: bytes.len(),
+            pn_offset,
+            ..packet.clone()
+        };
+        let header = self.unprotect(work, &inside, None)?;
+        let (head, body) = work.split_at_mut(header.length);
+        let plain = &mut body[..end - header.length];
+        let padding = start - header.length..plain.len();
+        let seal = |plain: &mut [u8]| {
+            let nonce = self.packet.nonce(header.packet_number);
+            self.packet
+                .aead
+                .seal_in_place_separate_tag(nonce, Aad::from(&*head), plain)
+                .map_err(|_| short)
+        };
+        // Counter mode is its own inverse: this opens what is there, and seals the zeros.
+        let _ = seal(plain)?;
+        bytes[start..end].copy_from_slice(&plain[padding.clone()]);
+        plain[padding].fill(0);
+        let tag = seal(plain)?;
+        if tag.as_ref() != &bytes[end..] {
+            return Err(OpenError::Unauthentic);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConnectionId, InitialSecret, LongHeader, Version, build_packet, parse_packet};
+
+    /// A sealed Initial of `size` bytes, the first `plain` of its payload PING; and its keys.
+    fn sealed(plain: usize, size: usize) -> (Vec<u8>, Packet, Keys) {
+        let cid = ConnectionId::from([7; 8]);
+        let keys = Keys::new(&InitialSecret::new(Version::V1, &cid).unwrap().client());
+        let header = LongHeader::initial(Version::V1, cid, ConnectionId::EMPTY, 3);
+        let mut out = vec![0; size];
+        let payload = vec![1; plain];
+        let written = build_packet(&mut out, &header, &keys, Some(size), |w| w.bytes(&payload));
+        assert_eq!(written, Ok(size));
+        let packet = parse_packet(&out, 0, 0).unwrap();
+        (out, packet, keys)
+    }
+
+    #[test]
+    fn padding_comes_back_to_the_byte() {
+        for (plain, size) in [(1, 60), (4, 200), (300, 1252), (20, 1200)] {
+            let (whole, packet, keys) = sealed(plain, size);
+            let payload = {
+                let mut copy = whole.clone();
+                keys.open(&mut copy, &packet, None)
+                    .unwrap()
+                    .payload
+                    .to_vec()
+            };
+            let zeros = payload.iter().rev().take_while(|byte| **byte == 0).count();
+            let room = size - TAG_LEN - packet.pn_offset - SAMPLE_END;
+            for length in [0, 1, room.min(zeros) / 2, room.min(zeros)] {
+                let mut left = whole.clone();
+                left[size - TAG_LEN - length..size - TAG_LEN].fill(0xee);
+                let done = keys.seal_padding(&mut left, &packet, length, &mut Vec::new());
+                assert_eq!((done, left), (Ok(()), whole.clone()), "{length} of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_no_padding_or_is_damaged_does_not_authenticate() {
+        let (whole, packet, keys) = sealed(300, 400);
+        let zeros = 400 - TAG_LEN - packet.pn_offset - 1 - 300;
+        let mut work = Vec::new();
+        let mut done = |bytes: &[u8], length| {
+            keys.seal_padding(&mut bytes.to_vec(), &packet, length, &mut work)
+        };
+        assert!(zeros > 10);
+        assert_eq!(done(&whole, zeros), Ok(()));
+        // One byte more was PING.
+        assert_eq!(done(&whole, zeros + 1), Err(OpenError::Unauthentic));
+        for at in (0..packet.pn_offset + 20).chain(400 - TAG_LEN..400) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            assert_eq!(done(&bytes, zeros), Err(OpenError::Unauthentic), "{at}");
+        }
+    }
+
+    #[test]
+    fn the_sample_of_header_protection_must_be_there() {
+        let (whole, packet, keys) = sealed(1, 100);
+        let room = 100 - TAG_LEN - packet.pn_offset - SAMPLE_END;
+        let mut work = Vec::new();
+        let mut done =
+            |bytes: &mut [u8], packet, length| keys.seal_padding(bytes, packet, length, &mut work);
+        assert_eq!(done(&mut whole.clone(), &packet, room), Ok(()));
+        for length in [room + 1, 100, usize::MAX] {
+            let short = Err(OpenError::TooShort);
+            assert_eq!(done(&mut whole.clone(), &packet, length), short);
+        }
+        let short = Err(OpenError::TooShort);
+        assert_eq!(done(&mut whole[..99].to_vec(), &packet, 1), short);
+        let mut outside = packet.clone();
+        outside.start = outside.pn_offset + 1;
+        assert_eq!(done(&mut whole.clone(), &outside, 1), short);
+    }
+}
