@@ -15,6 +15,7 @@ from urllib3.util.retry import Retry
 
 from firstflight.errors import FirstflightError
 from firstflight.system import files
+from firstflight.system.progress import Progress
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
@@ -33,12 +34,14 @@ class FetchError(FirstflightError):
 class Session(requests.Session):
     """A requests session with time limits and retries; `ca_bundle` overrides the environment's.
 
-    Every request has the User-Agent `firstflight/VERSION (CONTACT)`.
+    Every request has the User-Agent `firstflight/VERSION (CONTACT)`. `shown_in`: a folder that gets the
+    progress of each body.
     """
 
-    def __init__(self, ca_bundle: Path | None, contact: str = "") -> None:
+    def __init__(self, ca_bundle: Path | None, contact: str = "", shown_in: Path | None = None) -> None:
         super().__init__()
         self.ca_bundle = ca_bundle
+        self._shown_in = shown_in
         # A header field holds no line ends, and only ASCII is portable (RFC 9110 5.5).
         who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
         self.headers["User-Agent"] = f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
@@ -67,7 +70,7 @@ class Session(requests.Session):
             self.max_bytes = before
 
     def _limit(self, response: requests.Response, *_: Any, **__: Any) -> None:
-        response.raw = _Limited(response.raw, self.max_bytes)
+        response.raw = _Limited(response.raw, self.max_bytes, self._shown_in)
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
         """Send a request as requests does, but always with a time limit."""
@@ -88,14 +91,29 @@ class Session(requests.Session):
 class _Limited:
     """urllib3's response with limits on size and duration of the body."""
 
-    def __init__(self, raw: Any, max_bytes: int) -> None:
+    def __init__(self, raw: Any, max_bytes: int, shown_in: Path | None) -> None:
         self._raw = raw
+        self._shown_in = shown_in
         self._left = max_bytes
         self._max_bytes = max_bytes
         self._until = time.monotonic() + MAX_BODY_S
 
     def stream(self, amount: int, decode_content: bool | None = None) -> Iterator[bytes]:
         """Yield the body like urllib3's `stream`, by which requests reads every body."""
+        pieces = self._pieces(amount, decode_content)
+        if self._shown_in is None:
+            yield from pieces
+            return
+        length = self._raw.headers.get("Content-Length", "")
+        total = round(int(length) / 1e6) if length.isascii() and length.isdigit() else None
+        done = 0
+        with Progress(self._shown_in, "fetch, MB", total, lambda: "the host or the network") as progress:
+            for piece in pieces:
+                done += len(piece)
+                progress.update(round(done / 1e6))
+                yield piece
+
+    def _pieces(self, amount: int, decode_content: bool | None) -> Iterator[bytes]:
         for piece in self._raw.stream(min(amount, 1 << 16), decode_content=decode_content):
             self._left -= len(piece)
             if self._left < 0:

@@ -18,7 +18,7 @@ from firstflight.errors import InputError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system import binaries, children, files
+from firstflight.system import binaries, children, files, reading
 
 # As many take some 230 MB.
 MOST_CONNECTIONS = 90_000
@@ -115,7 +115,7 @@ class Job:
             against = self._dissect(self.captures, self._inside("except"), options)
         if against is None:
             copies, again = self.copies.of(self.captures), self._inside("again")
-            against = self._dissect(copies, again)
+            against = self._dissect(copies, again, doing="check of trimmed captures")
             if against is None and not filecmp.cmp(self.folder / ROWS, again / ROWS, shallow=False):
                 against = "the rows of trimmed captures differ from theirs"
         if against is None:
@@ -133,8 +133,10 @@ class Job:
         folder.mkdir()
         return folder
 
-    def _dissect(self, captures: list[Path], folder: Path, more: Sequence[str] = ()) -> str | None:
-        """Run the dissector, which writes ROWS and SUMMARY into `folder`.
+    def _dissect(
+        self, captures: list[Path], folder: Path, more: Sequence[str] = (), doing: str = "dissect"
+    ) -> str | None:
+        """Run the dissector, which writes ROWS and SUMMARY into `folder`; progress shows `doing`.
 
         Each row holds the key and the campaign's name of its capture. Returns the dissector's sentence about
         a capture that breaks off, or None.
@@ -164,7 +166,8 @@ class Job:
         for option, value in options:
             argv += [option, str(value)]
         process = children.start([*argv, *more], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        _, stderr = children.finished(process)
+        shown = f"{self.key.vantage} {doing} {self.key.repetition}" + self.key.of_shard(" shard ")
+        _, stderr = reading.finished(process, captures, self.run.layout.stage("dissect", self.key), shown)
         broken = binaries.unreadable(process.returncode, stderr)
         return broken[-1] if broken else None
 

@@ -129,7 +129,13 @@ def _download(
     if not left:
         return
     turn = _turn(run, key)
-    with noted_signals() as signalled, Progress(folder, f"{key.vantage} {NAME}", len(plan)) as progress:
+    waits = False
+
+    def limit() -> str:
+        return "turns of vantage points" if waits else "one download at a time"
+
+    shown = f"{key.vantage} {NAME}"
+    with noted_signals() as signalled, Progress(folder, shown, len(plan), limit) as progress:
         progress.update(len(plan) - len(left))
 
         def watch() -> None:
@@ -138,9 +144,11 @@ def _download(
                 raise worker.stopped("a signal")
 
         def following() -> Target | None:
+            nonlocal waits
             while left:
                 place, wait_s = turn.choose(left, time.time())
-                if wait_s == 0:
+                waits = wait_s > 0
+                if not waits:
                     return left.pop(place)
                 watch()
                 time.sleep(min(wait_s, 0.1))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from firstflight.system import progress
+from firstflight.system import busy, children, progress, reading
 from firstflight.system.speed import Speed, State
+from orchestration.local.console import Console
 
 
 @pytest.mark.parametrize(
@@ -78,3 +82,73 @@ def test_a_campaign_reads_what_a_stage_has_written(tmp_path: Path, monkeypatch: 
 def test_a_file_that_is_none_is_no_progress(tmp_path: Path, content: str) -> None:
     (tmp_path / "progress.json").write_text(content)
     assert progress.read(tmp_path) is None
+
+
+def test_what_limits_a_process_is_this_machine_if_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, used = [100.0], [3.0]
+    monkeypatch.setattr("firstflight.system.busy.time.monotonic", lambda: now[0])
+    limit = busy.Busy("the disk", lambda: used[0])
+    assert limit() is None
+    for passed, computed, expected in ((10, 9, "this machine"), (10, 1, "the disk"), (0.1, 0.1, "the disk")):
+        now[0], used[0] = now[0] + passed, used[0] + computed
+        assert limit() == expected
+    ended = busy.Busy("the disk", lambda: None)
+    now[0] += 10
+    assert ended() is None
+
+
+def test_a_process_that_reads_files_shows_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One reads half of a file, waits, and reads the rest; another is killed."""
+    monkeypatch.setattr(reading, "FILE_EVERY_S", 0.05)
+    monkeypatch.setattr(progress, "FILE_EVERY_S", 0.0)
+    path, gate = tmp_path / "file", tmp_path / "gate"
+    with path.open("wb") as out:
+        out.truncate(40_000_000)
+    program = """if True:
+        import pathlib, sys, time
+        path, gate = map(pathlib.Path, sys.argv[1:])
+        with path.open("rb", buffering=0) as file:
+            file.read(20_000_000)
+            while not gate.exists():
+                time.sleep(0.02)
+            file.read()
+        print("all")
+    """
+    seen: list[State] = []
+    monkeypatch.setattr(progress.Progress, "_write", _keeping(progress.Progress._write, seen, gate))
+    process = children.start([sys.executable, "-c", program, str(path), str(gate)], stdout=subprocess.PIPE)
+    assert reading.finished(process, [path, tmp_path / "none"], tmp_path, "a read") == (b"all\n", b"")
+    assert progress.read(tmp_path) == seen[-1]
+    assert (seen[0].label, seen[0].done, seen[0].total) == ("a read, MB", 0, 40)
+    # Its interpreter reads some files as well.
+    half = next(state for state in seen if state.done >= 20)
+    assert half.done < 40 and seen[-1].done == 40
+    assert {state.limit for state in seen} <= {None, "this machine", "reading"}
+
+
+def _keeping(write: Any, seen: list[State], gate: Path) -> Any:
+    """Keep what is written; let the process go on when half is read."""
+
+    def kept(self: progress.Progress, now: float) -> None:
+        write(self, now)
+        seen.append(self._state)
+        if self._state.done >= 20:
+            gate.touch()
+
+    return kept
+
+
+def test_progress_of_an_earlier_attempt_is_not_shown(tmp_path: Path) -> None:
+    before, now = tmp_path / "load", tmp_path / "dissect"
+    with progress.Progress(before, "old", 10):
+        pass
+    console = Console()
+    console.begin("a", [now, before])
+    assert console._progress(console._running["a"]) is None
+    with progress.Progress(now, "new", 10) as shown:
+        assert console._progress(console._running["a"]) == State("new", 0, 10)
+        shown.update(3)
+    state = console._progress(console._running["a"])
+    assert state is not None and (state.label, state.done) == ("new", 3)

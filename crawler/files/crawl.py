@@ -21,11 +21,23 @@ def user_agent(contact: str) -> str:
     return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
 
 
-def run(task: Task, *, contact: str, rate: float, per_address_rate: float, roots: Path | None) -> None:
+def run(
+    task: Task,
+    *,
+    contact: str,
+    rate: float,
+    per_address_rate: float,
+    roots: Path | None,
+    pace: Pace | None = None,
+) -> None:
     """Do all of `task`; `rate` and `per_address_rate` are requests a second (0 of the latter: no limit).
+
+    `pace`: the same rates, if the caller wants to ask what limits the crawl.
 
     Interrupted after SIGINT, SIGTERM or when `task.is_stopped`: names that are not done have no result.
     """
+    pace = pace or Pace(rate, per_address_rate)
+    pace.is_free = task.is_confirmed
     trust.roots(roots)  # the handler reads them again, when it is too late for an error
     for library in ("scrapy", "twisted", "protego", "py.warnings"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
@@ -50,7 +62,7 @@ def run(task: Task, *, contact: str, rate: float, per_address_rate: float, roots
         "DOWNLOAD_DELAY_JITTER": 0,
         "DOWNLOAD_MAXSIZE": 0,
         "DOWNLOAD_WARNSIZE": 0,
-        "FIRSTFLIGHT_PACE": Pace(rate, per_address_rate, is_free=task.is_confirmed),
+        "FIRSTFLIGHT_PACE": pace,
         "FIRSTFLIGHT_ROOTS": roots,
     }
     process = AsyncCrawlerProcess(settings)

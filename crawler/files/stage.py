@@ -18,6 +18,7 @@ from crawler.files import rows
 from crawler.files.journal import Journal
 from crawler.files.limits import Limits
 from crawler.files.lookup import Lookup
+from crawler.files.pace import Pace
 from crawler.files.policy import Policy
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.run.provenance import ruleset_hash, tool_version
@@ -81,7 +82,8 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
     done = count - len(names)
     resolve = settings.resolve
     resolver = "" if resolve.resolver is None else f"{resolve.resolver}#{resolve.port}"
-    with Progress(folder, "crawl", count) as progress:
+    pace = Pace(chosen.rate, chosen.per_address_rate)
+    with Progress(folder, "crawl", count, pace.limit) as progress:
         progress.update(done)
 
         def sink(result: Result) -> None:
@@ -106,6 +108,7 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
             rate=chosen.rate,
             per_address_rate=chosen.per_address_rate,
             roots=chosen.roots,
+            pace=pace,
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,7 +15,8 @@ from firstflight.run.report import Rejected
 from firstflight.run.run import Run
 from firstflight.settings import Network, Targets
 from firstflight.system import files
-from firstflight.system.progress import print_line
+from firstflight.system.busy import Busy
+from firstflight.system.progress import Progress, print_line
 from schemas import records
 
 # Names of a row group of targets.parquet.
@@ -28,7 +31,8 @@ def stage(run: Run) -> None:
     """
     settings = run.settings
     with run.stage("targets") as report:
-        found = read(settings.targets, settings.network, settings.campaign.contact)
+        folder = run.layout.stage("targets")
+        found = read(settings.targets, settings.network, settings.campaign.contact, folder)
         report.rows_in = found.lines
         report.rejected = [Rejected(line=line, reason=reason) for line, reason in found.rejected]
         report.counts = {"duplicates": found.duplicates, "rejected": len(found.rejected)}
@@ -41,12 +45,15 @@ def stage(run: Run) -> None:
         run.add_output(report, run.layout.targets)
 
 
-def read(targets: Targets, network: Network, contact: str) -> TargetList:
-    """Read the list that the settings name; `contact` is sent with requests to its host."""
+def read(targets: Targets, network: Network, contact: str, shown_in: Path | None = None) -> TargetList:
+    """Read the list that the settings name; `contact` is sent with requests to its host.
+
+    `shown_in`: a folder that gets the progress of what is fetched.
+    """
     if targets.source == "file":
         assert targets.file is not None  # settings check it
         return own_list.read(targets.file, targets.top)
-    session = https.Session(network.ca_bundle, contact)
+    session = https.Session(network.ca_bundle, contact, shown_in)
     if targets.source == "crux":
         return _crux(targets, session)
     tranco = tranco_list.read(
@@ -69,6 +76,7 @@ def _write(run: Run, found: TargetList) -> None:
     with (
         files.replacing(run.layout.targets) as part,
         pq.ParquetWriter(part, schema, compression="zstd") as writer,
+        Progress(run.layout.stage("targets"), "targets", len(found.targets), Busy("writing")) as progress,
     ):
         for begin in range(0, len(found.targets), BATCH):
             targets = found.targets[begin : begin + BATCH]
@@ -79,6 +87,7 @@ def _write(run: Run, found: TargetList) -> None:
                 "rank_bucket": [target.rank_bucket for target in targets],
             }
             writer.write_table(pa.table(rows, schema=schema))
+            progress.update(begin + len(targets))
 
 
 def _empty_list(found: TargetList) -> str:

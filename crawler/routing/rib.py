@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.system import binaries, children
+from firstflight.system import binaries, children, reading
 
 PROGRAM = "firstflight-rib"
 
 
-def convert(tables: Sequence[Path], database: Path, source: str) -> dict[str, Any]:
+def convert(
+    tables: Sequence[Path], database: Path, source: str, shown_in: Path | None = None
+) -> dict[str, Any]:
     """Write the origins of the MRT files `tables` (plain, bz2 or gz) to `database`; `source` is for its head.
 
     Returns dumped_at (time of the first record, ISO 8601), prefixes_v4, prefixes_v6, and counts: every RIB
     record is a prefix or in one of these. InputError if a file cannot be opened, or naming file and
     offset if one is truncated, damaged or no table dump; nothing is written then, because a part of a table
-    gives wrong origins.
+    gives wrong origins. `shown_in`: a folder that gets the progress.
     """
     argv = [
         str(binaries.find(PROGRAM)),
@@ -35,7 +37,10 @@ def convert(tables: Sequence[Path], database: Path, source: str) -> dict[str, An
         *map(str, tables),
     ]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    stdout, stderr = children.finished(process)
+    if shown_in is None:
+        stdout, stderr = children.finished(process)
+    else:
+        stdout, stderr = reading.finished(process, tables, shown_in, "routing table")
     if process.returncode != 0:
         message = stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
         for kind in (UsageError, InputError):

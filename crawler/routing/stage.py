@@ -52,10 +52,11 @@ def stage(run: Run) -> None:
         cdn_of = cdn_map.load(settings.cdn_map, settings.cdn_map_extra)
         rule_files = (*settings.cdn_rules_extra, settings.cdn_rules or cdn_rules.DEFAULT)
         rules = cdn_rules.load(settings.cdn_rules, settings.cdn_rules_extra)
-        session = https.Session(run.settings.network.ca_bundle, run.settings.campaign.contact)
+        session = https.Session(run.settings.network.ca_bundle, run.settings.campaign.contact, folder)
         tables = _tables(settings, session)
         sources = [Source(path.name, url, files.sha256_of(path), path.stat().st_size) for path, url in tables]
-        database, about = _converted([path for path, _ in tables], sources, settings.cache_dir)
+        paths = [path for path, _ in tables]
+        database, about = _converted(paths, sources, settings.cache_dir, folder)
         organisations = _organisations(settings, session)
         with files.replacing(folder / RIB_FILE) as part:
             shutil.copyfile(database, part)
@@ -125,9 +126,12 @@ def _tables(settings: AsData, session: https.Session) -> list[tuple[Path, str | 
 
 
 def _converted(
-    paths: Sequence[Path], sources: Sequence[Source], cache_dir: Path
+    paths: Sequence[Path], sources: Sequence[Source], cache_dir: Path, folder: Path
 ) -> tuple[Path, dict[str, Any]]:
-    """Return the pyasn database of these tables and its counts; convert them if the cache has none."""
+    """Return the pyasn database of these tables and its counts; convert them if the cache has none.
+
+    Progress is shown in `folder`.
+    """
     key = hashlib.sha256("\n".join([f"rules {RULES}", *(s.sha256 for s in sources)]).encode()).hexdigest()
     database = cache_dir / "pyasn" / f"{key}.pyasn"
     notes = database.with_suffix(".json")
@@ -135,7 +139,8 @@ def _converted(
         return database, files.read_json(notes)
     with files.replacing(database) as part:
         try:
-            about = rib.convert(paths, part, ", ".join(source.url or source.file for source in sources))
+            named = ", ".join(source.url or source.file for source in sources)
+            about = rib.convert(paths, part, named, folder)
         except InputError as error:
             for path, source in zip(paths, sources, strict=True):
                 if source.url is not None and str(path) in str(error):

@@ -98,6 +98,14 @@ def read(folder: Path) -> State | None:
         return None
 
 
+def written_ns(folder: Path) -> int | None:
+    """Return when the progress in `folder` was written (clock of its disk); None if there is none."""
+    try:
+        return (folder / "progress.json").stat().st_mtime_ns
+    except OSError:
+        return None
+
+
 class Bars:
     """Rich progress bars on a terminal, one per key."""
 

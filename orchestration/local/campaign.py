@@ -229,7 +229,7 @@ class Campaign:
         if key is not None:
             who = key.vantage + key.of_shard(" shard ") + ("" if first.sends else f" {who}")
         # The folders of their progress files.
-        folders = [self.run.layout.stage(name, key) for name in names if first.sends or first.fetches]
+        folders = [self.run.layout.stage(name, key) for name in names]
         self.console.begin(who, folders)
         try:
             return await runner.run_to_end(argv, self._log(names, key))

@@ -21,7 +21,8 @@ class Console:
 
     def __init__(self) -> None:
         self._bars = progress.Bars() if sys.stderr.isatty() else None
-        self._running: dict[str, list[Path]] = {}
+        # Of each folder, when the progress in it was written that an earlier attempt left there.
+        self._running: dict[str, dict[Path, int | None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._last_line = time.monotonic()
 
@@ -49,7 +50,7 @@ class Console:
 
     def begin(self, who: str, folders: list[Path]) -> None:
         """Start to follow `who`, whose stages write progress to these folders one after the other."""
-        self._running[who] = folders
+        self._running[who] = {folder: progress.written_ns(folder) for folder in folders}
 
     def end(self, who: str) -> None:
         """Stop to follow `who`."""
@@ -72,9 +73,11 @@ class Console:
             progress.print_line("so far: " + "; ".join(map(str, known.values())))
 
     @staticmethod
-    def _progress(folders: list[Path]) -> State | None:
+    def _progress(folders: dict[Path, int | None]) -> State | None:
         # The last stage that has written progress is the running one.
-        for folder in reversed(folders):
+        for folder, before in reversed(folders.items()):
+            if progress.written_ns(folder) == before:
+                continue
             state = progress.read(folder)
             if state is not None:
                 return state

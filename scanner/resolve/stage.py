@@ -44,6 +44,7 @@ def stage(run: Run, key: StageKey) -> None:
             with Progress(folder, shown, count, limit) as progress:
                 if count:
                     native.run(run, key.shard, folder, lambda: progress.update(min(finished.count(), count)))
+                    progress.update(count)
         except native.ResolverDown as error:
             done = min(finished.count(), count)
             kept = f"; {done} of {count} names are done and kept, run the stage again for the rest"

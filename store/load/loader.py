@@ -14,6 +14,7 @@ load log, so a batch that is sent again after a broken connection is added once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,6 +24,8 @@ from firstflight.layout import RunLayout, StageKey
 from firstflight.run import accounting
 from firstflight.run.report import Rejected
 from firstflight.run.run import Run
+from firstflight.system.busy import Busy
+from firstflight.system.progress import Progress
 from store import Store, lease, location, migrate, open_store
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
@@ -69,7 +72,9 @@ def stage(
     """
     with run.stage("load", key) as report:
         report.facts["store"] = location.find(run.settings.store.url).shown
-        results = load_run_folder(run, run.settings.store.url, on_result, key)
+        label = "load" if key is None else f"{key.vantage} load {key.repetition}" + key.of_shard(" shard ")
+        shown = (run.layout.stage("load", key), label)
+        results = load_run_folder(run, run.settings.store.url, on_result, key, shown)
         done = [result for result in results if isinstance(result, Loaded)]
         report.rows_in = sum(result.in_file for result in done)
         report.rows_out = sum(result.in_store for result in done)
@@ -86,8 +91,11 @@ def load_run_folder(
     url: str | None = None,
     on_result: Callable[[Result], None] = lambda _: None,
     key: StageKey | None = None,
+    shown: tuple[Path, str] | None = None,
 ) -> list[Result]:
     """Load all record files of `run` and the run's own row; call `on_result` after each file.
+
+    `shown`: the folder that gets the progress, in rows, and what it is called.
 
     `url` names the store (None: FIRSTFLIGHT_STORE, else the default). With `key`, load only the record files
     of that key, and not the run's row, which the centre loads. FirstflightError if the sums of
@@ -96,9 +104,10 @@ def load_run_folder(
     folder = run.path if key is None else run.layout.folder(key)
     paths = sorted(path for path in folder.rglob("*.parquet") if path.stem in record_file.STEMS)
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
-    with open_store(url, write=True) as store:
+    with open_store(url, write=True) as store, ExitStack() as stack:
         migrate.migrate(store)
-        results = list(_load_each(store, paths, on_result, written))
+        on_rows = _shown(stack, paths, *shown) if shown else _unnoticed
+        results = list(_load_each(store, paths, on_result, written, on_rows))
         if key is None:
             with lease.held(store, [f"run {run.id}"]):
                 run_row.load(store, run)
@@ -117,8 +126,29 @@ def load_files(
         return list(_load_each(store, paths, on_result, {}))
 
 
-def load_one(store: Store, opened: RecordFile) -> Loaded:
-    """Load one record file into an open store. InputError means that none of its rows was stored."""
+def _shown(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) -> Callable[[int], None]:
+    """Show progress while `stack` is open; return what is to be told how many rows more are done."""
+    total = sum(record_file.rows_in(path) for path in paths)
+    progress = stack.enter_context(Progress(folder, label, total, Busy("the store")))
+    done = 0
+
+    def on_rows(count: int) -> None:
+        nonlocal done
+        done += count
+        progress.update(done)
+
+    return on_rows
+
+
+def _unnoticed(count: int) -> None:
+    """Show nothing of `count` more rows."""
+
+
+def load_one(store: Store, opened: RecordFile, on_rows: Callable[[int], None] = _unnoticed) -> Loaded:
+    """Load one record file into an open store. InputError means that none of its rows was stored.
+
+    `on_rows` is told how many rows more are loaded, or were there.
+    """
 
     def check(batch: pa.Table) -> None:
         _check_part(store, opened, batch)
@@ -128,16 +158,24 @@ def load_one(store: Store, opened: RecordFile) -> Loaded:
     kind = opened.kind.name
     units = Units(store, opened, content)
     if units.all_there():
+        on_rows(opened.rows)
         return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
     with lease.held(store, units.subjects()) as leases:
         if leases:  # another loader may have loaded the file meanwhile
             units = Units(store, opened, content)
             if units.all_there():
+                on_rows(opened.rows)
                 return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
-        return _load_units(store, opened, units, leases)
+        return _load_units(store, opened, units, leases, on_rows)
 
 
-def _load_units(store: Store, opened: RecordFile, units: Units, leases: Sequence[Lease]) -> Loaded:
+def _load_units(
+    store: Store,
+    opened: RecordFile,
+    units: Units,
+    leases: Sequence[Lease],
+    on_rows: Callable[[int], None],
+) -> Loaded:
     kind = opened.kind.name
     units.begin()
     removed = units.remove()
@@ -145,12 +183,17 @@ def _load_units(store: Store, opened: RecordFile, units: Units, leases: Sequence
         for held in leases:
             held.keep()
         store.insert(kind, opened.stored(batch), token=units.token(number))
+        on_rows(batch.num_rows)
     in_store = units.end(leases)
     return Loaded(opened.path, kind, opened.rows, in_store, "replaced" if removed else "loaded")
 
 
 def _load_each(
-    store: Store, paths: Iterable[Path], on_result: Callable[[Result], None], written: Mapping[Path, str]
+    store: Store,
+    paths: Iterable[Path],
+    on_result: Callable[[Result], None],
+    written: Mapping[Path, str],
+    on_rows: Callable[[int], None] = _unnoticed,
 ) -> Iterator[Result]:
     """`written`: the SHA-256 that a stage's report gives for a file."""
     for path in paths:
@@ -159,7 +202,7 @@ def _load_each(
             opened = RecordFile(path, *_filled(path))
             if written.get(path, opened.sha256) != opened.sha256:
                 raise InputError(f"{path} is not what its stage wrote (SHA-256 differs): run the stage again")
-            result = load_one(store, opened)
+            result = load_one(store, opened, on_rows)
         except InputError as error:
             result = Refused(path, error)
         except StoreError as error:

@@ -205,6 +205,14 @@ class RecordFile:
                 found.last[unit] = max(high, found.last.get(unit, high))
 
 
+def rows_in(path: Path) -> int:
+    """Return the number of rows according to the file's footer; 0 if it cannot be read."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException):
+        return 0
+
+
 def _joined(pieces: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Join small row groups: each batch is a part in the store, which later merges write again.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from firstflight.system import progress
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -74,6 +75,14 @@ def check_traces(world: World, run: Path) -> None:
     assert str(row["outcome"]) in text.splitlines()[0] and "connection_close" in text
     assert "icmp" in trace("closed0.camp.test")
     assert "nothing was sent" in trace(OPTED_OUT)
+
+
+def check_progress(run: Path) -> None:
+    """Every stage has said how far it was, of how much; at its end, all was done."""
+    stages = ["targets", "as_data", "load", *(f"west/2/{name}" for name in ("resolve", "probe", "dissect"))]
+    for stage in stages:
+        state = progress.read(run / stage)
+        assert state is not None and state.done == state.total, (stage, state)
 
 
 def test_a_whole_campaign(world: World) -> None:

@@ -60,7 +60,12 @@ def test_all_captures_become_one_record_file(run: Run) -> None:
         records.load("quic_connection").arrow_schema(), check_metadata=True
     )
     assert sum(table.num_rows for table in RecordFile(path).batches()) == 2
-    assert {p.name for p in path.parent.iterdir()} <= {"quic_connection.parquet", "report.json", "lock"}
+    assert {p.name for p in path.parent.iterdir()} <= {
+        "quic_connection.parquet",
+        "report.json",
+        "progress.json",
+        "lock",
+    }
 
 
 def test_a_capture_that_breaks_off_is_named_and_the_rest_kept(run: Run) -> None:

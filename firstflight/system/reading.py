@@ -1,0 +1,48 @@
+"""Shows the progress of a child process that reads files from their beginning to their end."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from firstflight.errors import Interrupted
+from firstflight.system import busy, children
+from firstflight.system.progress import FILE_EVERY_S, Progress
+
+# What such a process waits for when it does not compute.
+DISK = "reading"
+
+
+def finished(
+    process: subprocess.Popen[bytes], paths: Sequence[Path], folder: Path, label: str
+) -> tuple[bytes, bytes]:
+    """Wait for the end of a process as `children.finished` does, and return the same.
+
+    While it runs, `folder` has a progress.json: the megabytes read of `paths`, how fast, and what limits it.
+    """
+    total = megabytes(sum(path.stat().st_size for path in paths if path.is_file()))
+    limit = busy.Busy(DISK, partial(busy.cpu_s_of, process.pid))
+    with Progress(folder, f"{label}, MB", total, limit) as progress:
+        try:
+            while True:
+                try:
+                    stdout, stderr = process.communicate(timeout=FILE_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    done = busy.bytes_read_by(process.pid)
+                    if done is not None:
+                        # What it reads beside, as its libraries, is less than a megabyte.
+                        progress.update(min(megabytes(done), total))
+        except KeyboardInterrupt as error:
+            children.stop(process)
+            raise Interrupted("stopped by a signal; the stage can be run again") from error
+        if process.returncode == 0:
+            progress.update(total)
+    return stdout or b"", stderr or b""
+
+
+def megabytes(count: int) -> int:
+    """Return whole megabytes (10^6), rounded."""
+    return round(count / 1e6)
