@@ -138,3 +138,18 @@ def test_form_of_resolvers(text: str, found: tuple[str, int] | None) -> None:
         return
     with pytest.raises(UsageError, match="write IP or IP:PORT"):
         endpoint(text)
+
+
+def test_the_pace_says_what_the_newest_request_waited_for() -> None:
+    now = [0.0]
+    pace = Pace(10, 1, lambda: now[0])
+    assert pace.limit() is None
+    for after_s, address, expected in (
+        (1, "a", "answers of web sites"),
+        (0.05, "b", "rate"),
+        (0.5, "a", "limit per address"),
+        (5, "a", "answers of web sites"),
+    ):
+        now[0] += after_s
+        pace.reserve(address)
+        assert pace.limit() == expected
