@@ -108,7 +108,9 @@ class Job:
     def _trim(self, probes: list[Path]) -> str | None:
         """Put trimmed copies in place of the captures; return why that was not done, or None."""
         found = agreement.compare(probes, self.folder / ROWS)
-        against = trim.reason_against(found)
+        taken = capture.records(self.captures[0].parent)
+        dropped = sum(record.dropped_by_kernel or 0 for record in taken)
+        against = trim.reason_against(found, dropped)
         if against is None and found.differing:
             self.report.facts["kept_whole"] = len(found.differing)
             options = self.copies.begin(found.differing)

@@ -76,10 +76,13 @@ class Copies:
             capture.set_trimmed(path, trimmed, unpadded)
 
 
-def reason_against(agreement: Agreement) -> str | None:
-    """Return why captures are not trimmed although they could be; None if nothing is against it."""
+def reason_against(agreement: Agreement, dropped: int = 0) -> str | None:
+    """Return why captures are not trimmed although they could be; None if nothing is against it.
+
+    Each of the `dropped` packets, which the kernel did not capture, explains one probe that differs.
+    """
     differing = len(agreement.differing)
-    if differing > MOST_DIFFERING * agreement.compared:
+    if differing > MOST_DIFFERING * agreement.compared + dropped:
         return (
             f"{differing} of {agreement.compared} probes differ from them; "
             "`firstflight trace` shows the packets of one"

@@ -143,6 +143,19 @@ def test_connections_that_differ_stay_whole(
     assert (found["trimmed"], found["facts"]["kept_whole"], missing(run)) == ([0, 2], 1, [0, 2100])
 
 
+def test_packets_that_the_kernel_dropped_explain_differences(root: Path) -> None:
+    run = make(root)
+    key = run.key("here", 1)
+    write_probes(run.layout.quic_probe(key), probe(b.CLIENT_CID, outcome="timeout"), probe(OTHER_CID))
+    path = run.layout.stage("capture", key) / "capture.json"
+    entries = json.loads(path.read_text())
+    entries["captures"][1]["dropped_by_kernel"] = 1
+    files.write_json(path, entries)
+    found = done(run)
+    assert (found["warnings"], found["facts"]["kept_whole"]) == ([], 1)
+    assert (found["trimmed"], missing(run)) == ([0, 2], [0, 2100])
+
+
 def test_without_probes_nothing_is_trimmed(root: Path) -> None:
     run = make(root)
     run.layout.quic_probe(run.key("here", 1)).unlink()
