@@ -17,7 +17,6 @@ from pathlib import Path
 
 from firstflight.errors import FirstflightError
 from firstflight.system import binaries, children, files
-from lab import stacks as lab_stacks
 from testbed import guest, kernel, stacks, trial_row
 from testbed.cell import Cell
 from testbed.path import PORT
@@ -66,7 +65,7 @@ class Block:
             return client.unavailable or f"{self.cell.client} has no client in testbed/stacks"
         if server.server is None:
             return server.unavailable or f"{self.cell.server} has no server in testbed/stacks"
-        if client.alpn not in lab_stacks.find(server.server).alpn:
+        if not server.server_speaks(client.alpn):
             return f"the server {self.cell.server} does not speak {client.alpn}, and the client nothing else"
         return None
 
@@ -110,8 +109,7 @@ def digest(folder: Path) -> str:
 
 def _trials(block: Block, folder: Path) -> list[Row]:
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
-    assert client.client is not None and server.server is not None
-    given = lab_stacks.find(server.server).command(Path("server.json"))
+    assert client.client is not None
     job = {
         "cell": block.cell.model_dump(),
         "first": block.first,
@@ -121,7 +119,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
         "alpn": client.alpn,
         "timeout_s": TIMEOUT_S,
         "dissect": str(binaries.find("firstflight-dissect")),
-        "server": list(given[: given.index("--config")]),
+        "server": server.server_command(),
     }
     files.write_json(folder / "job.json", job)
     root = binaries.repository()

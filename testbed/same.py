@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,17 +13,30 @@ from testbed import block as blocks
 from testbed.block import Block
 from testbed.cell import Cell
 
-_SEED = 12
+_PARTNERS = 2
 
 
 def sample(cells: Sequence[Cell]) -> list[Cell]:
-    """Return a cell of each pair of stacks that are here, in their order; each time the same draw."""
+    """Return cells of pairs of stacks that are here, in their order; each time the same draw.
+
+    Each stack is in two of them on either side where it has two partners.
+    """
     pairs: dict[tuple[str, str], list[int]] = {}
     for number, cell in enumerate(cells):
         if blocks.blocks("", cell, 1)[0].unavailable() is None:
             pairs.setdefault((cell.client, cell.server), []).append(number)
-    draw = random.Random(_SEED)
-    return [cells[number] for number in sorted(draw.choice(numbers) for numbers in pairs.values())]
+    # Other pairs in each experiment.
+    draw = random.Random(cells[0].model_dump_json() if cells else None)
+    order = list(pairs)
+    draw.shuffle(order)
+    seen: Counter[tuple[str, int]] = Counter()
+    chosen = []
+    for pair in order:
+        sides = [(stack, side) for side, stack in enumerate(pair)]
+        if min(seen[side] for side in sides) < _PARTNERS:
+            seen.update(sides)
+            chosen.append(draw.choice(pairs[pair]))
+    return [cells[number] for number in sorted(chosen)]
 
 
 def twice(

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from firstflight.run import provenance
-from lab import stacks as lab_stacks
 from testbed import path, stacks
 from testbed.cell import Cell
 
@@ -35,7 +34,7 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
         "client_build": client.client.build if client.client else None,
         "server": cell.server,
         "server_version": server.version.known(),
-        "server_build": _server_build(server.server),
+        "server_build": server.server_build,
         **{name: conditions[name] for name in ("answering", "rtt_ms", "rate_mbit", "queue_packets")},
         "queue_bytes": None,
         "qdisc": path.QDISC,
@@ -86,12 +85,6 @@ def _client_version(client: str, ready: str) -> str | None:
     name, _, version = ready.partition("/")
     # A stack inside another program, as ngtcp2 in libcurl.
     return version if name == client else stacks.find(client).version.known()
-
-
-def _server_build(server: str | None) -> str | None:
-    if server is None:
-        return None
-    return "release" if lab_stacks.find(server).program else "python"
 
 
 def _first(connection: Row, column: str) -> int | None:

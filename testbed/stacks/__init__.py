@@ -3,7 +3,9 @@
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
             `wheel = true`: the stack is a library inside a wheel
-server      a folder of lab/stacks whose server has the modes `iack` and `wait`
+server      a folder of lab/stacks whose server has the modes `iack` and `wait`, or {program =
+            "firstflight-..."} of the testbed's own, which takes one endpoint of the lab's configuration;
+            `patched = true`: it is one of testbed/patched
 version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
             or {libcurl = LIBRARY} of those that libcurl is built with
 alpn        the protocol that its client speaks; h3 unless given
@@ -24,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from firstflight.errors import UsageError
 from firstflight.system import binaries
+from lab import stacks as lab_stacks
 from testbed import checked
 
 FOLDER = Path(__file__).parent
@@ -51,6 +54,23 @@ class _Program(BaseModel):
         if self.module:
             return [sys.executable, "-P", "-m", self.module]
         return [str(binaries.find(str(self.program)))]
+
+
+class _Server(BaseModel):
+    """A server that is the testbed's alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    program: str = Field(pattern=r"^firstflight-[a-z0-9-]+$")
+    patched: bool = False
+
+    def command(self) -> list[str]:
+        """Return the argument list; UsageError if the program is not built."""
+        try:
+            return [str(binaries.find(self.program))]
+        except UsageError as error:
+            if self.patched:
+                raise UsageError(f"{self.program} is not built: run `make testbed-setup`") from error
+            raise
 
 
 class _Version(BaseModel):
@@ -92,7 +112,7 @@ class Stack(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     client: _Program | None = None
-    server: str | None = None
+    server: str | _Server | None = None
     version: _Version = _Version()
     http: str = "3"
     alpn: str = "h3"
@@ -103,6 +123,30 @@ class Stack(BaseModel):
         if (self.unavailable is None) == (self.client is None and self.server is None):
             raise ValueError("give `client`, `server` or both, or else `unavailable`")
         return self
+
+    def server_speaks(self, alpn: str) -> bool:
+        """Return whether its server takes a protocol."""
+        if isinstance(self.server, _Server):
+            return alpn == "h3"
+        return self.server is not None and alpn in lab_stacks.find(self.server).alpn
+
+    def server_command(self) -> list[str]:
+        """Return the argument list that starts its server, but for `--config FILE`.
+
+        UsageError if it is not built.
+        """
+        if isinstance(self.server, _Server):
+            return self.server.command()
+        given = lab_stacks.find(str(self.server)).command(Path("server.json"))
+        return list(given[: given.index("--config")])
+
+    @property
+    def server_build(self) -> str | None:
+        """Return how its server was built, as testbed_trial has it; None without one."""
+        if self.server is None:
+            return None
+        own = isinstance(self.server, _Server) or lab_stacks.find(self.server).program
+        return "release" if own else "python"
 
 
 @cache

@@ -22,38 +22,9 @@ pub fn run<H: Host>(
     version: &str,
     build: impl FnOnce(&Config) -> Result<H, String>,
 ) -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let file = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--version"] => {
-            println!("{program} {version}");
-            return ExitCode::SUCCESS;
-        }
-        ["--help" | "-h"] => {
-            println!(
-                "Serves the lab's QUIC endpoints that a JSON file declares (docs/architecture.md).\n"
-            );
-            println!(
-                "Usage: {program} --config FILE\n\nExample: {program} --config var/lab/edges/akamai.json"
-            );
-            return ExitCode::SUCCESS;
-        }
-        ["--config", file] => PathBuf::from(file),
-        _ => {
-            eprintln!(
-                "{program}: expected --config FILE and nothing else; --help shows an example."
-            );
-            return ExitCode::from(2);
-        }
-    };
-    let prepared = Config::read(&file)
-        .map_err(|error| error.to_string())
-        .and_then(|config| build(&config).map(|host| (config, host)));
-    let (config, host) = match prepared {
+    let (config, host) = match prepared(program, version, build) {
         Ok(prepared) => prepared,
-        Err(problem) => {
-            eprintln!("{program}: {}: {problem}.", file.display());
-            return ExitCode::from(2);
-        }
+        Err(status) => return status,
     };
     match serve(&config, host) {
         Ok(never) => match never {},
@@ -62,4 +33,44 @@ pub fn run<H: Host>(
             ExitCode::FAILURE
         }
     }
+}
+
+/// Reads a server program's `--config FILE`, and what `build` makes of it.
+///
+/// The error is the exit status: 0 after `--help` and `--version`, 2 with one sentence for wrong use or configuration.
+pub fn prepared<P>(
+    program: &str,
+    version: &str,
+    build: impl FnOnce(&Config) -> Result<P, String>,
+) -> Result<(Config, P), ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let file = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--version"] => {
+            println!("{program} {version}");
+            return Err(ExitCode::SUCCESS);
+        }
+        ["--help" | "-h"] => {
+            println!(
+                "Serves the lab's QUIC endpoints that a JSON file declares (docs/architecture.md).\n"
+            );
+            println!(
+                "Usage: {program} --config FILE\n\nExample: {program} --config var/lab/edges/akamai.json"
+            );
+            return Err(ExitCode::SUCCESS);
+        }
+        ["--config", file] => PathBuf::from(file),
+        _ => {
+            eprintln!(
+                "{program}: expected --config FILE and nothing else; --help shows an example."
+            );
+            return Err(ExitCode::from(2));
+        }
+    };
+    Config::read(&file)
+        .map_err(|error| error.to_string())
+        .and_then(|config| build(&config).map(|made| (config, made)))
+        .map_err(|problem| {
+            eprintln!("{program}: {}: {problem}.", file.display());
+            ExitCode::from(2)
+        })
 }

@@ -98,7 +98,7 @@ func parseConfig(text []byte) (*config, error) {
 	served := map[netip.Addr]map[string]bool{}
 	for _, e := range c.Endpoints {
 		name := fmt.Sprintf("endpoint %s at %s", e.Domain, e.IP)
-		if e.Mode != "wait" {
+		if !slices.Contains(modes, e.Mode) {
 			return nil, fmt.Errorf("%s: mode `%s` is none of lab/stacks/quic-go/README.md", name, e.Mode)
 		}
 		if e.ALPN == "" {

@@ -40,6 +40,9 @@ func main() {
 	if err != nil {
 		fail(2, fmt.Errorf("%s: %w", *file, err))
 	}
+	if err := configure(config); err != nil {
+		fail(2, fmt.Errorf("%s: %w", *file, err))
+	}
 	certificates, err := loadCertificates(config)
 	if err != nil {
 		fail(2, fmt.Errorf("%s: %w", *file, err))

@@ -79,7 +79,7 @@ func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 		},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			e := r.find(hello.ServerName)
-			time.Sleep(e.delay())
+			time.Sleep(certificateDelay(e))
 			return certificates[e.Certificate], nil
 		},
 	}

@@ -65,6 +65,20 @@ def test_the_own_clients_repair_the_loss_by_their_first_sample(tmp_path: Path) -
     assert found["go-x-net"].found is not None
 
 
+@pytest.mark.parametrize("server", ["quic-go", "quinn", "s2n-quic"])
+def test_each_server_has_both_answers(tmp_path: Path, server: str) -> None:
+    """Figure 7: an ACK alone at once, or nothing for the certificate's 4 ms; aioquic probes accordingly."""
+    cells = f"aioquic-{server}-wfc-9ms,aioquic-{server}-iack-9ms"
+    run(tmp_path, "iack-loss-client", "--seeds", "1", "--cells", cells)
+    (found,) = gains(tmp_path, "iack-loss-client").values()
+    assert (found.outcomes, found.verdict, found.partial_acks) == ("done 2", "met", 0)
+    assert found.g_ms == pytest.approx(4, abs=0.2)
+    assert found.rtt_first_ms == pytest.approx(9, abs=0.1)
+    by_answer = {row["answering"]: row for row in series.rows(tmp_path, "iack-loss-client")}
+    assert by_answer["iack"]["first_ack_us"] == pytest.approx(9000, abs=100)
+    assert by_answer["wfc"]["first_ack_us"] == pytest.approx(13_000, abs=300)
+
+
 def test_a_series_goes_on_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     cells = ("--cells", "quiche-quiche,mvfst-quiche")
     run(tmp_path, "iack-ttfb", "--seeds", "1", *cells)

@@ -1,0 +1,7 @@
+//! The testbed's server on s2n-quic.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    firstflight_testbed_servers::s2n::main()
+}

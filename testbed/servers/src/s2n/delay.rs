@@ -1,0 +1,39 @@
+//! Something that is due later, and wakes a task then. A thread sleeps for it: tokio's timers are rounded up to milliseconds.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+#[derive(Default)]
+struct State {
+    due: bool,
+    waker: Option<Waker>,
+}
+
+pub struct Delay(Arc<Mutex<State>>);
+
+impl Delay {
+    /// Starts it now.
+    pub fn new(delay: Duration) -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            state.due = true;
+            if let Some(waker) = state.waker.take() {
+                waker.wake();
+            }
+        });
+        Self(state)
+    }
+
+    /// Returns whether it is due; if not, `waker` is woken when it is.
+    pub fn is_due(&self, waker: &Waker) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.due {
+            state.waker = Some(waker.clone());
+        }
+        state.due
+    }
+}

@@ -1,0 +1,69 @@
+"""Changed copies of stacks: what is changed, and that the changes fit the versions that are in use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firstflight.errors import FirstflightError, UsageError
+from testbed import kernel, patched, stacks
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kernel.cache().mkdir(parents=True)
+    return kernel.cache()
+
+
+def spec(old: str) -> patched.Patched:
+    change = {"file": "src/a.rs", "old": old, "new": "new"}
+    return patched.Patched.model_validate({"program": "firstflight-x", "crate": "x", "change": [change]})
+
+
+def test_a_copy_has_the_changes_and_the_source_stays(tmp_path: Path, cache: Path) -> None:
+    source = tmp_path / "source"
+    (source / "src").mkdir(parents=True)
+    (source / "src/a.rs").write_text("one old two", encoding="utf-8")
+    (source / "src").chmod(0o555)
+    copy = patched.changed("x", spec("old"), source)
+    assert (copy / "src/a.rs").read_text() == "one new two"
+    assert (source / "src/a.rs").read_text() == "one old two"
+    assert patched.changed("x", spec("old"), source) == copy
+    assert patched.changed("x", spec("one"), source) != copy, "another change is another copy"
+    with pytest.raises(FirstflightError, match="'three' and what follows is there 0 times"):
+        patched.changed("x", spec("three"), source)
+    with pytest.raises(FirstflightError, match="there 3 times"):
+        patched.changed("x", spec("o"), source)
+    assert {one.parent for one in (copy, *cache.glob("x-*"))} == {cache}
+
+
+@pytest.mark.parametrize("name", patched.load())
+def test_the_changes_fit_the_versions_in_use(name: str) -> None:
+    one = patched.load()[name]
+    copy = patched.changed(name, one, patched.source(one))
+    for change in one.change:
+        assert change.new in (copy / change.file).read_text()
+    for added in one.add:
+        assert (copy / added).read_bytes() == (patched.FOLDER / name / added).read_bytes()
+
+
+def test_each_is_the_server_of_a_stack() -> None:
+    servers = {
+        stack.server.program
+        for stack in stacks.load().values()
+        if stack.server and not isinstance(stack.server, str) and stack.server.patched
+    }
+    assert servers == {one.program for one in patched.load().values()}
+
+
+def test_one_that_is_not_built_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_BIN", str(tmp_path))
+    with pytest.raises(
+        UsageError, match=r"^firstflight-quinn-server is not built: run `make testbed-setup`$"
+    ):
+        stacks.find("quinn").server_command()
+    with pytest.raises(UsageError, match="firstflight-s2n-server is not in"):
+        stacks.find("s2n-quic").server_command()
