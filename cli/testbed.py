@@ -175,7 +175,7 @@ def show(name: str | None, scenario: Path | None, part: str, output_format: str,
 
     iack-pto and iack-pto-reduction are computed, and need no trials.
     """
-    from testbed import gain, series, shown
+    from testbed import default_pto, gain, series, shown
     from testbed.numeric import NUMERIC
 
     if name in NUMERIC and scenario is None:
@@ -192,7 +192,13 @@ def show(name: str | None, scenario: Path | None, part: str, output_format: str,
     name, wanted = _chosen(name, scenario)
     rows = series.rows(out, name)
     stdout.check_open()
-    if part == "trials" or output_format == "jsonl":
+    if part == "gain" and wanted.measure == "default_pto":
+        clients = default_pto.clients(wanted, out / name, rows)
+        if output_format == "jsonl":
+            made = "".join(terminal.as_json(one.as_dict()) + "\n" for one in clients)
+        else:
+            made = terminal.lines(default_pto.text(wanted, clients, terminal=sys.stdout.isatty()))
+    elif part == "trials" or output_format == "jsonl":
         given = rows if part == "trials" else [one.as_dict() for one in gain.gains(wanted, rows)]
         made = "".join(terminal.as_json(row) + "\n" for row in given)
     else:

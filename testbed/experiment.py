@@ -2,12 +2,14 @@
 
 title, source   what is measured, and which figure of which paper did
 repetitions     trials of each cell
-measure         what is judged: first_stream (time to first byte; unless given) or pto_first (first PTO)
+measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO)
+                or default_pto (the client's before any sample: testbed/default_pto.py)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
 [[cell]]        a further cell: what differs from [held]
 [[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`
+[[timer]]       client, default_pto_ms, second_flight: what a paper gives of a client, and `edition`
 [[accept]]      clients, servers, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`;
                 without servers or rtt_ms: with all
 [[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
@@ -30,8 +32,8 @@ from testbed.cell import Answering, Cell
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
-Measure = Literal["first_stream", "pto_first"]
-"""A column of testbed_trial without its unit."""
+Measure = Literal["first_stream", "pto_first", "default_pto"]
+"""A column of testbed_trial without its unit, or what the captures show beside it."""
 
 
 class Published(BaseModel):
@@ -43,6 +45,16 @@ class Published(BaseModel):
     answering: Answering
     rtt_ms: float
     first_stream_ms: float
+
+
+class Timer(BaseModel):
+    """What a paper gives of a client: its default PTO, and the datagrams of its second flight, as `2-4`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    default_pto_ms: float
+    second_flight: str
 
 
 class Accept(BaseModel):
@@ -80,6 +92,7 @@ class Experiment(BaseModel):
     when: dict[str, dict[str, dict[str, Any]]] = {}
     cell: tuple[dict[str, Any], ...] = ()
     published: tuple[Published, ...] = ()
+    timer: tuple[Timer, ...] = ()
     accept: tuple[Accept, ...] = ()
     found: tuple[Found, ...] = ()
 

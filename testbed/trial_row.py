@@ -33,7 +33,7 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
         "client_version": None,
         "client_build": client.client.build if client.client else None,
         "server": cell.server,
-        "server_version": server.version.known(),
+        "server_version": server.server_version,
         "server_build": server.server_build,
         **{name: conditions[name] for name in ("answering", "rtt_ms", "rate_mbit", "queue_packets")},
         "queue_bytes": None,

@@ -141,6 +141,13 @@ class Stack(BaseModel):
         return list(given[: given.index("--config")])
 
     @property
+    def server_version(self) -> str | None:
+        """Return the version of its server, as testbed_trial has it; None if it is not known."""
+        known = self.version.known()
+        changed = isinstance(self.server, _Server) and self.server.patched
+        return f"{known}+changed" if known and changed else known
+
+    @property
     def server_build(self) -> str | None:
         """Return how its server was built, as testbed_trial has it; None without one."""
         if self.server is None:

@@ -57,6 +57,9 @@ def test_each_is_the_server_of_a_stack() -> None:
         if stack.server and not isinstance(stack.server, str) and stack.server.patched
     }
     assert servers == {one.program for one in patched.load().values()}
+    quinn, s2n = stacks.find("quinn"), stacks.find("s2n-quic")
+    assert (quinn.server_version, quinn.server_build) == (f"{quinn.version.text()}+changed", "release")
+    assert s2n.server_version == s2n.version.text()
 
 
 def test_one_that_is_not_built_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,19 @@ def test_each_server_has_both_answers(tmp_path: Path, server: str) -> None:
     assert by_answer["wfc"]["first_ack_us"] == pytest.approx(13_000, abs=300)
 
 
+def test_a_client_that_knows_no_path_probes_by_default(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Table 4: before any sample, and what its second flight is where there is one."""
+    run(tmp_path, "iack-default-pto", "--seeds", "1", "--cells", "quic-go-aioquic")
+    capfd.readouterr()
+    command(["show", "iack-default-pto", "--out", str(tmp_path), "--format", "jsonl"], standalone_mode=False)
+    (found,) = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    assert (found["client"], found["trials"], found["verdict"]) == ("quic-go", 2, "met")
+    assert found["default_pto_ms"] == pytest.approx(200, abs=1)
+    assert found["second_flight"] == "3-5"
+
+
 def test_a_series_goes_on_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     cells = ("--cells", "quiche-quiche,mvfst-quiche")
     run(tmp_path, "iack-ttfb", "--seeds", "1", *cells)

@@ -1,0 +1,162 @@
+"""What a client does before it knows the path: its default probe timeout, and which datagrams its second
+flight is (paper 000, Table 4). Read from the captures of an experiment, since no column has it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from firstflight.errors import InputError
+from firstflight.system import binaries, children
+from reports.tables.columns import Column, drawn
+from testbed import second_flight
+from testbed.experiment import Accept, Experiment
+from testbed.trial_row import Row
+
+Packet = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client. `default_pto_ms` is the median of trials in which it probed before any answer; null if none.
+
+    `second_flight`: numbers of datagrams, from 1, as `2-4`; null if it probed first in all trials.
+    """
+
+    client: str
+    version: str | None
+    trials: int
+    default_pto_ms: float | None
+    second_flight: str | None
+    published_default_pto_ms: float | None
+    published_second_flight: str | None
+    verdict: str | None
+    expected: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the columns by name."""
+        return asdict(self)
+
+
+def clients(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Client]:
+    """Return a line for each client of `rows`, sorted; their captures are in `folder`.
+
+    InputError if one was not kept.
+    """
+    return [_client(experiment, folder, name, rows) for name in sorted({row["client"] for row in rows})]
+
+
+def text(experiment: Experiment, found: Sequence[Client], *, terminal: bool) -> str:
+    """Return title, table and verdicts; `terminal`: with colours and lines."""
+    here = [one for one in found if one.trials]
+    columns = [
+        Column("client\n", [one.client for one in here], right=False),
+        Column("version\n", [one.version or "-" for one in here], right=False),
+        Column("default\nPTO", [_ms(one.default_pto_ms) for one in here]),
+        Column("second\nflight", [one.second_flight or "-" for one in here]),
+        Column("published\nPTO", [_ms(one.published_default_pto_ms) for one in here]),
+        Column("\nflight", [one.published_second_flight or "-" for one in here]),
+        Column("trials\n", [str(one.trials) for one in here]),
+    ]
+    out = f"{experiment.title}.\nPublished: {experiment.source}.\n\n{drawn(columns, terminal=terminal)}\n"
+    out += "PTO: ms from the first packet to the first that brings nothing new, before any answer.\n"
+    out += "Flight: numbers of the client's datagrams.\n"
+    out += "".join(f"{one.client}: {one.verdict}: {one.expected}.\n" for one in here if one.verdict)
+    if missing := [one.client for one in found if not one.trials]:
+        out += f"Unavailable as clients here: {', '.join(missing)}.\n"
+    return out
+
+
+def default_us(packets: Iterable[Packet]) -> int | None:
+    """Return when a client first sent an Initial without new handshake bytes, unless it was answered before.
+
+    `packets` are rows of quic_packet of one connection, in the capture's order; microseconds from the first.
+    """
+    known: set[int] = set()
+    for packet in packets:
+        if not packet["from_client"]:
+            return None
+        if packet["type"] != "initial":
+            continue
+        brought = set(_crypto_bytes(packet["frames"]))
+        if known and not brought - known:
+            return int(packet["since_start_us"])
+        known |= brought
+    return None
+
+
+def _client(experiment: Experiment, folder: Path, name: str, rows: Sequence[Row]) -> Client:
+    done = [row for row in rows if row["client"] == name and row["outcome"] == "done"]
+    connections = [one for row in _captures(done) for one in _connections(folder, row)]
+    probes = [default_us(one) for one in connections]
+    flights = [
+        second_flight.indices(one) for one, probe in zip(connections, probes, strict=True) if not probe
+    ]
+    found = [probe for probe in probes if probe is not None]
+    default_ms = median(found) / 1000 if found else None
+    theirs = next((one for one in experiment.timer if one.client == name), None)
+    accepted = next((one for one in experiment.accept if name in one.clients), None)
+    return Client(
+        client=name,
+        version=done[0]["client_version"] if done else None,
+        trials=len(done),
+        default_pto_ms=default_ms,
+        second_flight=_flight(flights),
+        published_default_pto_ms=theirs.default_pto_ms if theirs else None,
+        published_second_flight=theirs.second_flight if theirs else None,
+        verdict=_verdict(accepted, default_ms),
+        expected=accepted.why if accepted else None,
+    )
+
+
+def _captures(rows: Sequence[Row]) -> list[Row]:
+    """Return a row of each capture."""
+    return list({(row["cell"], row["capture_file"]): row for row in rows}.values())
+
+
+def _connections(folder: Path, row: Row) -> list[list[Packet]]:
+    """Return the packets of each connection of a row's capture, but for repetition 0."""
+    if row["capture_file"] is None or row["keys_file"] is None:
+        raise InputError(
+            f"{folder}: the captures of cell {row['cell']} were not kept, and this table is of them"
+        )
+    argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_packet"]
+    argv += ["--keys", str(folder / row["keys_file"]), str(folder / row["capture_file"])]
+    process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lines, stderr = children.finished(process)
+    binaries.unreadable(process.returncode, stderr)
+    found: dict[tuple[Any, ...], list[Packet]] = {}
+    for packet in map(json.loads, lines.splitlines()):
+        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
+        found.setdefault(key, []).append(packet)
+    return list(found.values())[1:]
+
+
+def _crypto_bytes(frames: str | None) -> Iterator[int]:
+    """Return the offsets of handshake bytes that a packet's frames bring, as quic_packet names them."""
+    for frame in (frames or "").split("; "):
+        kind, _, place = frame.partition(" ")
+        if kind == "crypto":
+            start, length = map(int, place.split("+"))
+            yield from range(start, start + length)
+
+
+def _flight(flights: Sequence[tuple[int, ...]]) -> str | None:
+    shown = sorted({f"{one[0]}-{one[-1]}" if len(one) > 1 else f"{one[0]}" for one in flights if one})
+    return ", ".join(shown) or None
+
+
+def _verdict(accepted: Accept | None, default_ms: float | None) -> str | None:
+    if accepted is None or default_ms is None:
+        return None
+    return "met" if accepted.low_ms <= default_ms <= accepted.high_ms else "not met"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
