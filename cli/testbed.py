@@ -75,8 +75,16 @@ def listed(name: str | None, output_format: str) -> None:
         lines += [
             f"{each}: {one.title}\n    {one.source}; computed by `show`" for each, one in NUMERIC.items()
         ]
-        lines += ["", "Stacks:", *(f"    {each}: {_about(stack)}" for each, stack in stacks.load().items())]
+        here = stacks.load()
+        lines += ["", "Stacks:", *(f"    {each}: {_about(stack)}" for each, stack in here.items())]
+        counts = [sum(map(bool, given)) for given in zip(*map(_has, here.values()), strict=True)]
+        lines += ["    {} stacks: {} clients, {} servers, {} unavailable".format(len(here), *counts)]
     stdout.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _has(stack: Stack) -> tuple[bool, bool, bool]:
+    """Return whether a stack has a client, has a server, is unavailable."""
+    return stack.client is not None, stack.server is not None, stack.unavailable is not None
 
 
 def _about(stack: Stack) -> str:

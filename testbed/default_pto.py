@@ -69,7 +69,7 @@ def text(experiment: Experiment, found: Sequence[Client], *, terminal: bool) -> 
     out += "Flight: numbers of the client's datagrams.\n"
     out += "".join(f"{one.client}: {one.verdict}: {one.expected}.\n" for one in here if one.verdict)
     if missing := [one.client for one in found if not one.trials]:
-        out += f"Unavailable as clients here: {', '.join(missing)}.\n"
+        out += f"Unavailable as clients here, {len(missing)} of {len(found)}: {', '.join(missing)}.\n"
     return out
 
 

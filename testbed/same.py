@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,13 +12,11 @@ from testbed import block as blocks
 from testbed.block import Block
 from testbed.cell import Cell
 
-_PARTNERS = 2
-
 
 def sample(cells: Sequence[Cell]) -> list[Cell]:
     """Return cells of pairs of stacks that are here, in their order; each time the same draw.
 
-    Each stack is in two of them on either side where it has two partners.
+    Each stack is in one of them at least, on either side.
     """
     pairs: dict[tuple[str, str], list[int]] = {}
     for number, cell in enumerate(cells):
@@ -29,12 +26,12 @@ def sample(cells: Sequence[Cell]) -> list[Cell]:
     draw = random.Random(cells[0].model_dump_json() if cells else None)
     order = list(pairs)
     draw.shuffle(order)
-    seen: Counter[tuple[str, int]] = Counter()
+    present: set[tuple[str, int]] = set()
     chosen = []
     for pair in order:
-        sides = [(stack, side) for side, stack in enumerate(pair)]
-        if min(seen[side] for side in sides) < _PARTNERS:
-            seen.update(sides)
+        sides = {(stack, side) for side, stack in enumerate(pair)}
+        if not sides <= present:
+            present |= sides
             chosen.append(draw.choice(pairs[pair]))
     return [cells[number] for number in sorted(chosen)]
 

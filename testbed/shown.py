@@ -42,7 +42,8 @@ def text(experiment: Experiment, found: Sequence[Gain], *, terminal: bool) -> st
             "the ClientHello takes two datagrams, and the server acknowledges the first at once.\n"
         )
     if missing:
-        out += f"Unavailable as clients here: {', '.join(missing)}.\n"
+        clients = len({one.client for one in found})
+        out += f"Unavailable as clients here, {len(missing)} of {clients}: {', '.join(missing)}.\n"
     return out
 
 

@@ -132,7 +132,7 @@ def _crate_source(crate: str) -> Path:
     # Without a platform, crates of other systems would be missing.
     about = _run(["rustc", "-vV"], binaries.repository())
     host = next(line.partition(" ")[2] for line in about.splitlines() if line.startswith("host: "))
-    argv = ["cargo", "metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", host]
+    argv = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", host]
     packages = json.loads(_run(argv, binaries.repository()))["packages"]
     (found,) = (one["manifest_path"] for one in packages if one["name"] == crate)
     return Path(found).parent
