@@ -51,25 +51,57 @@ impl<'a> Negotiated<'a> {
 }
 
 columns! {
-    /// Bytes before address validation, and the end at which the capture was made.
+    /// Bytes before address validation, the end at which the capture was made, and the client's flights.
     pub(super) struct Validation {
         amplification: Option<f64>,
         unvalidated_bytes_client: Option<u64>,
         unvalidated_bytes_server: Option<u64>,
         capture_side: Option<&'static str>,
+        blocked_us: Option<i64>,
+        probes: Option<u32>,
+        default_pto_us: Option<i64>,
+        second_flight_first: Option<u32>,
+        second_flight_last: Option<u32>,
     }
 }
 
 impl Validation {
     pub(super) fn new(c: &Connection) -> Validation {
-        let exchange = &c.timeline.exchange;
+        let t = &c.timeline;
+        let exchange = &t.exchange;
+        // What the capture cut may have been of these.
+        let flights = Some(&t.flights).filter(|_| !c.is_cut);
         // A token validated the address before the first byte that counts.
-        let is_measured = !is_retried(&c.timeline) && c.datagrams.server > 0 && exchange.is_sure();
+        let is_measured = !is_retried(t) && c.datagrams.server > 0 && exchange.is_sure();
         Validation {
             amplification: exchange.amplification().filter(|_| is_measured),
             unvalidated_bytes_client: is_measured.then_some(exchange.client_bytes),
             unvalidated_bytes_server: is_measured.then_some(exchange.server_bytes),
             capture_side: exchange.capture_side().map(CaptureSide::name),
+            blocked_us: blocked_us(c).filter(|_| is_measured),
+            probes: flights
+                .map(|flights| flights.probes)
+                .filter(|_| t.first_ack_ns.is_some() && t.server_hello_ns.is_some()),
+            default_pto_us: flights
+                .and_then(|flights| flights.default_pto_ns)
+                .filter(|_| exchange.capture_side() != Some(CaptureSide::Server))
+                .map(|ns| ns.div_euclid(1000)),
+            second_flight_first: flights.and_then(|flights| flights.second),
+            second_flight_last: flights.and_then(|flights| flights.second_end),
         }
     }
+}
+
+/// How long the server was blocked; `None` if that cannot be known: without keys, or without a round trip where
+/// the capture was made at the client.
+fn blocked_us(c: &Connection) -> Option<i64> {
+    let path_ns = match c.timeline.exchange.capture_side()? {
+        CaptureSide::Server => 0,
+        CaptureSide::Client => {
+            let rtt = &c.recovery.rtt;
+            (rtt.samples > 0).then_some(rtt.min_ns)?
+        }
+    };
+    let blocked_ns = c.is_open().then(|| c.timeline.flights.blocked_ns(path_ns));
+    blocked_ns.map(|ns| ns.div_euclid(1000))
 }

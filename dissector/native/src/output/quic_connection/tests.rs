@@ -92,6 +92,7 @@ fn a_whole_connection_with_keys_shows_everything() {
         first_handshake_us=14000\n\
         handshake_done_us=30000\n\
         first_stream_us=30000\n\
+        first_request_stream_us=30000\n\
         first_answer=iack\n\
         hello_time_ns=0\n\
         ack_us=10000\n\
@@ -136,6 +137,10 @@ fn a_whole_connection_with_keys_shows_everything() {
         unvalidated_bytes_client=1200\n\
         unvalidated_bytes_server=580\n\
         capture_side=client\n\
+        blocked_us=0\n\
+        probes=0\n\
+        second_flight_first=2\n\
+        second_flight_last=3\n\
         rtt_samples=3\n\
         rtt_min_us=8000\n\
         rtt_smoothed_us=9606\n\
@@ -226,6 +231,8 @@ fn without_keys_what_stands_in_protected_packets_is_unknown() {
         unvalidated_bytes_client=1200\n\
         unvalidated_bytes_server=580\n\
         capture_side=client\n\
+        probes=0\n\
+        second_flight_first=2\n\
         rtt_samples=1\n\
         rtt_min_us=10000\n\
         rtt_smoothed_us=10000\n\

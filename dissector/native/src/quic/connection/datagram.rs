@@ -127,6 +127,12 @@ impl Connection {
             has_payload: self.payload.has_payload,
             new_payload: self.payload.new_payload,
         });
+        if !keyring.is_empty() {
+            let brings = self.payload.brings;
+            self.timeline
+                .flights
+                .datagram(arrival.ns, arrival.length, from_client, brings);
+        }
         if from_client {
             self.timeline
                 .client_datagram(arrival.ns, arrival.length, arrival.ttl);
@@ -181,7 +187,7 @@ impl Connection {
     /// server's that continues the handshake.
     pub(super) fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
         if place.from_client {
-            self.timeline.client_handshake();
+            self.timeline.client_handshake(self.datagrams.client);
             return false;
         }
         let goes_on = packet.dcid == self.client_scid && self.is_from_server(packet);

@@ -53,7 +53,13 @@ impl Connection {
                 frames: packet.frames,
                 datagram_bytes: packet.datagram_bytes,
             }),
-            (_, true) => {}
+            (Space::Application, true) => {
+                let ordinal = self.datagrams.client;
+                self.timeline
+                    .flights
+                    .client_application(ordinal, packet.frames);
+            }
+            (Space::Handshake, true) => {}
             (_, false) => self.timeline.server_protected(space, ns, packet.frames),
         }
         for frame in packet.frames {
@@ -122,6 +128,7 @@ impl Connection {
     }
 
     fn client_initial(&mut self, ns: i64, number: u64, frames: &[Frame<'_>]) {
+        self.timeline.client_initial(ns, frames);
         for frame in frames {
             let Frame::Crypto { offset, data } = frame else {
                 continue;

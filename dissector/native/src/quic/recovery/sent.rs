@@ -60,7 +60,7 @@ pub struct PayloadSummary {
     /// CRYPTO or STREAM bytes that a packet with a lower number had carried or passed over.
     repeats: bool,
     /// Other bytes of CRYPTO, STREAM or DATAGRAM frames.
-    brings: bool,
+    pub brings: bool,
     /// STREAM or DATAGRAM bytes.
     pub has_payload: bool,
     /// How many of these were not seen before.

@@ -7,6 +7,7 @@ mod attempt;
 mod client_hello;
 mod exchange;
 mod first_answer;
+mod flights;
 mod server_hello;
 #[cfg(test)]
 mod tests;
@@ -15,11 +16,16 @@ pub use attempt::{Attempt, ObservedAck, ObservedClose, ObservedHello};
 pub use client_hello::{Coverage, HelloSent};
 pub use exchange::{CaptureSide, Exchange};
 pub use first_answer::{Answer, CUT, Outcome, classify};
+pub use flights::Flights;
 
 use firstflight_wire::{Frame, Version};
 
 use crate::quic::recovery::Space;
 use server_hello::{Finder, Found};
+
+/// Bits of a stream ID that say who opened the stream, and for which directions; 0: the client, for both (RFC
+/// 9000 2.1).
+const STREAM_KIND: u64 = 3;
 
 /// How long answers count, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +80,13 @@ pub struct Timeline {
     pub initial_ack_delay_raw: Option<u64>,
     /// The same of Handshake packets; `None` without keys, as the next two.
     pub handshake_ack_delay_raw: Option<u64>,
-    /// First HANDSHAKE_DONE and first STREAM frame of the server.
+    /// First HANDSHAKE_DONE and first STREAM frame of the server, and first one on a stream that the client
+    /// opened for both directions.
     pub handshake_done_ns: Option<i64>,
     pub first_stream_ns: Option<i64>,
+    pub first_request_stream_ns: Option<i64>,
     pub exchange: Exchange,
+    pub flights: Flights,
     /// The capture cut a datagram of the server: what is seen first from there on may not be the first.
     is_cut: bool,
     /// Packets of the client that carried the first byte of a ClientHello.
@@ -107,7 +116,9 @@ impl Timeline {
             handshake_ack_delay_raw: None,
             handshake_done_ns: None,
             first_stream_ns: None,
+            first_request_stream_ns: None,
             exchange: Exchange::default(),
+            flights: Flights::default(),
             is_cut: false,
             client_hello_copies: 0,
             ttl: None,
@@ -173,9 +184,17 @@ impl Timeline {
         self.ttl.get_or_insert(ttl);
     }
 
-    /// A Handshake packet of the client, recognized by its type alone.
-    pub fn client_handshake(&mut self) {
+    /// An Initial of the client that opened and whose frames all parse.
+    pub fn client_initial(&mut self, ns: i64, frames: &[Frame<'_>]) {
+        let awaits_hello = self.first_ack_ns.is_some() && self.server_hello_ns.is_none();
+        self.flights
+            .client_initial(ns, frames, self.ttl.is_some(), awaits_hello);
+    }
+
+    /// A Handshake packet in the client's datagram `ordinal`, recognized by its type alone.
+    pub fn client_handshake(&mut self, ordinal: u32) {
         self.exchange.validated();
+        self.flights.client_handshake(ordinal);
     }
 
     /// A Handshake or 1-RTT packet of the server that opened and whose frames all parse.
@@ -191,8 +210,11 @@ impl Timeline {
                 Frame::HandshakeDone => {
                     self.handshake_done_ns.get_or_insert(ns);
                 }
-                Frame::Stream { .. } => {
+                Frame::Stream { id, .. } => {
                     self.first_stream_ns.get_or_insert(ns);
+                    if id & STREAM_KIND == 0 {
+                        self.first_request_stream_ns.get_or_insert(ns);
+                    }
                 }
                 _ => {}
             }

@@ -248,7 +248,7 @@ fn it_is_over_when_every_part_of_it_is() {
         t.client_datagram(200, 1200, 64);
         t.attempt.ended = missing != 0;
         if missing != 1 {
-            t.client_handshake();
+            t.client_handshake(1);
         }
         if missing != 2 {
             t.server_handshake(at(150, 1));

@@ -1,0 +1,124 @@
+//! The client's flights before its request: probes, its default probe timeout, its second flight; and how long
+//! the server waited for its address to be validated.
+
+use firstflight_wire::Frame;
+
+/// Datagrams remembered of a handshake: a server's first flight has five to twenty.
+const MOST_DATAGRAMS: usize = 256;
+
+/// A datagram of the handshake.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    ns: i64,
+    bytes: u32,
+    from_client: bool,
+    /// It carries bytes of CRYPTO or STREAM frames for the first time.
+    brings: bool,
+}
+
+/// What is known of them.
+#[derive(Debug, Default)]
+pub struct Flights {
+    /// Where the CRYPTO bytes end that the client's Initials carried.
+    crypto_end: u64,
+    /// The client's last Initial with such bytes for the first time.
+    new_ns: Option<i64>,
+    /// From that to the next ack-eliciting Initial, if nothing had come from the server.
+    pub default_pto_ns: Option<i64>,
+    /// Ack-eliciting Initials of the client after the server's first ACK and before its ServerHello.
+    pub probes: u32,
+    /// Ordinals, from 1, of the client's datagrams with its first Handshake packet and, from there on, with its
+    /// first STREAM frame.
+    pub second: Option<u32>,
+    pub second_end: Option<u32>,
+    /// Up to the server's first datagram after the client's first Handshake packet.
+    passed: Vec<Passed>,
+    is_validated: bool,
+    is_over: bool,
+}
+
+impl Flights {
+    /// An Initial of the client opened. `heard`: a datagram of the server had come; `awaits_hello`: an ACK of
+    /// the server had, and no ServerHello.
+    pub(super) fn client_initial(
+        &mut self,
+        ns: i64,
+        frames: &[Frame<'_>],
+        heard: bool,
+        awaits_hello: bool,
+    ) {
+        let ends = frames.iter().filter_map(|frame| match frame {
+            Frame::Crypto { offset, data } => Some(offset + data.len() as u64),
+            _ => None,
+        });
+        let end = ends.max().unwrap_or_default();
+        if end > self.crypto_end {
+            self.crypto_end = end;
+            self.new_ns = Some(ns);
+        } else if frames.iter().any(Frame::is_ack_eliciting) {
+            self.probes = self.probes.saturating_add(u32::from(awaits_hello));
+            if let Some(new_ns) = self.new_ns.filter(|_| !heard) {
+                self.default_pto_ns.get_or_insert(ns - new_ns);
+            }
+        }
+    }
+
+    /// A Handshake packet in the client's datagram `ordinal`.
+    pub(super) fn client_handshake(&mut self, ordinal: u32) {
+        self.second.get_or_insert(ordinal);
+    }
+
+    /// A 0-RTT or 1-RTT packet in the client's datagram `ordinal`.
+    pub fn client_application(&mut self, ordinal: u32, frames: &[Frame<'_>]) {
+        let is_awaited = self.second.is_some() && self.second_end.is_none();
+        let is_stream = |frame: &Frame<'_>| matches!(frame, Frame::Stream { .. });
+        if is_awaited && frames.iter().any(is_stream) {
+            self.second_end = Some(ordinal);
+        }
+    }
+
+    /// A datagram, after its packets.
+    pub fn datagram(&mut self, ns: i64, bytes: usize, from_client: bool, brings: bool) {
+        if self.is_over {
+            return;
+        }
+        self.passed.push(Passed {
+            ns,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            from_client,
+            brings,
+        });
+        let was_validated = self.is_validated;
+        self.is_validated = self.second.is_some();
+        self.is_over = was_validated && !from_client || self.passed.len() >= MOST_DATAGRAMS;
+    }
+
+    /// How long the server could not send what it had, because three times what it had received (RFC 9000 8.1)
+    /// was less than that: from its last datagram before, to its next one. What the client had sent
+    /// `path_ns` before a datagram of the server came had been received: at the client a round trip, at the
+    /// server nothing.
+    pub fn blocked_ns(&self, path_ns: i64) -> i64 {
+        let mut blocked_ns = 0;
+        let mut sent = 0u64;
+        let mut last: Option<(usize, i64)> = None;
+        for (i, datagram) in self.passed.iter().enumerate() {
+            if datagram.from_client {
+                continue;
+            }
+            if let Some((before, ns)) = last {
+                let clients = self.passed[..before].iter().filter(|d| d.from_client);
+                let received = clients.filter(|d| d.ns <= ns - path_ns);
+                let allowed = 3 * received.map(|d| u64::from(d.bytes)).sum::<u64>();
+                if datagram.brings && sent + u64::from(datagram.bytes) > allowed {
+                    blocked_ns += datagram.ns - ns;
+                }
+            }
+            sent += u64::from(datagram.bytes);
+            last = Some((i, datagram.ns));
+        }
+        blocked_ns
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Flights of made-up handshakes.
+
+use super::*;
+
+const MS: i64 = 1_000_000;
+
+fn crypto(offset: u64) -> Frame<'static> {
+    Frame::Crypto {
+        offset,
+        data: &[0; 100],
+    }
+}
+
+#[test]
+fn an_initial_without_new_bytes_is_a_probe_if_it_asks_for_an_acknowledgement() {
+    let mut flights = Flights::default();
+    let mut sent = |ns, frames: &[Frame<'_>], heard, awaits_hello| {
+        flights.client_initial(ns, frames, heard, awaits_hello);
+        (flights.default_pto_ns, flights.probes)
+    };
+    // Two datagrams with one ClientHello: the timeout counts from the second.
+    assert_eq!(sent(0, &[crypto(0)], false, false), (None, 0));
+    assert_eq!(sent(2, &[crypto(100)], false, false), (None, 0));
+    let padding = Frame::Padding { length: 9 };
+    assert_eq!(
+        sent(100, std::slice::from_ref(&padding), false, false),
+        (None, 0)
+    );
+    assert_eq!(sent(202, &[Frame::Ping], false, false), (Some(200), 0));
+    assert_eq!(sent(602, &[crypto(0)], false, false), (Some(200), 0));
+    // After the first ACK.
+    assert_eq!(sent(700, &[Frame::Ping], true, true), (Some(200), 1));
+    assert_eq!(
+        sent(701, &[crypto(0), padding.clone()], true, true),
+        (Some(200), 2)
+    );
+    assert_eq!(sent(702, &[padding], true, true), (Some(200), 2));
+    // A second ClientHello is no probe.
+    assert_eq!(sent(703, &[crypto(200)], true, true), (Some(200), 2));
+    // After the ServerHello.
+    assert_eq!(sent(704, &[Frame::Ping], true, false), (Some(200), 2));
+}
+
+#[test]
+fn once_the_server_was_heard_nothing_shows_the_default() {
+    let mut flights = Flights::default();
+    flights.client_initial(0, &[crypto(0)], false, false);
+    flights.client_initial(200, &[crypto(0)], true, false);
+    assert_eq!(flights.default_pto_ns, None);
+}
+
+#[test]
+fn the_second_flight_goes_from_a_handshake_packet_to_a_stream() {
+    let stream = Frame::Stream {
+        id: 2,
+        offset: 0,
+        fin: false,
+        data: &[],
+    };
+    let mut flights = Flights::default();
+    let mut seen = |ordinal, frames: &[Frame<'_>]| {
+        flights.client_application(ordinal, frames);
+        (flights.second, flights.second_end)
+    };
+    // In a 0-RTT packet.
+    assert_eq!(seen(1, std::slice::from_ref(&stream)), (None, None));
+    flights.client_handshake(3);
+    flights.client_handshake(4);
+    let mut seen = |ordinal, frames: &[Frame<'_>]| {
+        flights.client_application(ordinal, frames);
+        (flights.second, flights.second_end)
+    };
+    assert_eq!(seen(4, &[Frame::Ping]), (Some(3), None));
+    assert_eq!(seen(5, &[Frame::Ping, stream.clone()]), (Some(3), Some(5)));
+    assert_eq!(seen(6, &[stream]), (Some(3), Some(5)));
+}
+
+/// Feeds datagrams of (ms, bytes, from the client, brings bytes); the last one of the client has a Handshake
+/// packet.
+fn fed(datagrams: &[(i64, usize, bool, bool)]) -> Flights {
+    let mut flights = Flights::default();
+    let last = datagrams.iter().rposition(|d| d.2);
+    for (i, &(ms, bytes, from_client, brings)) in datagrams.iter().enumerate() {
+        if Some(i) == last {
+            flights.client_handshake(2);
+        }
+        flights.datagram(ms * MS, bytes, from_client, brings);
+    }
+    flights
+}
+
+#[test]
+fn a_server_is_blocked_from_its_limit_to_its_next_datagram() {
+    let flights = fed(&[
+        (0, 1200, true, true),
+        (10, 1200, false, true),
+        (10, 1200, false, true),
+        (10, 1200, false, true),
+        (11, 50, true, false),
+        (21, 400, false, true),
+        (30, 400, false, true),
+    ]);
+    assert_eq!(flights.blocked_ns(0), 11 * MS);
+    // At the client, what it sent at 11 arrives later than what came at 10 was sent.
+    assert_eq!(flights.blocked_ns(10 * MS), 11 * MS);
+}
+
+#[test]
+fn a_server_is_not_blocked_without_more_to_send_or_below_its_limit() {
+    let at_limit = [(0, 1200, true, true), (10, 3600, false, true)];
+    for (next, blocked_ms) in [((30, 1, false, true), 20), ((30, 1, false, false), 0)] {
+        let flights = fed(&[at_limit[0], at_limit[1], (20, 50, true, false), next]);
+        assert_eq!(flights.blocked_ns(0), blocked_ms * MS);
+    }
+    let below = [
+        (0, 1200, true, true),
+        (10, 3500, false, true),
+        (20, 50, true, false),
+        (30, 100, false, true),
+    ];
+    assert_eq!(fed(&below).blocked_ns(0), 0);
+}
+
+#[test]
+fn what_a_client_sends_before_a_datagram_comes_had_not_been_received_when_it_was_sent() {
+    let flights = fed(&[
+        (0, 1200, true, true),
+        (100, 1800, false, true),
+        (101, 1200, true, false),
+        (102, 1800, false, true),
+        (200, 1800, false, true),
+        (201, 100, true, true),
+    ]);
+    assert_eq!(flights.blocked_ns(100 * MS), 98 * MS);
+    assert_eq!(flights.blocked_ns(0), 0);
+}
+
+#[test]
+fn a_long_handshake_is_not_followed_to_its_end() {
+    let mut flights = Flights::default();
+    flights.datagram(0, 1200, true, true);
+    for ms in 0..1000 {
+        flights.datagram(ms * MS, 1200, false, true);
+    }
+    assert_eq!(flights.passed.len(), MOST_DATAGRAMS);
+    // The first three are within the limit.
+    let counted = i64::try_from(MOST_DATAGRAMS).unwrap() - 1 - 3;
+    assert_eq!(flights.blocked_ns(0), counted * MS);
+}

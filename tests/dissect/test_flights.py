@@ -1,0 +1,210 @@
+"""The client's flights and the server's wait, computed from the packets that tshark reads."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from testbed import second_flight
+from tests.dissect import tshark
+from tests.dissect.conftest import FIXTURES, Row, rows
+
+QUIC = FIXTURES.parent / "quic"
+CAPTURES = sorted([*FIXTURES.glob("*.pcap"), *QUIC.glob("*.pcap")])
+# Several connections, and a version whose long header types have other numbers.
+NOT_COMPARED = {"quicgo_port_reuse", "quiche_version_negotiation", "quicgo_version_2"}
+COMPARED = [path for path in CAPTURES if path.stem not in NOT_COMPARED]
+# tshark 4.0 does not decrypt all of their packets, or finds no connection for packets that share a datagram.
+NOT_OPENED = {"aioquic", "aioquic_fragments", "aioquic_fragments_ipv6", "quicgo_loss", "quicgo_retry"}
+NOT_OPENED |= {path.stem for path in QUIC.glob("quiche_*.pcap")}
+NOT_ELICITING = {"padding", "ack", "connection_close", "application_close"}
+
+
+@dataclass(frozen=True)
+class Datagram:
+    """A datagram of a connection and its packets as tshark reads them."""
+
+    ns: int
+    from_client: bool
+    length: int
+    packets: tuple[tshark.Packet, ...]
+
+
+@cache
+def datagrams(capture: Path) -> list[Datagram]:
+    """Return the datagrams of a capture with one connection to port `server_port` of its first datagram."""
+    fields = ("frame.number", "frame.time_epoch", "udp.srcport", "udp.dstport", "udp.length")
+    argv = ["tshark", "-r", str(capture), "-Y", "quic && !icmp", "-T", "fields"]
+    argv += [word for field in fields for word in ("-e", field)]
+    lines = subprocess.run(argv, capture_output=True, check=True, text=True).stdout.splitlines()
+    packets = tshark.packets(capture, capture.with_suffix(".keys"))
+    server = lines[0].split("\t")[3]
+    found = []
+    for line in lines:
+        number, epoch, source, _, length = line.split("\t")
+        seconds, fraction = epoch.split(".")
+        own = tuple(packet for packet in packets if packet.frame_number == int(number))
+        ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
+        found.append(Datagram(ns, source != server, int(length.split(",")[0]) - 8, own))
+    return found
+
+
+def frames(packet: tshark.Packet) -> list[list[str]]:
+    return [one.split() for one in (packet.frames or "").split("; ") if one]
+
+
+def crypto_end(packet: tshark.Packet) -> int:
+    """Return the offset behind the CRYPTO bytes of a packet, 0 if it has none."""
+    spans = (words[1].split("+") for words in frames(packet) if words[0] == "crypto")
+    return max((int(offset) + int(length) for offset, length in spans), default=0)
+
+
+def initials_again(found: list[Datagram]) -> list[tuple[int, int]]:
+    """Return times of the client's ack-eliciting Initials without new CRYPTO bytes, and of the last with."""
+    end, new_ns, again = 0, 0, []
+    for datagram in (one for one in found if one.from_client):
+        for packet in (one for one in datagram.packets if one.type == "initial"):
+            if crypto_end(packet) > end:
+                end, new_ns = crypto_end(packet), datagram.ns
+            elif any(words[0] not in NOT_ELICITING for words in frames(packet)):
+                again.append((datagram.ns, new_ns))
+    return again
+
+
+def first_ns(found: list[Datagram], kind: str, frame: str) -> int | None:
+    """Return when the server's first frame of a kind came in packets of type `kind`."""
+    for datagram in (one for one in found if not one.from_client):
+        for packet in (one for one in datagram.packets if one.type == kind):
+            if any(words[0] == frame for words in frames(packet)):
+                return datagram.ns
+    return None
+
+
+def of_server_hello(row: Row, found: list[Datagram]) -> int | None:
+    us = row["server_hello_us"]
+    return None if us is None else next(one.ns for one in found if (one.ns - found[0].ns) // 1000 == us)
+
+
+def one(capture: Path) -> tuple[Row, list[Datagram]]:
+    (row,) = rows(capture, "--kind", "quic_connection")
+    return row, datagrams(capture)
+
+
+@pytest.mark.parametrize("capture", COMPARED, ids=lambda path: path.stem)
+def test_probes_and_default_timeout_are_what_the_initials_show(capture: Path) -> None:
+    row, found = one(capture)
+    again = initials_again(found)
+    ack_ns, hello_ns = first_ns(found, "initial", "ack"), of_server_hello(row, found)
+    if ack_ns is None or hello_ns is None:
+        assert row["probes"] is None
+    else:
+        assert row["probes"] == sum(ack_ns <= ns < hello_ns for ns, _ in again)
+    heard_ns = next((one.ns for one in found if not one.from_client), None)
+    early = [(ns - new_ns) // 1000 for ns, new_ns in again if heard_ns is None or ns < heard_ns]
+    known = early and row["capture_side"] != "server"
+    assert row["default_pto_us"] == (early[0] if known else None)
+
+
+@pytest.mark.parametrize("capture", COMPARED, ids=lambda path: path.stem)
+def test_second_flight_and_request_are_those_of_the_frames(capture: Path) -> None:
+    row, found = one(capture)
+    packets = rows(capture, "--kind", "quic_packet")
+    numbers = second_flight.indices(packets)
+    client = [datagram for datagram in found if datagram.from_client]
+    first = next((i for i, d in enumerate(client, 1) if any(p.type == "handshake" for p in d.packets)), None)
+    assert row["second_flight_first"] == first == (numbers[0] if numbers else None)
+    sent = [packet for packet in packets if packet["from_client"]]
+    has_streams = any(second_flight.has_stream(packet["frames"]) for packet in sent)
+    assert row["second_flight_last"] == (numbers[-1] if numbers and has_streams else None)
+    theirs = [packet for datagram in found for packet in datagram.packets]
+    assert all(packet.frames for packet in theirs) == (capture.stem not in NOT_OPENED)
+    if capture.stem in NOT_OPENED:
+        return
+    streams = (
+        (i, d) for i, d in enumerate(client, 1) for p in d.packets if second_flight.has_stream(p.frames)
+    )
+    last = next((i for i, _ in streams if first is not None and i >= first), None)
+    assert row["second_flight_last"] == last
+    requested = (
+        datagram.ns
+        for datagram in found
+        if not datagram.from_client
+        for packet in datagram.packets
+        if any(words[0] == "stream" and int(words[1]) % 4 == 0 for words in frames(packet))
+    )
+    response_ns = next(requested, None)
+    expected = None if response_ns is None else (response_ns - found[0].ns) // 1000
+    assert row["first_request_stream_us"] == expected
+
+
+def blocked_us(row: Row, found: list[Datagram]) -> int:
+    """Return how long the server was blocked, by another way than the dissector's: datagram by datagram."""
+    path_ns = row["rtt_min_us"] * 1000 if row["capture_side"] == "client" else 0
+    highest: dict[str, int] = {}
+    blocked_ns = sent = 0
+    last_ns: int | None = None
+    validated_ns: int | None = None
+    for i, datagram in enumerate(found):
+        if datagram.from_client:
+            if validated_ns is None and any(packet.type == "handshake" for packet in datagram.packets):
+                validated_ns = datagram.ns
+            continue
+        is_new = False
+        for packet in datagram.packets:
+            for words in frames(packet):
+                if words[0] not in ("crypto", "stream"):
+                    continue
+                name = f"{packet.type} crypto" if words[0] == "crypto" else words[1]
+                offset, length = map(int, words[1 if words[0] == "crypto" else 2].split("+"))
+                is_new |= offset + length > highest.get(name, -1)
+                highest[name] = max(offset + length, highest.get(name, 0))
+        if last_ns is not None:
+            received = sum(
+                one.length
+                for one in found[:i]
+                if one.from_client and one.ns <= min(last_ns, last_ns - path_ns)
+            )
+            if is_new and sent + datagram.length > 3 * received:
+                blocked_ns += datagram.ns - last_ns
+        if validated_ns is not None:
+            break
+        sent, last_ns = sent + datagram.length, datagram.ns
+    return blocked_ns // 1000
+
+
+def test_the_wait_of_a_server_is_what_its_limit_makes_it() -> None:
+    waits = {}
+    for capture in COMPARED:
+        row, found = one(capture)
+        if row["retry"] or row["capture_side"] is None:
+            assert row["blocked_us"] is None
+        elif capture.stem not in NOT_OPENED:
+            assert row["blocked_us"] == blocked_us(row, found), capture.stem
+            waits[capture.stem] = row["blocked_us"]
+    assert len(waits) > 18
+    # xquic has more to send than three times a ClientHello.
+    assert {name for name, us in waits.items() if us} == {"xquic"}
+
+
+def test_values_of_known_stacks() -> None:
+    """quic-go's clients begin with a probe timeout of 200 ms, quiche's, too (docs/testbed.md)."""
+    for capture in (FIXTURES / "kwik.pcap", QUIC / "quiche_loss.pcap"):
+        row, _ = one(capture)
+        assert 200_000 <= row["default_pto_us"] < 210_000
+    assert one(QUIC / "quiche_loss.pcap")[0]["probes"] == one(QUIC / "quicgo_loss.pcap")[0]["probes"] == 4
+
+
+def test_without_keys_only_what_initials_and_types_show_is_known(tmp_path: Path) -> None:
+    for name in ("quicgo_ipv6", "quicgo_loss"):
+        capture = tmp_path / f"{name}.pcap"
+        capture.write_bytes((QUIC / capture.name).read_bytes())
+        (row,) = rows(capture, "--kind", "quic_connection")
+        (open_row,) = rows(QUIC / capture.name, "--kind", "quic_connection")
+        for column in ("first_request_stream_us", "blocked_us", "second_flight_last"):
+            assert row[column] is None and open_row[column] is not None, (name, column)
+        for column in ("probes", "second_flight_first"):
+            assert row[column] == open_row[column] is not None, (name, column)
