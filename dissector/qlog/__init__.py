@@ -1,0 +1,1 @@
+"""qlog, the IETF's log format of QUIC endpoints: written from captures."""

@@ -1,0 +1,136 @@
+"""A connection's qlog trace (draft-ietf-quic-qlog-main-schema-13, quic-events-12) from its packets.
+
+A capture shows what an endpoint sent and received, not what it decided: events are packet_sent,
+packet_received and packet_dropped. If it is not known at which end the capture was made, the vantage point is
+the network, and packets of the client are those sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dissector.qlog.frames import qlog_frame
+
+Row = dict[str, Any]
+
+SERIALIZATION = "application/qlog+json-seq"
+FILE_SCHEMA = "urn:ietf:params:qlog:file:sequential"
+EVENT_SCHEMA = "urn:ietf:params:qlog:events:quic-12"
+# RFC 7464: each JSON text begins with a record separator and ends with a line feed.
+_SEPARATOR = "\x1e"
+
+_TYPES = {"0rtt": "0RTT", "1rtt": "1RTT", "unknown_version": "unknown"}
+# Exponent of ACK Delay in Initial and Handshake packets, and where the sender names none (RFC 9000 18.2).
+_DEFAULT_EXPONENT = 3
+_DUPLICATE = "seen before"
+
+
+def records(connection: Row, packets: Iterable[Row]) -> Iterator[str]:
+    """Yield the records of a connection's JSON-SEQ file.
+
+    `connection` is its row of quic_connection, `packets` its rows of quic_packet in the capture's order.
+    """
+    yield _record(_header(connection))
+    exponents = {side: _exponent(connection[f"transport_parameters_{side}"]) for side in ("client", "server")}
+    sender = "server" if connection["capture_side"] == "server" else "client"
+    for packet in packets:
+        if packet["type"] == "icmp":
+            continue
+        side = "client" if packet["from_client"] else "server"
+        name, data = _event(packet, side == sender, exponents[side])
+        yield _record(
+            {"time": _ms(packet["time_ns"] - connection["start_time_ns"]), "name": name, "data": data}
+        )
+
+
+def file_name(connection: Row) -> str:
+    """Return the name that the draft recommends: original destination connection ID and vantage point."""
+    return f"{connection['odcid']}_{connection['capture_side'] or 'network'}.sqlog"
+
+
+def _record(value: Row) -> str:
+    return f"{_SEPARATOR}{json.dumps(value, separators=(',', ':'))}\n"
+
+
+def _header(connection: Row) -> Row:
+    side = connection["capture_side"]
+    vantage = {"type": side} if side else {"type": "network", "flow": "client"}
+    start_ms, rest = divmod(connection["start_time_ns"], 1_000_000)
+    return {
+        "file_schema": FILE_SCHEMA,
+        "serialization_format": SERIALIZATION,
+        "title": f"{connection['sni'] or connection['server_ip']} {connection['odcid']}",
+        "description": "from a capture, by firstflight",
+        "trace": {
+            "vantage_point": vantage,
+            "event_schemas": [EVENT_SCHEMA],
+            "common_fields": {
+                "group_id": connection["odcid"],
+                "time_format": "relative_to_epoch",
+                "reference_time": {"clock_type": "system", "epoch": _utc(start_ms, rest)},
+            },
+        },
+    }
+
+
+def _utc(ms: int, rest_ns: int) -> str:
+    """Return a time as RFC 3339 demands it, to the nanosecond."""
+    from datetime import UTC, datetime
+
+    seconds, ms = divmod(ms, 1000)
+    second = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{second}.{ms:03}{rest_ns:06}Z"
+
+
+def _ms(ns: int) -> float:
+    return round(ns / 1e6, 6)
+
+
+def _event(packet: Row, is_sent: bool, exponent: int) -> tuple[str, Row]:
+    """Return name and data of the event of a packet, whose sender's exponent of ACK Delay is given."""
+    data: Row = {
+        "header": _packet_header(packet),
+        "raw": {"length": packet["size"]},
+    }
+    if packet["type"] == "unparsed":
+        return "quic:packet_dropped", data | {"trigger": "invalid", "details": {"reason": packet["frames"]}}
+    if packet["opened"] and packet["frames"] == _DUPLICATE:
+        return "quic:packet_dropped", data | {"trigger": "duplicate"}
+    if packet["type"] == "version_negotiation" and packet["version_list"]:
+        data["supported_versions"] = [one.removeprefix("0x") for one in packet["version_list"].split(",")]
+    if packet["frame_details"] is not None:
+        scale = exponent if packet["type"] == "1rtt" else _DEFAULT_EXPONENT
+        data["frames"] = [qlog_frame(frame, scale) for frame in json.loads(packet["frame_details"])]
+    return "quic:packet_sent" if is_sent else "quic:packet_received", data
+
+
+def _packet_header(packet: Row) -> Row:
+    kind = packet["type"]
+    header: Row = {"packet_type": "unknown" if kind == "unparsed" else _TYPES.get(kind, kind)}
+    if packet["packet_number"] is not None:
+        header["packet_number"] = packet["packet_number"]
+        header["packet_number_length"] = packet["packet_number_length"]
+    for ours, qlog in (("dcid", "dcid"), ("scid", "scid")):
+        if packet[ours] is not None:
+            header |= {qlog: packet[ours], f"{qlog[0]}cil": len(packet[ours]) // 2}
+    if packet["version"] is not None:
+        header["version"] = packet["version"].removeprefix("0x")
+    if packet["length"] is not None:
+        header["length"] = packet["length"]
+    if packet["token"]:
+        header["token"] = {"raw": {"length": len(packet["token"]) // 2, "data": packet["token"]}}
+    if kind == "1rtt" and packet["opened"]:
+        header["spin_bit"] = bool(packet["first_byte"] & 0x20)
+        header["key_phase_bit"] = bool(packet["first_byte"] & 0x04)
+    return header
+
+
+def _exponent(parameters: str | None) -> int:
+    """Return a side's exponent of ACK Delay from its transport parameters."""
+    for parameter in json.loads(parameters or "[]"):
+        value = parameter["value"]
+        if parameter["name"] == "ack_delay_exponent" and type(value) is int and value <= 20:
+            return value
+    return _DEFAULT_EXPONENT

@@ -1,0 +1,95 @@
+"""Writes the connections of captures as qlog files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TextIO
+
+from dissector.qlog import trace
+from firstflight.errors import UsageError
+from firstflight.system import binaries, children, files
+
+KINDS = ("quic_connection", "quic_packet")
+# Files that are open at a time.
+_MOST_OPEN = 256
+# A connection: its capture, client's and server's ports and addresses, first packet's connection IDs.
+_KEY = ("source_file", "client_ip", "client_port", "server_ip", "server_port", "odcid", "client_scid")
+
+Row = dict[str, Any]
+
+
+def write(captures: Sequence[Path], keys: Sequence[Path], out: Path) -> tuple[list[Path], list[str]]:
+    """Write a file for each QUIC connection into the folder `out`, which is created if it is missing.
+
+    Returns their paths in the order of the connections, and a sentence about each capture that could not be
+    read to its end. UsageError if a file is there already; FirstflightError if the dissector fails.
+    """
+    with files.explain_os_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out, prefix="native.") as name:
+            folder = Path(name)
+            damaged = _dissect(captures, keys, folder)
+            return _write(folder, out), damaged
+
+
+def _dissect(captures: Sequence[Path], keys: Sequence[Path], folder: Path) -> list[str]:
+    argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
+    argv += [word for path in keys for word in ("--keys", str(path))]
+    argv += ["--kind", ",".join(KINDS), "--out", str(folder)]
+    process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    _, stderr = children.finished(process)
+    return binaries.unreadable(process.returncode, stderr)
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[column] for column in _KEY)
+
+
+def _write(folder: Path, out: Path) -> list[Path]:
+    """Write a file for each connection. `folder` holds the rows, in which packets of connections alternate.
+
+    Packets are sorted into files by connection first, so that memory holds few packets at a time.
+    """
+    connections = list(_rows(folder / "quic_connection.jsonl"))
+    numbers = {_key(row): number for number, row in enumerate(connections)}
+    sorted_out = folder / "packets"
+    sorted_out.mkdir()
+    with ExitStack() as stack:
+        opened: dict[int, TextIO] = {}
+        for packet in _rows(folder / "quic_packet.jsonl"):
+            number = numbers.get(_key(packet))
+            if number is None:
+                continue
+            if number not in opened:
+                if len(opened) >= _MOST_OPEN:
+                    opened.pop(next(iter(opened))).close()
+                opened[number] = stack.enter_context((sorted_out / str(number)).open("a", encoding="utf-8"))
+            opened[number].write(json.dumps(packet) + "\n")
+    return [
+        _write_one(row, sorted_out / str(number), _path(out, row)) for number, row in enumerate(connections)
+    ]
+
+
+def _path(out: Path, connection: Row) -> Path:
+    path = out / trace.file_name(connection)
+    if path.exists():
+        raise UsageError(f"{path} is there already: name another folder by --out, or remove it")
+    return path
+
+
+def _write_one(connection: Row, packets: Path, path: Path) -> Path:
+    rows = _rows(packets) if packets.is_file() else iter(())
+    with files.replacing(path) as part, part.open("w", encoding="utf-8") as file:
+        file.writelines(trace.records(connection, rows))
+    return path
