@@ -6,7 +6,7 @@ mod of_secrets;
 use firstflight_wire::{Error, Packet, Seal, TAG_LEN, decode_packet_number};
 use rustls::quic::{DirectionalKeys, Keys, PacketKey, PacketKeySet, Secrets};
 
-pub use of_secrets::OwnSecrets;
+pub use of_secrets::{OwnSecrets, initial};
 
 /// Keys of one space, ours and the server's.
 pub struct SpaceKeys {

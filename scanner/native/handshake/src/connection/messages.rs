@@ -229,6 +229,28 @@ mod tests {
     }
 
     #[test]
+    fn whole_and_readable_tickets_are_told_from_everything_else() {
+        let ticket = message(
+            NEW_SESSION_TICKET,
+            &[&[0; 8][..], &[1, 9, 0, 2, 7, 7, 0, 0]].concat(),
+        );
+        let unreadable = message(NEW_SESSION_TICKET, &[1; 3]);
+        let key_update = message(24, &[0]);
+        for (bytes, expected) in [
+            (ticket.clone(), true),
+            ([&ticket[..], &ticket].concat(), true),
+            (ticket[..ticket.len() - 1].to_vec(), false),
+            (unreadable, false),
+            ([ticket, key_update].concat(), false),
+        ] {
+            let (mut messages, mut observed) = (Messages::default(), Observed::default());
+            assert!(messages.are_tickets(0));
+            messages.look(Level::Data, &bytes, (10, 1), &mut observed);
+            assert_eq!(messages.are_tickets(bytes.len()), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn tickets_are_counted_and_those_with_early_data_told_apart() {
         let ticket = |extensions: &[u8]| {
             let mut body = vec![0; 8];

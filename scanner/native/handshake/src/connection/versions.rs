@@ -5,11 +5,9 @@ use std::net::IpAddr;
 
 use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{ConnectionId, Packet, PacketType, Version};
-use rustls::Side;
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic;
 
-use super::keys::{OwnSecrets, SpaceKeys};
+use super::keys::{OwnSecrets, SpaceKeys, initial};
 use super::observed::VersionChange;
 use super::space::Level;
 use super::{Connection, parameters};
@@ -107,12 +105,9 @@ pub fn list(versions: impl Iterator<Item = Version>) -> String {
 
 /// Keys of the Initial space for packets to `destination` (RFC 9001 5.2, RFC 9369 3.3).
 pub fn initial_keys(version: Version, destination: &ConnectionId) -> SpaceKeys {
-    let suite = TLS13_AES_128_GCM_SHA256
-        .tls13()
-        .expect("it is a suite of TLS 1.3");
-    let quic = suite.quic.expect("the suite has QUIC");
-    let version = of_tls(version);
-    quic::Keys::initial(version, suite, quic, destination.as_slice(), Side::Client).into()
+    initial(version, destination)
+        .expect("a version that is offered has a salt")
+        .into()
 }
 
 /// Returns what the TLS library calls a version.
