@@ -22,8 +22,8 @@ use firstflight_dissect::quic::timeline::Windows;
 use firstflight_wire::http3::{Response, ResponseStream, UniStream};
 use firstflight_wire::tcp::Header;
 use firstflight_wire::tls::{
-    ClientHello, EncryptedExtensions, ServerHello, certificate_chain_bytes, hello_kind,
-    read_message,
+    ClientHello, EncryptedExtensions, ServerHello, ascii, certificate_chain_bytes, ech_configs,
+    hello_kind, read_message,
 };
 use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{
@@ -219,13 +219,27 @@ pub fn tls(data: &[u8]) {
     }
     let parameters = TransportParameters::new(body);
     let _ = (parameters.find(0x0f), parameters.min_ack_delay());
-    let _ = parameters.preferred_address_cid();
+    let _ = (parameters.preferred_address_cid(), parameters.multipath());
+    let _ = (parameters.version_information(), parameters.fingerprint(8));
+    ech(body);
     let _ = parameters::as_json(body);
     for (most, most_bytes) in [(8, 500), (64, 4096), (0, 0)] {
         let text = parameters.as_json(most, most_bytes);
         let list: Result<Vec<serde_json::Value>, _> = serde_json::from_str(&text);
         assert!(list.is_ok_and(|list| list.len() <= most + 1));
         assert!(text.len() <= most_bytes.max(1) + r#",{"more":12345}]"#.len());
+    }
+}
+
+/// ECH configurations: a list as it is, as the contents of a list, and as those of one configuration.
+fn ech(data: &[u8]) {
+    let data = &data[..data.len().min(0xff00)];
+    let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+    let one = [&[0xfe, 0x0d], &sized(data)[..]].concat();
+    for list in [data.to_vec(), sized(data), sized(&one)] {
+        for config in ech_configs(&list).unwrap_or_default() {
+            assert!(ascii(config.public_name).is_ascii() && config.public_name.len() < 256);
+        }
     }
 }
 
