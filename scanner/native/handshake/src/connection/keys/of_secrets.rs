@@ -1,5 +1,5 @@
 //! Keys of traffic secrets, in a version that the TLS library did not begin with (RFC 9368 2.3): it makes those of
-//! the ClientHello's version alone. And those of Initials, which `wire` derives in a fraction of the library's time.
+//! the ClientHello's version alone. And those of Initials, which `wire` derives without allocations.
 
 use aws_lc_rs::aead::quic::{self as masks, HeaderProtectionKey as Mask};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
