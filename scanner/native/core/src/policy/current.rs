@@ -1,9 +1,10 @@
 //! Lists that change while a run goes on: read again, and trusted only while somebody confirms them.
 //!
-//! A run's own opt-out lists are read again when their files change; it keeps its block lists. The list of the environment variable
-//! [`VARIABLE`] is in force beside them; as `followed:FILE` it is a copy of the centre's, which `firstflight
-//! optout follow` writes, and `FILE.confirmed` says when the centre last confirmed it. What a list has named
-//! once stays listed until the run ends, so no half-written or removed file loosens anything.
+//! A run's own opt-out lists are read again when their files change; it keeps its block lists. The list of
+//! the environment variable [`VARIABLE`] is in force beside them; as `followed:FILE` it is a copy of the
+//! centre's, which `firstflight optout follow` writes, and `FILE.confirmed` says when the centre last confirmed
+//! it. What a list has named once stays listed until the run ends, so no half-written or removed file loosens
+//! anything.
 //!
 //! `firstflight/egress/current.py` keeps the same rules for programs in Python.
 
