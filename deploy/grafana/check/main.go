@@ -18,7 +18,15 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-const longestLine = 1 << 20
+const (
+	longestLine = 1 << 20
+	version     = "firstflight-grafana-check 0.1.0"
+	help        = `Asks statements through clickhouse-go, the library of Grafana's data source for ClickHouse.
+
+Usage: firstflight-grafana-check HOST:PORT DATABASE USER < statements
+
+Example: firstflight-grafana-check 127.0.0.1:9000 firstflight default < statements.jsonl`
+)
 
 type statement struct {
 	Name string `json:"name"`
@@ -40,6 +48,11 @@ func main() {
 }
 
 func run(arguments []string) error {
+	if len(arguments) == 1 && (arguments[0] == "--help" || arguments[0] == "--version") {
+		text := map[string]string{"--help": help, "--version": version}[arguments[0]]
+		_, err := fmt.Println(text)
+		return err
+	}
 	if len(arguments) != 3 {
 		return fmt.Errorf("expected HOST:PORT DATABASE USER")
 	}
