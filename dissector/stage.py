@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import json
 import math
 import subprocess
@@ -114,12 +113,7 @@ class Job:
         if against is None and found.differing:
             self.report.facts["kept_whole"] = len(found.differing)
             options = self.copies.begin(found.differing)
-            against = self._dissect(self.captures, self._inside("except"), options)
-        if against is None:
-            copies, again = self.copies.of(self.captures), self._inside("again")
-            against = self._dissect(copies, again, doing="check of trimmed captures")
-            if against is None and not filecmp.cmp(self.folder / ROWS, again / ROWS, shallow=False):
-                against = "the rows of trimmed captures differ from theirs"
+            against = self._dissect(self.captures, self._inside("except"), options, "trimming again")
         if against is None:
             before = _size(self.captures)
             self.copies.replace(self.captures)

@@ -2,9 +2,9 @@
 
 The probe computes no keys beyond those of Initials, so what is sealed in a Handshake packet is of no use to
 anybody. The padding of Initials is left out as well, and can be put back. The dissector writes trimmed copies
-(`firstflight-dissect --trim`) beside the captures; a copy takes the place of its capture when the dissector
-has read it and written the same rows, byte for byte. Killed at any moment, the captures are there, whole or
-trimmed; the next dissect stage removes what was begun.
+(`firstflight-dissect --trim`) beside the captures, in the pass that writes the rows, and checks each record
+as it writes it. Copies take the place of their captures when the rows agree with the prober's. Killed at any
+moment, the captures are there, whole or trimmed; the next dissect stage removes what was begun.
 """
 
 from __future__ import annotations
@@ -56,11 +56,6 @@ class Copies:
             files.write_text(self.folder / EXCEPT, "".join(f"{cid}\n" for cid in but))
             options += ["--trim-except", str(self.folder / EXCEPT)]
         return options
-
-    def of(self, captures: Sequence[Path]) -> list[Path]:
-        """Return what is to be read to check the copies: each capture's copy; the capture, if it has none."""
-        found = [self.folder / path.name for path in captures]
-        return [copy if copy.is_file() else path for copy, path in zip(found, captures, strict=True)]
 
     def replace(self, captures: Sequence[Path]) -> None:
         """Put each copy in its capture's place, and its numbers of trimmed packets into capture.json."""

@@ -89,9 +89,12 @@ pub fn read_capture(
         fragments: Fragments::default(),
         trim,
         kept: None,
-        initials: None,
+        sender: None,
         log: Vec::new(),
     };
+    if run.trim.is_some() {
+        run.table.note_paddings();
+    }
     let end = input::read(name.shown, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
             return Err(End::Interrupted);
@@ -194,10 +197,10 @@ struct CaptureRun<'a> {
     skipped: Skipped,
     fragments: Fragments,
     trim: Option<Trim<'a>>,
-    /// Of the last datagram: how many bytes a trimmed copy keeps (`None` = all), and what its connection's
-    /// Initial keys come from and whether the client sent it (`None` = padding stays).
+    /// Of the last datagram: how many bytes a trimmed copy keeps (`None` = all), and whether the client sent it
+    /// (`None` = padding stays).
     kept: Option<usize>,
-    initials: Option<(ConnectionId, bool)>,
+    sender: Option<bool>,
     /// Packets of one datagram; its room is used again.
     log: Vec<LoggedPacket>,
 }
@@ -217,7 +220,7 @@ impl CaptureRun<'_> {
                 }));
             }
             for (frame, content) in frames.iter().zip(&contents) {
-                (self.kept, self.initials) = (None, None);
+                (self.kept, self.sender) = (None, None);
                 self.frame(frame, content)?;
                 self.copy(frame, content)?;
             }
@@ -235,10 +238,10 @@ impl CaptureRun<'_> {
         if let Content::Udp(datagram) = content {
             let at = datagram.payload.as_ptr().addr() - frame.data.as_ptr().addr();
             keep.first = self.kept.map(|kept| at + kept);
-            keep.sealed = self.initials.map(|(cid, from_client)| Sealed {
+            keep.sealed = self.sender.map(|from_client| Sealed {
                 at,
-                cid,
                 from_client,
+                opened: self.table.paddings(),
             });
         }
         trim.copy
@@ -336,7 +339,7 @@ impl CaptureRun<'_> {
             && !trim.except.contains(&connection.client_scid)
         {
             self.kept = connection.kept(from_client, datagram.payload, datagram.length);
-            self.initials = Some((connection.keys_come_from(), from_client));
+            self.sender = Some(from_client);
         }
         if is_chosen(self.args, connection) {
             for packet in self.log.drain(..) {

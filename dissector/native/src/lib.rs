@@ -9,7 +9,7 @@
 //! | `writer`, `restore` | write pcap; standard captures from those without padding | `input` |
 //! | `flow` | what holds for flows of any protocol: live tables, volume, pacing, quantiles | `net` |
 //! | `tcp` | attributes segments to flows, and classifies them | `flow`, `net` |
-//! | `quic` | attributes datagrams to connections, decrypts packets, names the first answer | `flow`, `net` |
+//! | `quic` | attributes datagrams to connections, decrypts packets, names the first answer | `flow`, `net`, `padding` |
 //! | `output` | writes the rows | `flow`, `net`, `quic`, `tcp` |
 //! | `trim` | writes copies of captures without what nobody can open, and without padding | `input`, `padding`, `writer` |
 //! | `args`, `flow_rows`, `capture`, `dissect` | options; rows of flows; one capture; all captures | all |

@@ -17,12 +17,12 @@ use crate::writer::{Writer, refused};
 const BUFFER: usize = 1 << 18;
 
 /// What of a frame a copy holds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Keep {
+#[derive(Clone, Copy, Default)]
+pub struct Keep<'a> {
     /// Its first bytes, since nobody can open the rest; `None`: all.
     pub first: Option<usize>,
     /// The datagram in it, whose padding is left out; `None`: it stays.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<Sealed<'a>>,
 }
 
 /// The copy of one capture, as it is written: `NAME.part`, removed unless it gets its name.
@@ -60,8 +60,9 @@ impl Copy {
     }
 
     /// Adds a frame, or what of it is to be kept.
-    pub fn frame(&mut self, frame: &Frame<'_>, keep: Keep) -> io::Result<()> {
+    pub fn frame(&mut self, frame: &Frame<'_>, keep: Keep<'_>) -> io::Result<()> {
         self.frames += 1;
+        let length = frame.data.len() + frame.cut;
         let mut data = frame.data;
         // A record that ends like one without padding would be taken for one: it stays as it is.
         let first = keep.first.and_then(|first| frame.data.get(..first));
@@ -70,12 +71,12 @@ impl Copy {
             self.trimmed += 1;
         }
         if let Some(sealed) = keep.sealed
-            && self.cutter.cut(data, &sealed, &mut self.record)
+            && (self.cutter).cut(data, length - data.len(), &sealed, &mut self.record)
         {
             self.unpadded += 1;
             return self.out.record(frame, &self.record);
         }
-        if data.len() < frame.data.len() + frame.cut && data.ends_with(&MAGIC) {
+        if data.len() < length && data.ends_with(&MAGIC) {
             return Err(refused("has a record that ends like one without padding"));
         }
         self.out.record(frame, data)

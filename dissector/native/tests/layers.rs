@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("restore", &["input", "writer"]),
     ("flow", &["net"]),
     ("tcp", &["flow", "net"]),
-    ("quic", &["flow", "net", "temporary"]),
+    ("quic", &["flow", "net", "padding", "temporary"]),
     ("output", &["flow", "net", "quic", "tcp", "temporary"]),
     ("trim", &["input", "padding", "writer"]),
     ("args", &["input", "output"]),

@@ -14,7 +14,7 @@ use firstflight_dissect::input;
 use firstflight_dissect::net::ip::{self, Content, IpLength};
 use firstflight_dissect::net::link;
 use firstflight_dissect::output::{Outputs, parameters};
-use firstflight_dissect::padding::{Cutter, MAGIC, MARK, Restored, Restorer, Sealed};
+use firstflight_dissect::padding::{Cutter, MAGIC, MARK, Padding, Restored, Restorer, Sealed};
 use firstflight_dissect::quic::connection::{Arrival, Limits, Table};
 use firstflight_dissect::quic::keylog::Keyring;
 use firstflight_dissect::quic::packet_log::{LoggedHeader, details, summary};
@@ -366,13 +366,24 @@ pub fn padding(data: &[u8]) {
     ]
     .concat();
     let frame = make::udp(true, &sealer.packet(true, Kind::Initial, 0, &frames));
+    let (Ok(packet), Some(secret)) = (
+        parse_packet(&frame[28..], 0, 0),
+        InitialSecret::new(Version::V1, &Sealer::origin()),
+    ) else {
+        return;
+    };
     let sealed = Sealed {
         at: 28,
-        cid: Sealer::origin(),
         from_client: true,
+        opened: &[Padding::of(
+            &packet,
+            &frames,
+            Sealer::origin(),
+            secret.client(),
+        )],
     };
     let mut record = Vec::new();
-    if !Cutter::default().cut(&frame, &sealed, &mut record) {
+    if !Cutter::default().cut(&frame, 0, &sealed, &mut record) {
         return;
     }
     let missing = frame.len() - record.len();

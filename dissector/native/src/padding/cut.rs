@@ -1,44 +1,78 @@
 //! Leaves padding out of a record.
 
-use firstflight_wire::{ConnectionId, PacketType, SAMPLE_END, TAG_LEN, parse_packet};
+use firstflight_wire::{
+    ConnectionId, KeyMaterial, Packet, PacketType, SAMPLE_END, TAG_LEN, parse_packet,
+};
 use smallvec::SmallVec;
 
-use super::LONGEST;
 use super::form::{Form, Gap, MOST_GAPS};
-use super::keys::InitialKeys;
+use super::{LONGEST, Restored, Restorer};
 
 /// Shorter gaps are not worth their place in the form.
 const SHORTEST: usize = 16;
 
+/// An Initial that was opened, by its place in the datagram.
+#[derive(Clone, Copy)]
+pub struct Padding {
+    start: usize,
+    /// Zeros at the end of its payload.
+    zeros: usize,
+    /// What its keys come from.
+    cid: ConnectionId,
+    keys: KeyMaterial,
+}
+
+impl Padding {
+    /// That of `packet`, which `keys`, those that come from `cid`, opened to `payload`.
+    pub fn of(packet: &Packet, payload: &[u8], cid: ConnectionId, keys: KeyMaterial) -> Padding {
+        Padding {
+            start: packet.start,
+            zeros: payload.iter().rev().take_while(|byte| **byte == 0).count(),
+            cid,
+            keys,
+        }
+    }
+}
+
 /// What is known of the datagram in a frame.
-#[derive(Clone, Copy, Debug)]
-pub struct Sealed {
+#[derive(Clone, Copy)]
+pub struct Sealed<'a> {
     /// Where it begins in the frame.
     pub at: usize,
-    /// What the Initial keys of its connection come from.
-    pub cid: ConnectionId,
     pub from_client: bool,
+    /// Its Initials that were opened, in order.
+    pub opened: &'a [Padding],
 }
 
 /// Leaves padding out of records.
 #[derive(Default)]
 pub struct Cutter {
-    keys: InitialKeys,
-    work: Vec<u8>,
+    restorer: Restorer,
+    frame: Vec<u8>,
 }
 
 impl Cutter {
-    /// Puts the record of `frame` without the padding of its Initials, and without zeros behind its last
-    /// packet, into `out`. False, and nothing there, if that would not be shorter, or [`Restorer`](super::Restorer) could not
-    /// put it back.
-    pub fn cut(&mut self, frame: &[u8], sealed: &Sealed, out: &mut Vec<u8>) -> bool {
+    /// Puts the record of `frame`, of which `missing` bytes more were on the wire, without the padding of its
+    /// Initials, and without zeros behind its last packet, into `out`. False if that would not be shorter, or
+    /// the frame does not come back from it to the byte.
+    pub fn cut(
+        &mut self,
+        frame: &[u8],
+        missing: usize,
+        sealed: &Sealed<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
         out.clear();
         if frame.len() > LONGEST || frame.get(sealed.at).is_none_or(|byte| byte & 0x80 == 0) {
             return false;
         }
+        let cid = sealed
+            .opened
+            .first()
+            .map_or(ConnectionId::EMPTY, |one| one.cid);
         let form = Form {
-            gaps: self.gaps(frame, sealed),
-            cid: sealed.cid,
+            gaps: self.gaps(frame, sealed, &cid),
+            cid,
             from_client: sealed.from_client,
             datagram: sealed.at,
             captured: frame.len(),
@@ -47,10 +81,18 @@ impl Cutter {
             return false;
         }
         form.write(frame, out);
-        true
+        self.frame.clear();
+        let left_out = frame.len() + missing - out.len();
+        let restored = self.restorer.restore(out, left_out, &mut self.frame);
+        restored == Restored::Whole && self.frame == frame
     }
 
-    fn gaps(&mut self, frame: &[u8], sealed: &Sealed) -> SmallVec<[Gap; 2]> {
+    fn gaps(
+        &mut self,
+        frame: &[u8],
+        sealed: &Sealed<'_>,
+        cid: &ConnectionId,
+    ) -> SmallVec<[Gap; 2]> {
         let mut gaps = SmallVec::new();
         let mut at = sealed.at;
         while at < frame.len() && gaps.len() < MOST_GAPS {
@@ -63,21 +105,18 @@ impl Cutter {
                 break;
             };
             if packet.kind == PacketType::Initial
-                && let Some(keys) =
-                    (self.keys).keys(packet.version, &sealed.cid, sealed.from_client)
+                && let Some(found) = (sealed.opened.iter()).find(|one| sealed.at + one.start == at)
+                && found.cid == *cid
             {
-                self.work.clear();
-                self.work.extend_from_slice(&frame[at..at + packet.end]);
-                if let Ok(opened) = keys.open(&mut self.work, &packet, None) {
-                    let zeros = opened.payload.iter().rev().take_while(|b| **b == 0);
-                    let end = packet.end - TAG_LEN;
-                    let start = (end - zeros.count()).max(packet.pn_offset + SAMPLE_END);
-                    if start + SHORTEST <= end {
-                        gaps.push(Gap {
-                            start: at + start,
-                            end: at + end,
-                        });
-                    }
+                let end = packet.end - TAG_LEN;
+                let start = (end - found.zeros.min(end)).max(packet.pn_offset + SAMPLE_END);
+                if start + SHORTEST <= end {
+                    gaps.push(Gap {
+                        start: at + start,
+                        end: at + end,
+                    });
+                    let learn = (packet.version, cid, sealed.from_client);
+                    self.restorer.learn(learn, found.keys);
                 }
             }
             at += packet.end;

@@ -10,9 +10,18 @@ const SLOTS: usize = 2048;
 struct Slot {
     version: Version,
     cid: ConnectionId,
-    secret: InitialSecret,
     client: Option<KeyMaterial>,
     server: Option<KeyMaterial>,
+}
+
+impl Slot {
+    fn of(&mut self, from_client: bool) -> &mut Option<KeyMaterial> {
+        if from_client {
+            &mut self.client
+        } else {
+            &mut self.server
+        }
+    }
 }
 
 /// Keys of Initials, made when they are needed.
@@ -31,29 +40,46 @@ impl InitialKeys {
         cid: &ConnectionId,
         from_client: bool,
     ) -> Option<&Keys> {
+        let slot = self.slot(version, cid).of(from_client);
+        let material = match *slot {
+            Some(material) => material,
+            None => {
+                let secret = InitialSecret::new(version, cid)?;
+                let made = if from_client {
+                    secret.client()
+                } else {
+                    secret.server()
+                };
+                *slot.insert(made)
+            }
+        };
+        Some(self.schedules.keys(&SuiteMaterial::from(material)))
+    }
+
+    /// Takes keys that were made elsewhere.
+    pub(super) fn learn(
+        &mut self,
+        version: Version,
+        cid: &ConnectionId,
+        from_client: bool,
+        material: KeyMaterial,
+    ) {
+        *self.slot(version, cid).of(from_client) = Some(material);
+    }
+
+    fn slot(&mut self, version: Version, cid: &ConnectionId) -> &mut Slot {
         if self.slots.is_empty() {
             self.slots.resize_with(SLOTS, || None);
         }
         let first = cid.as_slice().first_chunk().copied().unwrap_or_default();
         let place = &mut self.slots[usize::from(u16::from_ne_bytes(first)) % SLOTS];
-        if place
-            .as_ref()
-            .is_none_or(|slot| slot.cid != *cid || slot.version != version)
-        {
-            *place = Some(Slot {
-                version,
-                cid: *cid,
-                secret: InitialSecret::new(version, cid)?,
-                client: None,
-                server: None,
-            });
-        }
-        let slot = place.as_mut()?;
-        let material = if from_client {
-            slot.client.get_or_insert_with(|| slot.secret.client())
-        } else {
-            slot.server.get_or_insert_with(|| slot.secret.server())
-        };
-        Some(self.schedules.keys(&SuiteMaterial::from(*material)))
+        let is_other = |slot: &mut Slot| slot.cid != *cid || slot.version != version;
+        place.take_if(is_other);
+        place.get_or_insert(Slot {
+            version,
+            cid: *cid,
+            client: None,
+            server: None,
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Puts padding back into a record.
 
-use firstflight_wire::{PacketType, TAG_LEN, parse_packet};
+use firstflight_wire::{ConnectionId, KeyMaterial, PacketType, TAG_LEN, Version, parse_packet};
 
 use super::form::{Form, Gap};
 use super::keys::InitialKeys;
@@ -24,6 +24,11 @@ pub struct Restorer {
 }
 
 impl Restorer {
+    /// Takes keys that were made elsewhere: version, connection ID, whether the client's.
+    pub(super) fn learn(&mut self, of: (Version, &ConnectionId, bool), keys: KeyMaterial) {
+        self.keys.learn(of.0, of.1, of.2, keys);
+    }
+
     /// Appends to `out` the frame of `record`, of which `missing` bytes more were on the wire.
     pub fn restore(&mut self, record: &[u8], missing: usize, out: &mut Vec<u8>) -> Restored {
         if missing == 0 {

@@ -1,5 +1,6 @@
 use firstflight_wire::{
-    ConnectionId, InitialSecret, Keys, LongHeader, PacketType, Version, build_packet,
+    ConnectionId, InitialSecret, KeyMaterial, Keys, LongHeader, PacketType, Packets, Version,
+    build_packet,
 };
 
 use super::form::{Form, Gap};
@@ -13,12 +14,7 @@ fn cid(byte: u8) -> ConnectionId {
 
 /// An Initial, or a packet of another kind that its keys do not fit, of `size` bytes with `plain` of frames.
 fn packet(kind: PacketType, from_client: bool, number: u64, plain: usize, size: usize) -> Vec<u8> {
-    let secret = InitialSecret::new(Version::V1, &cid(1)).unwrap();
-    let keys = if from_client {
-        secret.client()
-    } else {
-        secret.server()
-    };
+    let keys = material(from_client);
     let mut header = LongHeader::initial(Version::V1, cid(2), cid(3), number);
     header.kind = kind;
     let mut out = vec![0; size];
@@ -27,6 +23,34 @@ fn packet(kind: PacketType, from_client: bool, number: u64, plain: usize, size: 
     let written = build_packet(&mut out, &header, &keys, Some(size), |w| w.bytes(&payload));
     assert_eq!(written, Ok(size));
     out
+}
+
+fn material(from_client: bool) -> KeyMaterial {
+    let secret = InitialSecret::new(Version::V1, &cid(1)).unwrap();
+    if from_client {
+        secret.client()
+    } else {
+        secret.server()
+    }
+}
+
+/// The Initials of a datagram that these keys open.
+fn opened(datagram: &[u8], from_client: bool) -> Vec<Padding> {
+    let keys = Keys::new(&material(from_client));
+    let mut found = Vec::new();
+    for packet in Packets::new(datagram, 0).flatten() {
+        if packet.kind == PacketType::Initial
+            && let Ok(one) = keys.open(&mut datagram.to_vec(), &packet, None)
+        {
+            found.push(Padding::of(
+                &packet,
+                one.payload,
+                cid(1),
+                material(from_client),
+            ));
+        }
+    }
+    found
 }
 
 fn initial(from_client: bool, plain: usize, size: usize) -> Vec<u8> {
@@ -38,17 +62,19 @@ fn frame(parts: &[&[u8]]) -> Vec<u8> {
     [&[0xab; HEADER][..], &parts.concat()].concat()
 }
 
-fn sealed(from_client: bool) -> Sealed {
-    Sealed {
-        at: HEADER,
-        cid: cid(1),
+/// The record without padding, if something can be left out of a frame whose datagram begins at `at`.
+fn cut_at(frame: &[u8], at: usize, from_client: bool) -> Option<Vec<u8>> {
+    let mut record = Vec::new();
+    let sealed = Sealed {
+        at,
         from_client,
-    }
+        opened: &opened(frame.get(HEADER..).unwrap_or_default(), from_client),
+    };
+    (Cutter::default().cut(frame, 0, &sealed, &mut record)).then_some(record)
 }
 
-fn cut(frame: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
-    let mut record = Vec::new();
-    (Cutter::default().cut(frame, sealed, &mut record)).then_some(record)
+fn cut(frame: &[u8], from_client: bool) -> Option<Vec<u8>> {
+    cut_at(frame, HEADER, from_client)
 }
 
 fn restored(record: &[u8], missing: usize) -> (Restored, Vec<u8>) {
@@ -75,7 +101,7 @@ fn what_is_cut_comes_back_to_the_byte() {
         (false, &[&other, &[0; 500]], 1),
     ] {
         let whole = frame(parts);
-        let record = cut(&whole, &sealed(from_client)).expect("something can be left out");
+        let record = cut(&whole, from_client).expect("something can be left out");
         let (form, _) = Form::read(&record).unwrap();
         assert_eq!(form.gaps.len(), gaps);
         assert_eq!(record.len(), whole.len() - form.missing() + form.size());
@@ -91,45 +117,44 @@ fn what_is_cut_comes_back_to_the_byte() {
 fn what_has_no_padding_or_other_keys_stays() {
     let hello = initial(true, 290, 1252);
     let whole = frame(&[&hello]);
-    assert!(cut(&whole, &sealed(true)).is_some());
-    for (frame, sealed) in [
-        (&whole, sealed(false)),
-        (
-            &whole,
-            Sealed {
-                cid: cid(2),
-                ..sealed(true)
-            },
-        ),
-        (
-            &whole,
-            Sealed {
-                at: 0,
-                ..sealed(true)
-            },
-        ),
-        (
-            &whole,
-            Sealed {
-                at: 5000,
-                ..sealed(true)
-            },
-        ),
-        (&frame(&[&initial(true, 1140, 1200)]), sealed(true)),
-        (&frame(&[&[0x43; 900]]), sealed(true)),
-        (&frame(&[&[0; 900]]), sealed(true)),
-        (&frame(&[&hello, &vec![0; LONGEST]]), sealed(true)),
-        // The capture cut the packet.
-        (&whole[..1200].to_vec(), sealed(true)),
-    ] {
-        assert_eq!(cut(frame, &sealed), None);
+    assert!(cut(&whole, true).is_some());
+    assert_eq!(cut(&whole, false), None);
+    for at in [0, HEADER + 1, 5000] {
+        assert_eq!(cut_at(&whole, at, true), None);
     }
+    for frame in [
+        frame(&[&initial(true, 1140, 1200)]),
+        frame(&[&[0x43; 900]]),
+        frame(&[&[0; 900]]),
+        frame(&[&hello, &vec![0; LONGEST]]),
+        // The capture cut the packet.
+        whole[..1200].to_vec(),
+    ] {
+        assert_eq!(cut(&frame, true), None);
+    }
+}
+
+#[test]
+fn a_frame_that_would_not_come_back_stays() {
+    let hello = initial(true, 290, 1252);
+    let mut whole = frame(&[&hello]);
+    let opened = opened(&hello, true);
+    let sealed = Sealed {
+        at: HEADER,
+        from_client: true,
+        opened: &opened,
+    };
+    let mut cutter = Cutter::default();
+    assert!(cutter.cut(&whole, 0, &sealed, &mut Vec::new()));
+    // What is left out is not what the keys give.
+    whole[HEADER + 1000] ^= 1;
+    assert!(!cutter.cut(&whole, 0, &sealed, &mut Vec::new()));
 }
 
 #[test]
 fn a_damaged_record_is_never_restored() {
     let whole = frame(&[&initial(true, 290, 1252)]);
-    let record = cut(&whole, &sealed(true)).unwrap();
+    let record = cut(&whole, true).unwrap();
     let missing = whole.len() - record.len();
     let form = record.len() - 22;
     let gap = Form::read(&record).unwrap().0.gaps[0].start;

@@ -9,6 +9,7 @@ use super::duplicates::Duplicates;
 use super::hello::HelloReader;
 use super::protection::Protection;
 use super::scratch::Bytes;
+use crate::padding::Padding;
 use crate::quic::keylog::Keyring;
 use crate::quic::recovery::Space;
 
@@ -97,10 +98,12 @@ impl Connection {
         let kept = self.initial_keys.take_if(|_| is_in_use);
         let keys = kept.or_else(|| InitialKeys::new(packet.version, &initial_dcid));
         let mut keys = keys.ok_or(OpenError::Unauthentic)?;
-        let (bytes, cache) = datagram.copy_and_keys();
-        let opened = cache
-            .keys(&keys.of(from_client).into())
-            .open(bytes, packet, largest);
+        let (bytes, cache, paddings) = datagram.parts();
+        let material = keys.of(from_client);
+        let opened = cache.keys(&material.into()).open(bytes, packet, largest);
+        if let (Ok(opened), Some(paddings)) = (&opened, paddings) {
+            paddings.push(Padding::of(packet, opened.payload, initial_dcid, material));
+        }
         if opened.is_ok() || is_in_use {
             self.initial_keys = Some(keys);
         }

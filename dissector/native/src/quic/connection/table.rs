@@ -14,6 +14,7 @@ use super::{Arrival, Connection};
 use crate::flow::expiry::{Bounds, Expiry};
 use crate::flow::tombstones::Tombstones;
 use crate::net::ip::{Datagram, IcmpError};
+use crate::padding::Padding;
 use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::PacketLog;
 use crate::quic::recovery;
@@ -75,6 +76,16 @@ impl Table {
         }
     }
 
+    /// Keeps, of each datagram, which of its Initials opened ([`Table::paddings`]).
+    pub fn note_paddings(&mut self) {
+        self.scratch.note_paddings();
+    }
+
+    /// The Initials that opened in the datagram that was taken last, with their padding.
+    pub fn paddings(&self) -> &[Padding] {
+        self.scratch.paddings()
+    }
+
     /// Takes a datagram; gives the connection that it belongs to and whether the client sent it.
     pub fn datagram(
         &mut self,
@@ -82,6 +93,7 @@ impl Table {
         datagram: &Datagram<'_>,
         log: PacketLog<'_>,
     ) -> Option<(&Connection, bool)> {
+        self.scratch.begin();
         let (src, dst) = (&datagram.src, &datagram.dst);
         let is_asked_for = |port| self.limits.ports.contains(&port);
         if !self.limits.ports.is_empty() && !is_asked_for(src.port()) && !is_asked_for(dst.port()) {

@@ -5,7 +5,7 @@
 //! the datagram, is all that any row says of such a packet. So a record that ends there lacks nothing, and one
 //! that ends anywhere else was cut by the capture.
 
-use firstflight_wire::{ConnectionId, Packet, PacketType, parse_bare_header, parse_packet};
+use firstflight_wire::{Packet, PacketType, parse_bare_header, parse_packet};
 
 use super::Connection;
 use super::datagram::{Place, is_zeros};
@@ -47,11 +47,6 @@ impl Connection {
             let same = parse_bare_header(kept, start, cid_length, length);
             return (same.as_ref() == Some(&packet)).then_some(kept.len());
         }
-    }
-
-    /// The connection ID that the keys of its Initials come from now.
-    pub fn keys_come_from(&self) -> ConnectionId {
-        self.initial_dcid
     }
 
     /// The packet at `start`, if it is the last one of a trimmed datagram, and no key opens it.
