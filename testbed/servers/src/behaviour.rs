@@ -88,11 +88,13 @@ mod tests {
         for (given, words) in [
             (two.as_str(), "2 endpoints: this server takes one"),
             (
-                &ENDPOINT.replace("iack", "retry"),
+                ENDPOINT.replace("iack", "retry").as_str(),
                 "mode `retry` is neither iack nor wait",
             ),
             (
-                &ENDPOINT.replace("\"c\"}", "\"c\", \"alpn\": \"h2\"}"),
+                ENDPOINT
+                    .replace("\"c\"}", "\"c\", \"alpn\": \"h2\"}")
+                    .as_str(),
                 "speaks h3 alone",
             ),
         ] {

@@ -73,8 +73,7 @@ mod tests {
         let secret = InitialSecret::new(Version::V1, &dcid).expect("version 1");
         let keys = Keys::new(&secret.client());
         let datagram = |number: u64, from: usize, to: usize| {
-            let header =
-                LongHeader::initial(Version::V1, dcid, ConnectionId::from([2; 8]), number as u32);
+            let header = LongHeader::initial(Version::V1, dcid, ConnectionId::from([2; 8]), number);
             let mut out = [0; 1500];
             let size = build_packet(&mut out, &header, &keys, Some(1200), |writer| {
                 write_crypto(writer, from as u64, &message[from..to])
