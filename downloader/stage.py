@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from downloader import downloads, draw, option_sets, outcome, session, worker
+from downloader import acks, downloads, draw, option_sets, outcome, rows, session, worker
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
 from downloader.shared_limits import Turn
@@ -42,7 +42,7 @@ _WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 
 def stage(run: Run, key: StageKey) -> None:
-    """Download for `key`, and write download.parquet with a row for each planned download.
+    """Download for `key`; write download.parquet with a row for each planned download, and quic_ack.parquet.
 
     UsageError if the settings do not enable it, or a namespace or client cannot be started; InputError
     without a list of files; Interrupted after a signal or by the stop file, with the rows of what was done.
@@ -184,7 +184,7 @@ def _drop_cut_line(path: Path) -> None:
 
 
 def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, report: StageReport) -> None:
-    """Write download.parquet from what the folder holds."""
+    """Write download.parquet, and quic_ack.parquet if there were QUIC sets, from what the folder holds."""
     offset = clock.of(run, key)
     common = {
         **key.columns(),
@@ -215,9 +215,14 @@ def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, 
             )
 
     with files.replacing(out) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
-        rows = filled()
-        while batch := list(islice(rows, _BATCH)):
+        found = filled()
+        while batch := list(islice(found, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
     report.counts = {name: counts[name] for name in outcome.OUTCOMES if counts[name]}
     report.rows_out = counts.total()
     run.add_output(report, out)
+    over_quic = acks.captures_of_quic(rows.captures(folder))
+    stamps = {**key.columns(), "tool_version": report.tool_version}
+    acks.write(over_quic, rows.key_logs(folder), run.layout.quic_ack(key), run.layout.name_of, stamps)
+    if over_quic:
+        run.add_output(report, run.layout.quic_ack(key))

@@ -206,6 +206,10 @@ class RunLayout:
         """Return the path of the download stage's record file."""
         return self.stage("download", key) / "download.parquet"
 
+    def quic_ack(self, key: StageKey) -> Path:
+        """Return the path of the download stage's record file of quic_ack."""
+        return self.stage("download", key) / "quic_ack.parquet"
+
     def quic_connection(self, key: StageKey) -> Path:
         """Return the path of the dissect stage's record file."""
         return self.stage("dissect", key) / "quic_connection.parquet"

@@ -169,7 +169,7 @@ STAGES: tuple[Stage, ...] = (
         enabled_by="download",
         apart=True,
         measures="downloads",
-        kinds=("download",),
+        kinds=("download", "quic_ack"),
     ),
     Stage(
         "watch",

@@ -26,6 +26,7 @@ KEYS = {
     "crawl_page": _NAME,
     "tcp_option": _NAME,
     "quic_connection": "cityHash64(ifNull(sni, server_ip))",
+    "quic_ack": "cityHash64(ifNull(sni, server_ip))",
 }
 # Every query reads all shards' rows: what IN and JOIN compare with is computed once, from all of them. An
 # insert ends when the shards have its rows.

@@ -15,7 +15,7 @@ import pytest
 from firstflight.system import binaries
 from tests.dissect.conftest import FIXTURES
 
-KINDS = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing"
+KINDS = "quic_connection,quic_packet,quic_ack,tcp_flow,tcp_packet,pacing"
 MOST_KB = 100_000
 ROUNDS = 40
 # Runs its arguments from a small process, because a child is charged its parent's memory.

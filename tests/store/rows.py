@@ -113,6 +113,41 @@ def download(**changes: Any) -> dict[str, Any]:
     return changed | {"iteration": changed["repetition"]}
 
 
+def quic_ack(**changes: Any) -> dict[str, Any]:
+    """Return a quic_ack record of a client with an ACK for each two of 20 packets, with `changes` applied."""
+    row: dict[str, Any] = {column.name: None for column in records.load("quic_ack").file_columns}
+    row |= {
+        "run": RUN,
+        "vantage": "hamburg",
+        "repetition": 1,
+        "source_file": f"{RUN}/hamburg/1/download/quiche.pcap",
+        "start_time_ns": DAY_NS,
+        "client_ip": "198.18.0.1",
+        "client_port": 40_000,
+        "server_ip": "198.18.48.1",
+        "server_port": 443,
+        "version": "0x00000001",
+        "odcid": "0101010101010101",
+        "client_scid": "02",
+        "acks_from": "client",
+        "ack_packets_initial": 1,
+        "ack_only_packets_initial": 1,
+        "bundled_packets_initial": 0,
+        "peer_packets": 22,
+        "peer_eliciting": 20,
+        "peer_eliciting_acked": 20,
+        "ack_packets": 10,
+        "ack_only_packets": 9,
+        "bundled_packets": 1,
+        "ack_only_ip_bytes": 550,
+        "ack_only_ip_bytes_p50": 61,
+        "eliciting_per_ack_first100": 2.0,
+        "acked_unseen": 0,
+        "tool_version": "0.1.0+test",
+    }
+    return row | changes
+
+
 def tcp_option(**changes: Any) -> dict[str, Any]:
     """Return a tcp_option record of a server that agrees to all options, with `changes` applied."""
     row: dict[str, Any] = {column.name: None for column in records.load("tcp_option").file_columns}

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Provenance of the rows of quic_connection: run, vantage, repetition, tool_version (repeatable)
+    /// Provenance of the rows of quic_connection and quic_ack: run, vantage, repetition, tool_version (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = Stamp::parse)]
     pub stamp: Vec<Stamp>,
 
@@ -109,8 +109,12 @@ impl Args {
         if self.format == Format::Parquet && self.out.is_none() {
             return Err("--format parquet needs --out DIR".into());
         }
-        if !self.stamp.is_empty() && !self.kind.contains(&Kind::QuicConnection) {
-            return Err("--stamp needs --kind quic_connection: no other has these columns".into());
+        let is_stamped = |kind| [Kind::QuicConnection, Kind::QuicAck].contains(kind);
+        if !self.stamp.is_empty() && !self.kind.iter().any(is_stamped) {
+            return Err(
+                "--stamp needs --kind quic_connection or quic_ack: no other has these columns"
+                    .into(),
+            );
         }
         Ok(Destination {
             kinds: self.kind.clone(),
@@ -212,7 +216,7 @@ mod tests {
             ),
             (
                 &["--stamp", "run=r", "--kind", "pacing"],
-                "--stamp needs --kind quic_connection: no other has these columns",
+                "--stamp needs --kind quic_connection or quic_ack: no other has these columns",
             ),
             (
                 &["--stamp", "run=r", "--stamp", "run=r"],

@@ -15,6 +15,7 @@ use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::net::fragments::Fragments;
 use crate::net::ip::{self, Content, IpLength};
 use crate::net::link;
+use crate::output::quic_ack::QuicAckRow;
 use crate::output::quic_connection::ConnectionRow;
 use crate::output::quic_packet::QuicPacketRow;
 use crate::output::{Kind, OutputError, Outputs};
@@ -84,7 +85,7 @@ pub fn read_capture(
         wants_quic: args
             .kind
             .iter()
-            .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
+            .any(|kind| [Kind::QuicConnection, Kind::QuicPacket, Kind::QuicAck].contains(kind)),
         skipped: Skipped::default(),
         fragments: Fragments::default(),
         trim,
@@ -150,6 +151,7 @@ fn limits(args: &Args) -> Limits {
             max_live: args.max_connections as usize,
         },
         ports: args.quic_port.clone(),
+        acks: args.kind.contains(&Kind::QuicAck),
     }
 }
 
@@ -386,6 +388,9 @@ impl CaptureRun<'_> {
         if is_chosen(self.args, connection) {
             let row = ConnectionRow::new(self.source_file, connection);
             self.outputs.write_connection(&row)?;
+            for row in QuicAckRow::of(self.source_file, connection) {
+                self.outputs.write_stamped(Kind::QuicAck, &row)?;
+            }
         }
         Ok(())
     }

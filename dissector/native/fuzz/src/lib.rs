@@ -186,6 +186,7 @@ fn limits() -> Limits {
             max_live: 4,
         },
         ports: Vec::new(),
+        acks: true,
     }
 }
 

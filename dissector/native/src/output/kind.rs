@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use firstflight_records::{Column, Record};
 
 use super::pacing::PacingRow;
+use super::quic_ack::QuicAckRow;
 use super::quic_connection::ConnectionRow;
 use super::quic_packet::QuicPacketRow;
 use super::tcp_flow::TcpFlowRow;
@@ -16,6 +17,8 @@ pub enum Kind {
     QuicConnection,
     #[value(name = "quic_packet")]
     QuicPacket,
+    #[value(name = "quic_ack")]
+    QuicAck,
     #[value(name = "tcp_flow")]
     TcpFlow,
     #[value(name = "tcp_packet")]
@@ -29,6 +32,7 @@ impl Kind {
         match self {
             Kind::QuicConnection => "quic_connection",
             Kind::QuicPacket => "quic_packet",
+            Kind::QuicAck => "quic_ack",
             Kind::TcpFlow => "tcp_flow",
             Kind::TcpPacket => "tcp_packet",
             Kind::Pacing => "pacing",
@@ -40,6 +44,7 @@ impl Kind {
         match self {
             Kind::QuicConnection => ConnectionRow::columns(),
             Kind::QuicPacket => QuicPacketRow::columns(),
+            Kind::QuicAck => QuicAckRow::columns(),
             Kind::TcpFlow => TcpFlowRow::columns(),
             Kind::TcpPacket => TcpPacketRow::columns(),
             Kind::Pacing => PacingRow::columns(),

@@ -9,6 +9,7 @@ pub mod pacing;
 pub mod parameters;
 mod parquet_file;
 mod part;
+pub mod quic_ack;
 pub mod quic_connection;
 pub mod quic_packet;
 mod stamps;

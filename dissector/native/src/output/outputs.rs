@@ -139,6 +139,17 @@ impl Outputs {
         output.write(row).map_err(|cause| output.failed(cause))
     }
 
+    /// The same between the stamps of the kind.
+    pub fn write_stamped(&mut self, kind: Kind, row: &impl Row) -> Result<(), OutputError> {
+        let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
+            return Ok(());
+        };
+        self.summary.row(kind);
+        output
+            .write_stamped(row)
+            .map_err(|cause| output.failed(cause))
+    }
+
     /// Writes the row of a connection between its stamps.
     pub fn write_connection(&mut self, row: &ConnectionRow<'_>) -> Result<(), OutputError> {
         let kind = Kind::QuicConnection;
@@ -148,15 +159,9 @@ impl Outputs {
         self.summary.row(kind);
         self.summary
             .connection(row.first_answer(), row.has_client_hello());
-        if output.stamps.is_empty() {
-            output.write(row)
-        } else {
-            let stamps = std::mem::take(&mut output.stamps);
-            let written = output.write(&stamps.stamp(row));
-            output.stamps = stamps;
-            written
-        }
-        .map_err(|cause| output.failed(cause))
+        output
+            .write_stamped(row)
+            .map_err(|cause| output.failed(cause))
     }
 
     /// Writes out what is buffered, where the format allows it, so that a reader sees it.
@@ -225,6 +230,16 @@ impl Output {
             Sink::Parquet(file) => file.write_row(row),
             Sink::Deferred(aside) => aside.write_row(row),
         }
+    }
+
+    fn write_stamped(&mut self, row: &impl Row) -> io::Result<()> {
+        if self.stamps.is_empty() {
+            return self.write(row);
+        }
+        let stamps = std::mem::take(&mut self.stamps);
+        let written = self.write(&stamps.stamp(row));
+        self.stamps = stamps;
+        written
     }
 
     fn failed(&self, cause: io::Error) -> OutputError {

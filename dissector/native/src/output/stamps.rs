@@ -112,10 +112,10 @@ impl Stamps {
         self.0.is_empty()
     }
 
-    /// The stamps of rows of `kind`: only connections have such columns.
+    /// The stamps of rows of `kind`: only those of connections have such columns.
     pub(super) fn of(&self, kind: Kind) -> Stamps {
         match kind {
-            Kind::QuicConnection => self.clone(),
+            Kind::QuicConnection | Kind::QuicAck => self.clone(),
             _ => Stamps::default(),
         }
     }
@@ -235,7 +235,7 @@ mod tests {
         let all = stamps(&ALL).unwrap();
         assert!(!all.is_empty() && stamps(&[]).unwrap().is_empty());
         for kind in Kind::value_variants() {
-            let is_stamped = *kind == Kind::QuicConnection;
+            let is_stamped = [Kind::QuicConnection, Kind::QuicAck].contains(kind);
             assert_eq!(all.of(*kind).is_empty(), !is_stamped, "{kind:?}");
         }
     }

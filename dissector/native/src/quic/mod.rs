@@ -1,6 +1,7 @@
-//! QUIC: connections, the keys that decrypt their packets, loss recovery, the timeline of the handshake, the
-//! packet log.
+//! QUIC: connections, the keys that decrypt their packets, loss recovery, acknowledgements, the timeline of the
+//! handshake, the packet log.
 
+pub mod acks;
 pub mod connection;
 pub mod keylog;
 pub mod packet_log;

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{
-    Error, Frame, Frames, Packet, PacketType, Reader, Version, parse_cut_header, parse_packet,
-    retry_is_intact,
+    Error, Frame, Frames, Opened, Packet, PacketType, Reader, Version, parse_cut_header,
+    parse_packet, retry_is_intact,
 };
 use smallvec::SmallVec;
 
@@ -14,9 +15,10 @@ use super::path::Path;
 use super::scratch::Bytes;
 use super::{Arrival, Connection};
 use crate::flow::volume::Carried;
+use crate::quic::acks::AckPacket;
 use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::{LoggedHeader, PacketLog, logged, note, summary, unparsed};
-use crate::quic::recovery::PayloadSummary;
+use crate::quic::recovery::{AckDelay, PayloadSummary, Space};
 use crate::quic::timeline::{At, CUT};
 
 /// Where and how a packet came.
@@ -69,6 +71,7 @@ impl Connection {
             }
         }
         self.payload = PayloadSummary::default();
+        let packets_before = self.packets;
         let sealed = datagram.sealed;
         // A long header needs no length of a connection ID to be parsed by.
         let mut first = first.filter(|packet| packet.kind != PacketType::OneRtt);
@@ -127,6 +130,10 @@ impl Connection {
             has_payload: self.payload.has_payload,
             new_payload: self.payload.new_payload,
         });
+        if let Some(acks) = &mut self.acks {
+            let packets = self.packets.since(packets_before, from_client);
+            acks.datagram(from_client, packets, arrival.ip_length.bytes);
+        }
         if !keyring.is_empty() {
             let brings = self.payload.brings;
             self.timeline
@@ -317,6 +324,9 @@ impl Connection {
         if packet.kind == PacketType::OneRtt && from_client {
             self.client_moves(place.path, number, &frames);
         }
+        if self.acks.is_some() {
+            self.follow_acks(from_client, at.ns, space, packet.size(), &opened);
+        }
         self.frames(&NewPacket {
             space,
             from_client,
@@ -327,6 +337,38 @@ impl Connection {
             // Without keys it is unknown what arrived.
             with_bytes: !place.keyring.is_empty(),
         });
+    }
+}
+
+impl Connection {
+    /// Takes an opened packet for `quic_ack`.
+    fn follow_acks(
+        &mut self,
+        from_client: bool,
+        ns: i64,
+        space: Space,
+        size: usize,
+        opened: &Opened<'_>,
+    ) {
+        let of_client = self.hello.transport_parameters.as_deref();
+        let delay = if from_client {
+            of_client.map(|body| AckDelay::advertised(TransportParameters::new(body)))
+        } else {
+            Some(self.recovery.ack_delay)
+        };
+        let delay = delay.unwrap_or_default();
+        let packet = AckPacket {
+            space,
+            ns,
+            number: opened.packet_number,
+            size,
+            payload: opened.payload,
+            max_ack_delay_ms: delay.max_ms,
+            exponent: delay.exponent,
+        };
+        if let Some(acks) = &mut self.acks {
+            acks.packet(from_client, &packet);
+        }
     }
 }
 

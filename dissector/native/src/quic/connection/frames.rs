@@ -1,7 +1,7 @@
 //! What the frames of an opened packet add to its connection.
 
 use firstflight_wire::tls::{HelloKind, ServerHello, read_message};
-use firstflight_wire::transport::{TransportParameters, id};
+use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{CipherSuite, Frame, Reader};
 
 use super::Connection;
@@ -116,12 +116,7 @@ impl Connection {
             return;
         };
         let parameters = TransportParameters::new(parameters);
-        let integer = |id, default| parameters.integer(id).ok().flatten().unwrap_or(default);
-        let default = AckDelay::default();
-        self.recovery.ack_delay = AckDelay {
-            exponent: integer(id::ACK_DELAY_EXPONENT, default.exponent),
-            max_ms: integer(id::MAX_ACK_DELAY, default.max_ms),
-        };
+        self.recovery.ack_delay = AckDelay::advertised(parameters);
         if let Ok(Some(cid)) = parameters.preferred_address_cid() {
             self.new_connection_id(false, cid);
         }

@@ -33,6 +33,7 @@ use smallvec::SmallVec;
 
 use crate::flow::volume::Volume;
 use crate::net::ip::IpLength;
+use crate::quic::acks::Acks;
 use crate::quic::recovery::{PayloadSummary, Recovery};
 use crate::quic::timeline::{Timeline, Windows};
 use cids::Cids;
@@ -71,6 +72,15 @@ pub struct Sides {
 }
 
 impl Sides {
+    /// How many came of one side since `before`.
+    fn since(self, before: Sides, from_client: bool) -> u32 {
+        if from_client {
+            self.client - before.client
+        } else {
+            self.server - before.server
+        }
+    }
+
     fn add(&mut self, from_client: bool, n: u32) {
         let side = if from_client {
             &mut self.client
@@ -129,6 +139,8 @@ pub struct Connection {
     /// Some packet of it held a CONNECTION_CLOSE.
     pub closed: bool,
     pub closing: Option<Box<Closing>>,
+    /// If they are followed.
+    pub acks: Option<Box<Acks>>,
 }
 
 impl Connection {
@@ -169,6 +181,7 @@ impl Connection {
             is_cut: false,
             closed: false,
             closing: None,
+            acks: None,
         }
     }
 

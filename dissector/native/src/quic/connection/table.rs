@@ -32,6 +32,8 @@ pub struct Limits {
     pub bounds: Bounds,
     /// Ports to look at; empty: all.
     pub ports: Vec<u16>,
+    /// Follow acknowledgements.
+    pub acks: bool,
 }
 
 /// Packets that became no part of a connection.

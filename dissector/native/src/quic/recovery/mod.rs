@@ -7,6 +7,7 @@ mod sent;
 pub use rtt::Rtt;
 pub use sent::{NewlyAcknowledged, PayloadSummary, Sent};
 
+use firstflight_wire::transport::{TransportParameters, id};
 use firstflight_wire::{Ack, Frame};
 
 /// Samples kept of a connection; [`Rtt::samples`] counts all.
@@ -48,7 +49,7 @@ pub struct Sample {
     pub pto_ns: i64,
 }
 
-/// How the server delays its acknowledgements, from its transport parameters.
+/// How an endpoint delays its acknowledgements, from its transport parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AckDelay {
     pub exponent: u64,
@@ -60,6 +61,17 @@ impl Default for AckDelay {
         AckDelay {
             exponent: DEFAULT_EXPONENT,
             max_ms: DEFAULT_MAX_ACK_DELAY_MS,
+        }
+    }
+}
+
+impl AckDelay {
+    /// What an endpoint with these parameters does; the defaults of RFC 9000 18.2 where it says nothing.
+    pub fn advertised(parameters: TransportParameters<'_>) -> AckDelay {
+        let integer = |id, default| parameters.integer(id).ok().flatten().unwrap_or(default);
+        AckDelay {
+            exponent: integer(id::ACK_DELAY_EXPONENT, DEFAULT_EXPONENT),
+            max_ms: integer(id::MAX_ACK_DELAY, DEFAULT_MAX_ACK_DELAY_MS),
         }
     }
 }

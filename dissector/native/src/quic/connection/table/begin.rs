@@ -111,6 +111,7 @@ impl Table {
             }
             None => Box::new(new),
         };
+        connection.acks = self.limits.acks.then(Box::default);
         connection.datagram(
             &self.keyring,
             arrival,

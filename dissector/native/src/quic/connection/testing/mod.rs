@@ -55,6 +55,7 @@ impl Feed {
                 max_live,
             },
             ports,
+            acks: true,
         };
         Feed {
             table: Table::new(limits, keyring),

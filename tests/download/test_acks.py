@@ -1,0 +1,57 @@
+"""Acknowledgements of downloads over QUIC: from the captures of real downloads to the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from downloader import acks, rows
+from reports import query
+from schemas import records
+from store import migrate, open_store
+from store.load import loader
+from tests.download.world import SERVER_V4, World
+
+STAMPS = {"run": "20261120T063905Z-a1b2c3", "vantage": "here", "repetition": 1, "tool_version": "0.1.0+test"}
+
+
+def test_both_sides_of_a_real_download_reach_the_store(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "captures"
+    found, done = world.download(tmp_path, [("one", SERVER_V4)], "bl,quiche", "--capture", folder)
+    assert done.returncode == 0, done.stderr
+    (download,) = [row for row in found if row["set"] == "quiche"]
+    captures = acks.captures_of_quic(rows.captures(folder))
+    assert [path.name for path in captures] == ["quiche.pcap"]
+    out = tmp_path / "quic_ack.parquet"
+    acks.write(captures, rows.key_logs(folder), out, lambda path: f"RUN/{path.name}", STAMPS)
+    table = pq.read_table(out)
+    assert table.schema.equals(records.load("quic_ack").arrow_schema())
+    kept = {row["acks_from"]: row for row in table.to_pylist()}
+    assert set(kept) == {"client", "server"}
+    client = kept["client"]
+    assert client["source_file"] == "RUN/quiche.pcap" and client["run"] == STAMPS["run"]
+    assert client["start_time_ns"] == download["flow_started_at"]
+    assert client["client_port"] == download["client_port"]
+    # A megabyte is some 800 packets, and most are acknowledged by the client.
+    assert 500 < client["peer_eliciting_acked"] <= client["peer_eliciting"]
+    assert 0 < client["ack_packets"] < client["peer_eliciting_acked"]
+    assert client["bytes_stream"] < client["bytes_ack"] < kept["server"]["bytes_stream"]
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
+    with open_store(write=True) as store:
+        migrate.migrate(store)
+    loader.load_files([out])
+    with open_store() as store:
+        asked = {row["acks_from"]: row for row in query.rows(store, "acknowledgements", {})}
+    assert asked["client"]["acks"] == client["ack_packets"]
+    assert asked["client"]["eliciting_per_ack"] == pytest.approx(client["eliciting_per_ack"], rel=1e-12)
+
+
+def test_captures_of_tcp_sets_are_left_out(tmp_path: Path) -> None:
+    named = [tmp_path / f"{name}.pcap" for name in ("all14", "aioquic", "libcurl-2", "warmup", "all14_h2")]
+    assert [path.stem for path in acks.captures_of_quic(named)] == ["aioquic", "libcurl-2"]
+    acks.write([], [], tmp_path / "none.parquet", str, STAMPS)
+    assert not (tmp_path / "none.parquet").exists()
