@@ -17,8 +17,8 @@ from store import access
 from store.sql import field, literal
 
 # Instants without a time zone are UTC, whatever the machine's zone. The engine reads TZ when it is imported,
-# and does not start if it cannot parse the value. Its allocator gives back pages that were free for a tenth of
-# a second; by default it keeps them for five, and each query would add to what the ones before left.
+# and does not start if it cannot parse the value. Its allocator gives back pages that were free for a tenth
+# of a second; by default it keeps them for five, and each query would add to what the ones before left.
 _WHILE_IMPORTED = {"TZ": "UTC", "JE_MALLOC_CONF": "dirty_decay_ms:100,muzzy_decay_ms:0"}
 _before = {name: os.environ.get(name) for name in _WHILE_IMPORTED}
 os.environ.update(_WHILE_IMPORTED)

@@ -23,7 +23,7 @@ class Stopped(Exception):
 class Answer:
     """The answer to a request. `headers`: first values, names in lower case; `body` may be cut (`is_cut`).
 
-    `is_whole`: the body ended as its length, its chunks or the end of the connection said.
+    `is_whole`: the body is as long as its length, its chunks or the end of the connection say.
     """
 
     status: int

@@ -132,7 +132,7 @@ def argument_list(program: str, options: Options, *flags: str) -> list[str]:
 
 
 def limit_of(folder: Path) -> str | None:
-    """Return what limits the engine that works in `folder`; None if it has not said so yet."""
+    """Return what limits the engine that works in `folder`; None if that is not known yet."""
     try:
         limit = files.read_json(folder / STATE)["limit"]
     except (FirstflightError, KeyError, TypeError):

@@ -78,7 +78,7 @@ def check_traces(world: World, run: Path) -> None:
 
 
 def check_progress(run: Path) -> None:
-    """Every stage has said how far it was, of how much; at its end, all was done."""
+    """Every stage has shown how far it was, of how much; at its end, all was done."""
     stages = ["targets", "as_data", "load", *(f"west/2/{name}" for name in ("resolve", "probe", "dissect"))]
     for stage in stages:
         state = progress.read(run / stage)

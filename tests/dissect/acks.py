@@ -216,7 +216,7 @@ def expected(capture: Capture, side: str, at: str | None) -> dict[str, Any]:
 def _story(capture: Capture, side: str) -> dict[int, tuple[set[int], int, bool]]:
     """Return per ACK packet of a side: what is new of ack-eliciting packets that had come, how many of them
     had come, and whether the peer's last packet before it was the one after its highest so far."""
-    told: dict[int, tuple[set[int], int, bool]] = {}
+    found: dict[int, tuple[set[int], int, bool]] = {}
     waiting: set[int] = set()
     acked: set[int] = set()
     arrived, highest, in_order = 0, -1, True
@@ -231,10 +231,10 @@ def _story(capture: Capture, side: str) -> dict[int, tuple[set[int], int, bool]]
         ranges = [span for frame in packet.frames if frame.is_ack for span in frame.ranges]
         if ranges:
             covered = {n for low, high in ranges for n in range(low, high + 1)}
-            told[packet.number] = (waiting & covered, arrived, in_order)
+            found[packet.number] = (waiting & covered, arrived, in_order)
             waiting -= covered
             acked |= covered
-    return told
+    return found
 
 
 def _only_acks(capture: Capture, side: str) -> list[int]:

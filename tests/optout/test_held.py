@@ -101,7 +101,8 @@ def test_requests_of_a_crawl_wait_and_open_connections_are_asked_about(
     copy = tmp_path / "optout"
     monkeypatch.setenv(current.VARIABLE, f"{current.FOLLOWED}{copy}")
     lists = Permitted([], [], ["127.0.0.0/8"])
-    pace = Pace(1000, 0, is_free=lambda: lists.look() == current.Trust.ALL)
+    pace = Pace(1000, 0)
+    pace.is_free = lambda: lists.look() == current.Trust.ALL
 
     async def crawl() -> bool:
         waiting = asyncio.create_task(pace.turn("127.0.0.1"))

@@ -1,6 +1,6 @@
 //! How each side of a connection acknowledges the other's packets, for `quic_ack`.
 //!
-//! Counts are of 1-RTT packets, with 0-RTT packets, which share their numbers, unless said otherwise.
+//! Counts are of 1-RTT packets, with 0-RTT packets, which share their numbers, unless a column names others.
 
 mod received;
 mod spans;
