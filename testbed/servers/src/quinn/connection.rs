@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// Returns the instant for which a wake-up has to be queued, if it is earlier than the one that is.
-    pub fn to_arm(&mut self) -> Option<Instant> {
+    pub fn next_timer(&mut self) -> Option<Instant> {
         let answer = self.pending.iter().map(|(at, _)| *at).min();
         let at = [self.quic.poll_timeout(), answer]
             .into_iter()

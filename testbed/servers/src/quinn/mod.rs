@@ -122,7 +122,7 @@ impl Edge {
             self.connections.remove(&id);
             return;
         }
-        if let Some(at) = connection.to_arm() {
+        if let Some(at) = connection.next_timer() {
             self.timers.push(at, id);
         }
     }
