@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates that an engine may use, none of which can open a socket.
-const DEPENDENCIES: [&str; 23] = [
+const DEPENDENCIES: [&str; 24] = [
     "arrow-array",
     "arrow-schema",
     "aws-lc-rs",
@@ -17,6 +17,7 @@ const DEPENDENCIES: [&str; 23] = [
     "firstflight-records",
     "firstflight-usage",
     "firstflight-wire",
+    "mimalloc",
     "proptest",
     "quinn-proto",
     "rand_chacha",
