@@ -4,8 +4,10 @@ use firstflight_testbed_clients::contract::Request;
 use firstflight_testbed_clients::http::{NO_ERROR, Sent};
 use firstflight_testbed_clients::program::{self, Progress, Stack};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Endpoint, IdleTimeout, TransportConfig, VarInt};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use quinn::{
+    ClientConfig, Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt, default_runtime,
+};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ impl Stack for Quinn {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let endpoint = Endpoint::client(SocketAddr::new(any, 0)).map_err(text)?;
+        let endpoint = endpoint(SocketAddr::new(any, 0))?;
         progress.kept = Some(Box::new(endpoint.clone()));
         let connecting = endpoint
             .connect_with(config(request, tls)?, request.address(), &request.host)
@@ -50,6 +52,16 @@ impl Stack for Quinn {
             endpoint.wait_idle().await;
         }
     }
+}
+
+/// As `Endpoint::client` makes one, but for RFC 9287: a server whose client takes packets without the fixed bit
+/// sends such ones, and no capture tells what they are.
+fn endpoint(local: SocketAddr) -> Result<Endpoint, String> {
+    let socket = UdpSocket::bind(local).map_err(text)?;
+    let runtime = default_runtime().ok_or("no asynchronous runtime")?;
+    let mut config = EndpointConfig::default();
+    config.grease_quic_bit(false);
+    Endpoint::new(config, None, socket, runtime).map_err(text)
 }
 
 /// quinn's own settings, but for the idle time-out of the request, and without segmentation offload: a datagram is a packet of
