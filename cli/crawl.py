@@ -135,6 +135,7 @@ def command(
         return 1 if found.rejected else 0
 
     from crawler.files import crawl
+    from crawler.files.pace import Pace
     from crawler.files.spider import Task
 
     columns = rows.own_columns(rows.FILE)
@@ -150,7 +151,7 @@ def command(
         task = Task(names, lookup, policy.why_not, show, limits, concurrency, stdout.is_unread)
         task.is_confirmed = policy.is_confirmed
         try:
-            crawl.run(task, contact=contact, rate=rate, per_address_rate=per_address_rate, roots=roots)
+            crawl.run(task, contact=contact, pace=Pace(rate, per_address_rate), roots=roots)
         except Interrupted as error:
             if task.signal is None:
                 raise BrokenPipeError from error

@@ -21,22 +21,11 @@ def user_agent(contact: str) -> str:
     return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
 
 
-def run(
-    task: Task,
-    *,
-    contact: str,
-    rate: float,
-    per_address_rate: float,
-    roots: Path | None,
-    pace: Pace | None = None,
-) -> None:
-    """Do all of `task`; `rate` and `per_address_rate` are requests a second (0 of the latter: no limit).
-
-    `pace`: the same rates, if the caller wants to ask what limits the crawl.
+def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:
+    """Do all of `task`, with requests as `pace` lets them begin.
 
     Interrupted after SIGINT, SIGTERM or when `task.is_stopped`: names that are not done have no result.
     """
-    pace = pace or Pace(rate, per_address_rate)
     pace.is_free = task.is_confirmed
     trust.roots(roots)  # the handler reads them again, when it is too late for an error
     for library in ("scrapy", "twisted", "protego", "py.warnings"):
@@ -58,7 +47,7 @@ def run(
         "USER_AGENT": user_agent(contact),
         "CONCURRENT_REQUESTS": 0,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
-        "DOWNLOAD_DELAY": 1 / per_address_rate if per_address_rate else 0,
+        "DOWNLOAD_DELAY": pace.address_interval,
         "DOWNLOAD_DELAY_JITTER": 0,
         "DOWNLOAD_MAXSIZE": 0,
         "DOWNLOAD_WARNSIZE": 0,

@@ -18,7 +18,7 @@ class Pace:
     def __init__(self, rate: float, per_address: float, clock: Callable[[], float] = monotonic) -> None:
         self.is_free: Callable[[], bool] = lambda: True
         self._interval = 1 / rate
-        self._address_interval = 1 / per_address if per_address else 0.0
+        self.address_interval = 1 / per_address if per_address else 0.0
         self._clock = clock
         self._next = 0.0
         self._next_of: dict[str, float] = {}
@@ -38,7 +38,7 @@ class Pace:
         else:
             self._limit = "rate" if self._next >= of_address else "limit per address"
         self._next = max(now, self._next) + self._interval
-        self._next_of[address] = begin + self._address_interval
+        self._next_of[address] = begin + self.address_interval
         if len(self._next_of) > 1024:
             self._next_of = {one: at for one, at in self._next_of.items() if at > now}
         return begin - now

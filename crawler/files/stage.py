@@ -102,14 +102,7 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
             run.layout.stop_file.exists,
             is_confirmed=policy.is_confirmed,
         )
-        crawl.run(
-            task,
-            contact=settings.campaign.contact,
-            rate=chosen.rate,
-            per_address_rate=chosen.per_address_rate,
-            roots=chosen.roots,
-            pace=pace,
-        )
+        crawl.run(task, contact=settings.campaign.contact, pace=pace, roots=chosen.roots)
 
 
 def _write(run: Run, journal: Journal) -> Counter[str]:

@@ -127,7 +127,7 @@ def load_files(
 
 
 def _shown(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) -> Callable[[int], None]:
-    """Show progress while `stack` is open; return what is to be told how many rows more are done."""
+    """Show progress while `stack` is open; return what to call with the number of rows done since."""
     total = sum(record_file.rows_in(path) for path in paths)
     progress = stack.enter_context(Progress(folder, label, total, Busy("the store")))
     done = 0
@@ -147,7 +147,7 @@ def _unnoticed(count: int) -> None:
 def load_one(store: Store, opened: RecordFile, on_rows: Callable[[int], None] = _unnoticed) -> Loaded:
     """Load one record file into an open store. InputError means that none of its rows was stored.
 
-    `on_rows` is told how many rows more are loaded, or were there.
+    `on_rows` is called with the number of rows that were loaded, or were there, since the last call.
     """
 
     def check(batch: pa.Table) -> None:

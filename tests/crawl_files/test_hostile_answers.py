@@ -22,6 +22,7 @@ import json, sys
 from crawler.files import crawl
 from crawler.files.limits import Limits
 from crawler.files.rows import file_row, page_row
+from crawler.files.pace import Pace
 from crawler.files.spider import Task
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def show(result):
 names = [f"name-{number}.test" for number in range(int(sys.argv[1]))]
 limits = Limits(request_seconds=5.0, requests=20)
 task = Task(names, Lookup, lambda *_: None, show, limits, 1, port=int(sys.argv[2]))
-crawl.run(task, contact="crawl@example.org", rate=1000, per_address_rate=0, roots=Path(sys.argv[3]))
+crawl.run(task, contact="crawl@example.org", pace=Pace(1000, 0), roots=Path(sys.argv[3]))
 """
 OK = b"HTTP/1.1 200 OK\r\n"
 END = b"Connection: close\r\n\r\n"

@@ -14,6 +14,7 @@ SCRIPT = """
 import json, sys
 from crawler.files import crawl
 from crawler.files.limits import Limits
+from crawler.files.pace import Pace
 from crawler.files.spider import Task
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def show(result):
     print(json.dumps([result.outcome, result.reason, result.counts.requests, result.visit.wire.received]))
 limits = Limits(**json.loads(sys.argv[2]))
 task = Task([sys.argv[1]], Lookup, lambda *_: None, show, limits, 1)
-crawl.run(task, contact="crawl@example.org", rate=1000, per_address_rate=0, roots=Path(sys.argv[4]))
+crawl.run(task, contact="crawl@example.org", pace=Pace(1000, 0), roots=Path(sys.argv[4]))
 """
 
 

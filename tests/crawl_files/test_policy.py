@@ -20,6 +20,7 @@ SCRIPT = """
 import json, sys
 from crawler.files import crawl
 from crawler.files.limits import Limits
+from crawler.files.pace import Pace
 from crawler.files.spider import Task
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Lookup:
 def show(result):
     print(json.dumps([result.outcome, result.reason]))
 task = Task([sys.argv[1]], Lookup, lambda *_: next(answers, "too late"), show, Limits(), 1)
-crawl.run(task, contact="crawl@example.org", rate=100, per_address_rate=0, roots=Path(sys.argv[4]))
+crawl.run(task, contact="crawl@example.org", pace=Pace(100, 0), roots=Path(sys.argv[4]))
 """
 
 

@@ -116,7 +116,7 @@ impl Session for LateSession {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        // An alert cannot be told from here: the client's next packet finds no session, and times out.
+        // An alert cannot be sent from here: the client's next packet finds no session, and times out.
         self.pass().ok()?;
         self.inner.write_handshake(out)
     }
