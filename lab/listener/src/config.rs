@@ -14,6 +14,33 @@ pub struct Config {
     pub listen: Vec<IpAddr>,
     pub certificates: BTreeMap<String, CertificateFiles>,
     pub endpoints: Vec<Endpoint>,
+    /// What the server's stack is asked to do; a server that cannot refuses it.
+    #[serde(default)]
+    pub transport: Transport,
+}
+
+/// Settings of a stack; `None`: its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transport {
+    /// `cubic`, `reno` or `bbr`.
+    pub congestion_control: Option<String>,
+    /// What an ACK_FREQUENCY frame (draft-ietf-quic-ack-frequency) asks of clients: an ACK beyond so many ack-eliciting packets.
+    pub ack_eliciting_threshold: Option<u32>,
+    /// Its reordering threshold: 0, no ACK because of reordering; 1, at once.
+    pub ack_reordering_threshold: Option<u32>,
+    /// Its longest delay of an ACK.
+    pub ack_delay_us: Option<u64>,
+}
+
+impl Transport {
+    /// Refuses all settings, with a sentence.
+    pub fn refuse(&self) -> Result<(), String> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        Err("`transport` asks for settings that this server does not have".to_owned())
+    }
 }
 
 /// PEM files: the chain (leaf first, without the root) and the leaf's private key.
@@ -50,6 +77,9 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     /// From the request to the answer; null = 0.
     pub delay_us: Option<u64>,
+    /// Length of the content, which is zeros; 0: the header section alone.
+    #[serde(default)]
+    pub body_bytes: u64,
 }
 
 fn h3() -> String {
@@ -220,9 +250,31 @@ mod tests {
         assert_eq!(silent.alpn, "h3");
         assert!(silent.http.is_none());
         let answer = answering.http.as_ref().unwrap();
-        assert_eq!((answer.status, answer.delay_us), (301, Some(7)));
+        assert_eq!(
+            (answer.status, answer.delay_us, answer.body_bytes),
+            (301, Some(7), 0)
+        );
         assert_eq!(answer.headers, [("location".into(), "/b".into())]);
         assert_eq!(answering.alpn, "h2");
+    }
+
+    #[test]
+    fn settings_of_the_stack_may_be_missing() {
+        let plain = Config::parse(GOOD).unwrap().transport;
+        assert_eq!(plain, Transport::default());
+        assert!(plain.refuse().is_ok());
+        let text = GOOD.replacen(
+            "{",
+            r#"{"transport": {"congestion_control": "reno", "ack_eliciting_threshold": 9},"#,
+            1,
+        );
+        let asked = Config::parse(&text).unwrap().transport;
+        assert_eq!(asked.congestion_control.as_deref(), Some("reno"));
+        assert_eq!(
+            (asked.ack_eliciting_threshold, asked.ack_delay_us),
+            (Some(9), None)
+        );
+        assert!(asked.refuse().unwrap_err().contains("`transport`"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub mod config;
 pub mod release;
 pub mod serve;
 
-pub use config::{Answer, CertificateFiles, Config, ConfigError, Endpoint, Routes};
+pub use config::{Answer, CertificateFiles, Config, ConfigError, Endpoint, Routes, Transport};
 pub use release::Releases;
 pub use serve::{Arrival, Host, ServeError, Sockets, serve};
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class CertificateFiles(BaseModel):
@@ -24,6 +24,7 @@ class Answer(BaseModel):
     status: int
     headers: list[tuple[str, str]]
     delay_us: int | None = None
+    body_bytes: int = Field(default=0, ge=0)  # of content, which is zeros; 0: the header section alone
 
     @property
     def fields(self) -> list[tuple[bytes, bytes]]:

@@ -2,8 +2,8 @@
 
 docs/architecture.md describes the file. Its modes are `iack` and `wait`, as in lab/stacks/quiche/README.md,
 except that aioquic's instant ACK is a small datagram; with an empty `alpn` it chooses no protocol, with
-`hq-interop` it speaks HTTP/0.9, where any request is answered by an empty line. It prints
-`READY` when every address is bound and runs until it is killed.
+`hq-interop` it speaks HTTP/0.9, where any request is answered by the content, an empty line if
+there is none. It prints `READY` when every address is bound and runs until it is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aioquic.quic.events import HandshakeCompleted, QuicEvent, StreamDataReceive
 from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
 from pydantic import ValidationError
 
-from lab.stacks.aioquic.config import CertificateFiles, EndpointConfig, ServerConfig, read
+from lab.stacks.aioquic.config import Answer, CertificateFiles, EndpointConfig, ServerConfig, read
 
 IDLE_S = 5.0
 LEAD_S = 0.005
@@ -130,20 +130,22 @@ class HeldProtocol(QuicConnectionProtocol):
         if isinstance(event, StreamDataReceived) and event.end_stream and self._http is None:
             if answer is not None:
                 delay_s = (answer.delay_us or 0) / 1e6
-                self._loop.call_later(delay_s, self._respond_with_line, event.stream_id)
+                self._loop.call_later(delay_s, self._respond_plainly, event.stream_id, answer.body_bytes)
             return
         for found in self._http.handle_event(event) if self._http else []:
             if isinstance(found, HeadersReceived) and answer is not None:
                 delay_s = (answer.delay_us or 0) / 1e6
-                self._loop.call_later(delay_s, self._respond, found.stream_id, answer.fields)
+                self._loop.call_later(delay_s, self._respond, found.stream_id, answer)
 
-    def _respond(self, stream: int, fields: list[tuple[bytes, bytes]]) -> None:
+    def _respond(self, stream: int, answer: Answer) -> None:
         if self._http is not None:
-            self._http.send_headers(stream, fields, end_stream=True)
+            self._http.send_headers(stream, answer.fields, end_stream=not answer.body_bytes)
+            if answer.body_bytes:
+                self._http.send_data(stream, bytes(answer.body_bytes), end_stream=True)
             self.transmit()
 
-    def _respond_with_line(self, stream: int) -> None:
-        self._quic.send_stream_data(stream, b"\r\n", end_stream=True)
+    def _respond_plainly(self, stream: int, body_bytes: int) -> None:
+        self._quic.send_stream_data(stream, bytes(body_bytes) or b"\r\n", end_stream=True)
         self.transmit()
 
     def _answer(self, endpoint: EndpointConfig, certificate: QuicConfiguration, arrived: float) -> None:

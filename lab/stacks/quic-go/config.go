@@ -53,6 +53,8 @@ type answer struct {
 	Status  int         `json:"status"`
 	Headers [][2]string `json:"headers"`
 	DelayUs uint64      `json:"delay_us"`
+	// BodyBytes is the length of the content, which is zeros; 0: the header section alone.
+	BodyBytes uint64 `json:"body_bytes"`
 }
 
 // UnmarshalJSON reads an endpoint, which accepts h3 unless it says otherwise.

@@ -1,6 +1,6 @@
 //! The one endpoint of a server's configuration, checked at the start.
 
-use firstflight_listener::{Answer, CertificateFiles, Config, Endpoint};
+use firstflight_listener::{Answer, CertificateFiles, Config, Endpoint, Transport};
 use std::time::Duration;
 
 /// The only protocol that these servers speak.
@@ -24,6 +24,7 @@ pub struct Behaviour {
     pub certificate: CertificateFiles,
     /// The answer to requests; `None`: they stay without one.
     pub http: Option<Answer>,
+    pub transport: Transport,
 }
 
 impl Behaviour {
@@ -40,6 +41,7 @@ impl Behaviour {
             delay: endpoint.delay(),
             certificate: certificate.ok_or("the certificate is missing")?.clone(),
             http: endpoint.http.clone(),
+            transport: config.transport.clone(),
         })
     }
 }

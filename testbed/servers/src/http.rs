@@ -1,5 +1,6 @@
-//! The bytes that a server sends in HTTP/3 (RFC 9114): SETTINGS when the handshake is complete, and a header section as the answer.
+//! The bytes that a server sends in HTTP/3 (RFC 9114): SETTINGS when the handshake is complete, and the answer.
 
+use bytes::Bytes;
 use firstflight_listener::Answer;
 use firstflight_wire::Writer;
 use firstflight_wire::http3::{write_control_stream, write_request};
@@ -9,11 +10,52 @@ use std::time::Duration;
 const MOST_FIELDS: u64 = 16_384;
 const ROOM: usize = 16 << 10;
 
+const CHUNK: usize = 64 << 10;
+/// Type of a DATA frame (RFC 9114, section 7.2.1).
+const DATA: u64 = 0;
+
 /// The answer to a request, as bytes of its stream, and how long after the request it is sent.
 #[derive(Debug, Clone)]
 pub struct Response {
-    pub bytes: Vec<u8>,
+    pub bytes: Pieces,
     pub delay: Duration,
+}
+
+/// Bytes of a stream: a beginning, and zeros behind it.
+#[derive(Debug, Clone)]
+pub struct Pieces {
+    begin: Bytes,
+    zeros: u64,
+    chunk: Bytes,
+}
+
+impl Pieces {
+    pub fn new(begin: Vec<u8>, zeros: u64) -> Self {
+        let chunk = zeros.min(CHUNK as u64) as usize;
+        Self {
+            begin: begin.into(),
+            zeros,
+            chunk: vec![0; chunk].into(),
+        }
+    }
+
+    /// The bytes that come next; empty at the end.
+    pub fn front(&self) -> Bytes {
+        if !self.begin.is_empty() {
+            return self.begin.clone();
+        }
+        let size = self.zeros.min(self.chunk.len() as u64) as usize;
+        self.chunk.slice(..size)
+    }
+
+    /// `count` bytes of `front` are sent.
+    pub fn advance(&mut self, count: usize) {
+        if self.begin.is_empty() {
+            self.zeros -= count as u64;
+        } else {
+            let _ = self.begin.split_to(count);
+        }
+    }
 }
 
 /// Returns the beginning of the server's control stream; an error is a sentence.
@@ -28,9 +70,17 @@ pub fn response(answer: &Answer) -> Result<Response, String> {
     let fields: Vec<(&str, &str)> = std::iter::once((":status", status.as_str()))
         .chain(declared.map(|(name, value)| (name.as_str(), value.as_str())))
         .collect();
-    Ok(Response {
+    let begin = written(|writer| {
         // A response's HEADERS frame is written as a request's.
-        bytes: written(|writer| write_request(writer, &fields))?,
+        write_request(writer, &fields)?;
+        if answer.body_bytes > 0 {
+            writer.varint(DATA)?;
+            writer.varint(answer.body_bytes)?;
+        }
+        Ok(())
+    })?;
+    Ok(Response {
+        bytes: Pieces::new(begin, answer.body_bytes),
         delay: Duration::from_micros(answer.delay_us.unwrap_or(0)),
     })
 }
@@ -54,6 +104,20 @@ mod tests {
             status: 204,
             headers: vec![(name.to_owned(), "b".to_owned())],
             delay_us: Some(7),
+            body_bytes: 0,
+        }
+    }
+
+    fn all(mut pieces: Pieces, most: usize) -> Vec<u8> {
+        let mut found = Vec::new();
+        loop {
+            let next = pieces.front();
+            if next.is_empty() {
+                return found;
+            }
+            let taken = next.len().min(most);
+            found.extend_from_slice(&next[..taken]);
+            pieces.advance(taken);
         }
     }
 
@@ -62,10 +126,25 @@ mod tests {
         let response = response(&answer("a")).expect("an answer");
         assert_eq!(response.delay, Duration::from_micros(7));
         let mut client = ResponseStream::new(1 << 16);
-        client.push(&response.bytes).expect("HTTP/3");
+        client
+            .push(&all(response.bytes, usize::MAX))
+            .expect("HTTP/3");
         client.finish().expect("a whole answer");
         assert_eq!(client.response().map(|found| found.status), Some(204));
         assert_eq!(control().expect("a control stream")[..2], [0x00, 0x04]);
+    }
+
+    #[test]
+    fn a_body_is_as_long_as_declared() {
+        for (length, most) in [(1, 1), (70_000, 999), (200_000, usize::MAX)] {
+            let mut declared = answer("a");
+            declared.body_bytes = length;
+            let response = response(&declared).expect("an answer");
+            let mut client = ResponseStream::new(1 << 16);
+            client.push(&all(response.bytes, most)).expect("HTTP/3");
+            client.finish().expect("a whole answer");
+            assert_eq!(client.content_bytes(), length);
+        }
     }
 
     #[test]

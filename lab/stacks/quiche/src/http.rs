@@ -24,6 +24,16 @@ struct Answer {
 impl Answers {
     /// Takes the answers from a configuration. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
+        let has_body = |endpoint: &firstflight_listener::Endpoint| {
+            endpoint
+                .http
+                .as_ref()
+                .is_some_and(|http| http.body_bytes > 0)
+        };
+        if let Some(endpoint) = config.endpoints.iter().find(|one| has_body(one)) {
+            let label = endpoint.label();
+            return Err(format!("{label}: this server answers without `body_bytes`"));
+        }
         let mut settings =
             h3::Config::new().map_err(|error| format!("HTTP/3 cannot be set up: {error}"))?;
         settings.set_max_field_section_size(MOST_FIELDS);

@@ -39,6 +39,7 @@ pub struct Edge {
 impl Edge {
     /// Reads the certificates and checks every endpoint. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
+        config.transport.refuse()?;
         let progress = SharedProgress::default();
         let context = tls::context(config.certificates.iter(), &progress)?;
         let configured = |error: quiche::Error| format!("quiche cannot be set up: {error}");

@@ -29,6 +29,7 @@ pub struct Rogue {
 impl Rogue {
     /// Checks every endpoint's mode. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
+        config.transport.refuse()?;
         Ok(Self {
             routes: Routes::new(config, behaviour)?,
             answered: HashSet::new(),

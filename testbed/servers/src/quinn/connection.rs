@@ -1,7 +1,7 @@
 //! One connection: when it may send, its HTTP/3, and its timers.
 
 use super::session::Certificate;
-use crate::http::Response;
+use crate::http::{Pieces, Response};
 use firstflight_listener::{Arrival, Sockets};
 use quinn_proto::{Dir, Event, ReadError, StreamId};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub struct Connection {
     /// Complete requests, and when they are answered.
     pending: Vec<(Instant, StreamId)>,
     /// Bytes of streams that quinn has not taken yet; each ends its stream if the flag is set.
-    unsent: Vec<(StreamId, Vec<u8>, bool)>,
+    unsent: Vec<(StreamId, Pieces, bool)>,
     /// The earliest instant for which a wake-up is queued.
     armed: Option<Instant>,
 }
@@ -101,7 +101,8 @@ impl Connection {
             if matches!(event, Event::Connected) {
                 self.connected = true;
                 if let Some(id) = self.quic.streams().open(Dir::Uni) {
-                    self.unsent.push((id, control.to_vec(), false));
+                    self.unsent
+                        .push((id, Pieces::new(control.to_vec(), 0), false));
                 }
             }
         }
@@ -147,12 +148,19 @@ impl Connection {
     }
 
     fn write(&mut self) {
-        for (id, mut bytes, ends) in std::mem::take(&mut self.unsent) {
+        for (id, mut pieces, ends) in std::mem::take(&mut self.unsent) {
             let mut stream = self.quic.send_stream(id);
-            let written = stream.write(&bytes).unwrap_or(0);
-            bytes.drain(..written);
-            if !bytes.is_empty() {
-                self.unsent.push((id, bytes, ends));
+            let mut piece = pieces.front();
+            while !piece.is_empty() {
+                // An error is a full buffer, or a client that has no use for the stream.
+                let Ok(written) = stream.write(&piece) else {
+                    break;
+                };
+                pieces.advance(written);
+                piece = pieces.front();
+            }
+            if !piece.is_empty() {
+                self.unsent.push((id, pieces, ends));
             } else if ends {
                 let _ = stream.finish();
             }

@@ -5,6 +5,7 @@
 
 mod connection;
 mod session;
+mod transport;
 
 use crate::behaviour::{Behaviour, Mode};
 use crate::{http, tls};
@@ -54,11 +55,13 @@ impl Edge {
         let late = behaviour.mode == Mode::InstantAck;
         let sessions = Arc::new(Sessions::new(tls, late));
         let mut server = ServerConfig::with_crypto(Arc::clone(&sessions) as _);
-        // quinn's own settings, but for the idle time-out, and without segmentation offload: a datagram is a packet of the capture.
+        // quinn's own settings, but for the idle time-out and what is asked for, and without segmentation offload: a datagram is a
+        // packet of the capture.
         let mut transport = TransportConfig::default();
         let idle = IdleTimeout::try_from(IDLE).map_err(|error| error.to_string())?;
         transport.max_idle_timeout(Some(idle));
         transport.enable_segmentation_offload(false);
+        transport::apply(&behaviour.transport, &mut transport)?;
         server.transport_config(Arc::new(transport));
         // Between two quinns packets would have no fixed bit (RFC 9287), and no capture could be read.
         let mut common = EndpointConfig::default();

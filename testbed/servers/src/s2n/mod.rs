@@ -32,6 +32,7 @@ struct Plan {
 impl Plan {
     fn new(config: &Config) -> Result<Self, String> {
         let behaviour = Behaviour::of(config)?;
+        behaviour.transport.refuse()?;
         Ok(Self {
             address: SocketAddr::new(config.listen[0], config.port),
             tls: tls::config(&behaviour.certificate)?,
@@ -123,9 +124,17 @@ async fn answered(stream: BidirectionalStream, response: http::Response) {
     if !response.delay.is_zero() {
         tokio::time::sleep(response.delay).await;
     }
-    if answering.send(response.bytes.into()).await.is_ok() {
-        let _ = answering.finish();
+    let mut pieces = response.bytes;
+    let mut piece = pieces.front();
+    while !piece.is_empty() {
+        let size = piece.len();
+        if answering.send(piece).await.is_err() {
+            return;
+        }
+        pieces.advance(size);
+        piece = pieces.front();
     }
+    let _ = answering.finish();
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -1,0 +1,89 @@
+//! What quinn is asked to do: congestion control, and what it asks of a client's acknowledgements.
+
+use firstflight_listener::Transport;
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::{AckFrequencyConfig, TransportConfig, VarInt};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Applies settings; an error is a sentence.
+pub fn apply(asked: &Transport, config: &mut TransportConfig) -> Result<(), String> {
+    if let Some(name) = &asked.congestion_control {
+        config.congestion_controller_factory(controller(name)?);
+    }
+    config.ack_frequency_config(ack_frequency(asked)?);
+    Ok(())
+}
+
+fn controller(name: &str) -> Result<Arc<dyn ControllerFactory + Send + Sync>, String> {
+    match name {
+        "cubic" => Ok(Arc::new(CubicConfig::default())),
+        "reno" => Ok(Arc::new(NewRenoConfig::default())),
+        "bbr" => Ok(Arc::new(BbrConfig::default())),
+        other => Err(format!(
+            "congestion_control `{other}` is none of cubic, reno and bbr"
+        )),
+    }
+}
+
+/// quinn sends the frame only with such a configuration, and only to clients that take it.
+fn ack_frequency(asked: &Transport) -> Result<Option<AckFrequencyConfig>, String> {
+    let Some(threshold) = asked.ack_eliciting_threshold else {
+        if asked.ack_reordering_threshold.is_some() || asked.ack_delay_us.is_some() {
+            return Err("`ack_eliciting_threshold` is missing".to_owned());
+        }
+        return Ok(None);
+    };
+    let mut made = AckFrequencyConfig::default();
+    made.ack_eliciting_threshold(VarInt::from_u32(threshold));
+    made.max_ack_delay(asked.ack_delay_us.map(Duration::from_micros));
+    if let Some(reordering) = asked.ack_reordering_threshold {
+        made.reordering_threshold(VarInt::from_u32(reordering));
+    }
+    Ok(Some(made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(asked: &Transport) -> Result<(), String> {
+        apply(asked, &mut TransportConfig::default())
+    }
+
+    #[test]
+    fn what_quinn_has_is_applied() {
+        assert_eq!(applied(&Transport::default()), Ok(()));
+        for name in ["cubic", "reno", "bbr"] {
+            let asked = Transport {
+                congestion_control: Some(name.to_owned()),
+                ack_eliciting_threshold: Some(9),
+                ack_reordering_threshold: Some(0),
+                ack_delay_us: Some(25_000),
+            };
+            assert_eq!(applied(&asked), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_it_lacks_is_one_sentence() {
+        let vegas = Transport {
+            congestion_control: Some("vegas".to_owned()),
+            ..Transport::default()
+        };
+        let error = applied(&vegas).expect_err("no vegas");
+        assert!(
+            error.contains("`vegas` is none of cubic, reno and bbr"),
+            "{error}"
+        );
+        let alone = Transport {
+            ack_delay_us: Some(1),
+            ..Transport::default()
+        };
+        let error = applied(&alone).expect_err("no threshold");
+        assert!(
+            error.contains("`ack_eliciting_threshold` is missing"),
+            "{error}"
+        );
+    }
+}
