@@ -4,10 +4,15 @@ SELECT
     client,
     rtt_ms,
     rate_mbit,
+    rate_to_server_mbit,
     queue_packets,
+    queue_to_server_packets,
     certificate_bytes,
     certificate_delay_ms,
     loss_percent,
+    body_bytes,
+    congestion_control,
+    ack_policy,
     countIf(answering = 'wfc') AS wfc_trials,
     countIf(answering = 'wfc' AND outcome = 'done') AS wfc_done,
     countIf(answering = 'iack') AS iack_trials,
@@ -25,6 +30,8 @@ SELECT
 FROM ${database}.testbed_trial
 WHERE {experiment:String} = '' OR experiment = {experiment:String}
 GROUP BY
-    experiment, server, client, rtt_ms, rate_mbit, queue_packets, certificate_bytes, certificate_delay_ms, loss_percent
+    experiment, server, client, rtt_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, certificate_bytes,
+    certificate_delay_ms, loss_percent, body_bytes, congestion_control, ack_policy
 ORDER BY
-    experiment, server, rtt_ms, client, rate_mbit, queue_packets, certificate_bytes, certificate_delay_ms, loss_percent
+    experiment, server, rtt_ms, client, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, certificate_bytes,
+    certificate_delay_ms, loss_percent, body_bytes, congestion_control, ack_policy

@@ -35,7 +35,10 @@ def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: obje
         "detail": None,
         "dropped": 0,
         "queue_drops": 0,
+        "queue_to_server_drops": 0,
         "drop_to_server": [3],
+        "transfer_us": first_stream_us + 5,
+        "body_received": 0,
         "client_version": f"{cell.client}/1.2",
     }
     captured = {
@@ -47,7 +50,7 @@ def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: obje
         "rtt_series_us": "[9001, 9002]",
         "pto_series_us": "[27003, 1]",
     }
-    return {**trial_row.of_trial(bare, done, [captured]), "seed": 2**64 - 1, **more}
+    return {**trial_row.of_trial(bare, done, [captured], []), "seed": 2**64 - 1, **more}
 
 
 def cells() -> list[Cell]:

@@ -1,0 +1,58 @@
+"""Acknowledgements of trials in the store, and in `show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reports import query
+from store import open_store
+from store.load import loader
+from testbed import experiment
+from testbed.acks import cells
+from testbed.cell import Cell
+from tests.queries.test_testbed_gain import written
+from tests.testbed.test_acks import named, trial
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+SAME = {
+    "transfer_ms": "transfer_ms",
+    "acks": "acks_p50",
+    "eliciting_per_ack": "eliciting_per_ack_p50",
+    "ack_bytes": "ack_bytes_p50",
+}
+PERCENT = {
+    "timer_percent": "timer_share_p50",
+    "bundled_percent": "bundled_share_p50",
+    "client_percent": "client_share_p50",
+}
+
+
+def test_what_show_says_is_what_the_store_answers(tmp_path: Path) -> None:
+    some = [named("ack-ratio", rtt_ms=rtt_ms, ack_ratio=2) for rtt_ms in (30, 95)]
+    rows = [trial(cell, number, acks_by_timer=number, queue_drops=1) for cell in some for number in (1, 2, 4)]
+    rows.append({**trial(some[1], 5), "outcome": "timeout", "transfer_us": None})
+    plain = Cell(client="quinn", server="quinn", answering="wfc")
+    bare = [
+        {**trial(plain, 1), "experiment": "iack-ttfb"},
+        *({**row, "experiment": "iack-ttfb"} for row in rows),
+    ]
+    (loaded,) = loader.load_files([written(tmp_path, bare)])
+    assert isinstance(loaded, loader.Loaded) and loaded.in_store == len(bare), loaded
+    shown = [one.as_dict() for one in cells.cells(experiment.find("ack-ratio"), rows)]
+    shown.sort(key=lambda one: one["rtt_ms"])
+    with open_store() as store:
+        asked = query.rows(store, "testbed_acks", {"experiment": "iack-ttfb"})
+    # Without the one that has no body.
+    assert [(one["trials"], one["done"]) for one in asked] == [(3, 3), (4, 3)]
+    assert asked[0]["ack_policy"] == "ratio 2, delay 25 ms"
+    assert asked[0]["queue_drops_p50"] == 1
+    for ours, theirs in zip(asked, shown, strict=True):
+        assert {name: ours[column] for name, column in SAME.items()} == {
+            name: pytest.approx(theirs[name]) for name in SAME
+        }
+        assert {name: 100 * ours[column] for name, column in PERCENT.items()} == {
+            name: pytest.approx(theirs[name]) for name in PERCENT
+        }
