@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from testbed.stacks import Stack
     from testbed.trial_row import Row
 
+
 # What a scenario file may be called without its suffix: `...toml` would be the folder above.
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _OUT = click.option(
@@ -53,9 +54,9 @@ def command() -> None:
 def listed(name: str | None, output_format: str) -> None:
     """List the experiments, and the stacks that are here; of one experiment, its cells."""
     from testbed import experiment, stacks
-    from testbed.numeric import NUMERIC
+    from testbed.figures import COMPUTED
 
-    if name in NUMERIC:
+    if name in COMPUTED:
         raise UsageError(f"{name} has no cells, because it is computed: `firstflight testbed show {name}`")
     chosen = {name: experiment.find(name)} if name else experiment.load()
     lines = []
@@ -73,7 +74,7 @@ def listed(name: str | None, output_format: str) -> None:
             lines += [f"    {field}: {', '.join(map(str, values))}" for field, values in one.vary.items()]
     if not name and output_format == "table":
         lines += [
-            f"{each}: {one.title}\n    {one.source}; computed by `show`" for each, one in NUMERIC.items()
+            f"{each}: {one.title}\n    {one.source}; computed by `show`" for each, one in COMPUTED.items()
         ]
         here = stacks.load()
         lines += ["", "Stacks:", *(f"    {each}: {_about(stack)}" for each, stack in here.items())]
@@ -174,21 +175,21 @@ def run(
     type=click.Choice(["gain", "trials"]),
     default="gain",
     show_default=True,
-    help="Medians of each pair of cells, or a line per trial (jsonl only).",
+    help="Medians of cells, or of pairs of them, or a line per trial (jsonl only).",
 )
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
 @_OUT
 def show(name: str | None, scenario: Path | None, part: str, output_format: str, out: Path) -> None:
-    """Print what instant ACK gained in each pair of cells, beside the published values.
+    """Print what an experiment measures, beside the published values, and whether expectations are met.
 
-    iack-pto and iack-pto-reduction are computed, and need no trials.
+    iack-pto, iack-pto-reduction and ack-overhead are computed, and need no trials.
     """
-    from testbed import default_pto, gain, series, shown
-    from testbed.numeric import NUMERIC
+    from testbed import measured, series, shown
+    from testbed.figures import COMPUTED
 
-    if name in NUMERIC and scenario is None:
+    if name in COMPUTED and scenario is None:
         stdout.check_open()
-        figure = NUMERIC[name]
+        figure = COMPUTED[name]
         if part == "trials":
             raise UsageError(f"{name} has no trials, because it is computed: leave --part out")
         if output_format == "jsonl":
@@ -200,17 +201,15 @@ def show(name: str | None, scenario: Path | None, part: str, output_format: str,
     name, wanted = _chosen(name, scenario)
     rows = series.rows(out, name)
     stdout.check_open()
-    if part == "gain" and wanted.measure == "default_pto":
-        clients = default_pto.clients(wanted, out / name, rows)
-        if output_format == "jsonl":
-            made = "".join(terminal.as_json(one.as_dict()) + "\n" for one in clients)
-        else:
-            made = terminal.lines(default_pto.text(wanted, clients, terminal=sys.stdout.isatty()))
-    elif part == "trials" or output_format == "jsonl":
-        given = rows if part == "trials" else [one.as_dict() for one in gain.gains(wanted, rows)]
+    if part == "trials":
+        given: Sequence[Row] = rows
+    else:
+        found, text = measured.measured(wanted, out / name, rows, terminal=sys.stdout.isatty())
+        given = [one.as_dict() for one in found]
+    if part == "trials" or output_format == "jsonl":
         made = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
-        made = terminal.lines(shown.text(wanted, gain.gains(wanted, rows), terminal=sys.stdout.isatty()))
+        made = terminal.lines(text())
     stdout.write(made.encode())
 
 
@@ -226,9 +225,9 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     """
     from firstflight.system import interrupt
     from testbed import experiment, same
-    from testbed.numeric import NUMERIC
+    from testbed.figures import COMPUTED
 
-    if name in NUMERIC:
+    if name in COMPUTED:
         raise UsageError(f"{name} has no trials to run twice, because it is computed")
 
     differing = failed = 0
@@ -254,9 +253,9 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
 def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
     """Return name and content of the experiment that the arguments mean; UsageError if they mean none."""
     from testbed import checked, experiment
-    from testbed.numeric import NUMERIC
+    from testbed.figures import COMPUTED
 
-    if name in NUMERIC and scenario is None:
+    if name in COMPUTED and scenario is None:
         raise UsageError(f"{name} needs no trials, because it is computed: `firstflight testbed show {name}`")
     if (name is None) == (scenario is None):
         raise UsageError(f"name an experiment ({', '.join(experiment.load())}), or give --scenario FILE")

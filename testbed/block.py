@@ -67,7 +67,7 @@ class Block:
             return server.unavailable or f"{self.cell.server} has no server in testbed/stacks"
         if not server.server_speaks(client.alpn):
             return f"the server {self.cell.server} does not speak {client.alpn}, and the client nothing else"
-        return None
+        return _cannot_vary(self.cell, server)
 
 
 def blocks(experiment: str, cell: Cell, repetitions: int) -> list[Block]:
@@ -141,7 +141,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
     lines = folder / "trials.jsonl"
     trials = [json.loads(line) for line in lines.read_text().splitlines()] if lines.is_file() else []
     by_number = {trial["repetition"]: trial for trial in trials}
-    connections = _connections(folder)
+    connections, acks = (_dissected(folder, kind) for kind in ("quic_connection", "quic_ack"))
     of_guest = {
         "seed": block.seed,
         "kernel": kernel.find().parent.name,
@@ -149,7 +149,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
     }
     last_lines = done.stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"]
     return [
-        trial_row.of_trial(row, by_number[row["repetition"]], connections)
+        trial_row.of_trial(row, by_number[row["repetition"]], connections, acks)
         if row["repetition"] in by_number
         else row
         for row in _rows(block, "guest_failed", last_lines[-1], **of_guest)
@@ -162,9 +162,22 @@ def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[R
     return [{**made, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]
 
 
-def _connections(folder: Path) -> list[Row]:
-    """Return the connections of a block's capture, by the dissector."""
-    argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_connection", "--quic-port", str(PORT)]
+def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
+    """Return what the cell asks of its server, and this cannot do; None if it can all."""
+    if cell.body_bytes and not server.bodies:
+        return f"the server {cell.server} sends no bodies of responses"
+    if cell.congestion_control is not None and cell.congestion_control not in server.controllers:
+        return f"the server {cell.server} has no choice of {cell.congestion_control}"
+    if cell.ack_ratio is not None and not server.ack_requests:
+        return f"the server {cell.server} sends no ACK_FREQUENCY"
+    if cell.ack_reordering is not None and cell.ack_reordering not in server.ack_requests:
+        return f"no ACK_FREQUENCY of the server {cell.server} asks for reordering {cell.ack_reordering}"
+    return None
+
+
+def _dissected(folder: Path, kind: str) -> list[Row]:
+    """Return a block's capture as rows of a kind, by the dissector."""
+    argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, "--quic-port", str(PORT)]
     argv += ["--keys", str(folder / "path.keys"), str(folder / "path.pcap")]
     if not all((folder / name).is_file() for name in ("path.keys", "path.pcap")):
         return []

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Answering = Literal["iack", "wfc"]
 """Instant ACK, or wait for certificate: ACK and ServerHello in one datagram (paper 000, section 2)."""
+Reordering = Literal["at_once", "ignored", "next_three"]
+"""What a receiver does when packets come out of order (paper 003, section 5.6: D, NR, 3A): it sends an ACK at
+once, or takes no notice, or acknowledges each of the next three packets."""
+Controller = Literal["cubic", "reno", "bbr"]
 
 
 class Cell(BaseModel):
@@ -23,19 +27,44 @@ class Cell(BaseModel):
     answering: Answering
     rtt_ms: float = Field(default=9, gt=0, le=10_000, description="Twice the delay of each direction.")
     rate_mbit: float = Field(default=10, gt=0, le=10_000)
+    rate_to_server_mbit: float | None = Field(
+        default=None, gt=0, le=10_000, description="Rate towards the server; unless given, the same."
+    )
     queue_packets: int = Field(default=25, ge=1, le=100_000)
+    queue_to_server_packets: int | None = Field(
+        default=None, ge=1, le=100_000, description="Queue towards the server; unless given, the same."
+    )
     certificate_bytes: int = Field(
         default=1200, ge=1000, le=60_000, description="Length of the chain in DER."
     )
     certificate_delay_ms: float = Field(
         default=0, ge=0, le=10_000, description="Until the server has its certificate (paper 000: Δt)."
     )
-    loss_percent: float = Field(default=0, ge=0, lt=100, description="Random loss in each direction.")
+    loss_percent: float = Field(
+        default=0, ge=0, lt=100, description="Random loss in each direction (testbed/losses.py)."
+    )
     drop_to_client: tuple[int, ...] = Field(default=(), max_length=100)
     drop_to_server: tuple[int, ...] = Field(default=(), max_length=100)
     drop_second_flight: bool = Field(
         default=False, description="Drop the client's (testbed/second_flight.py) besides those."
     )
+    body_bytes: int = Field(
+        default=0, ge=0, le=1 << 30, description="Length of the response's body; 0: a header section alone."
+    )
+    congestion_control: Controller | None = Field(default=None, description="The server's.")
+    ack_ratio: int | None = Field(
+        default=None, ge=1, le=10_000, description="The server asks for an ACK for so many packets."
+    )
+    ack_delay_ms: float | None = Field(
+        default=None, ge=1, le=16_000, description="With ack_ratio: for one after this time at the latest."
+    )
+    ack_reordering: Reordering | None = Field(default=None, description="With ack_ratio.")
+
+    @model_validator(mode="after")
+    def _asks_for_a_ratio(self) -> Cell:
+        if self.ack_ratio is None and (self.ack_delay_ms, self.ack_reordering) != (None, None):
+            raise ValueError("`ack_delay_ms` and `ack_reordering` need `ack_ratio`: give it, too")
+        return self
 
     @property
     def name(self) -> str:
@@ -43,4 +72,35 @@ class Cell(BaseModel):
 
         What an experiment holds for all cells is in its file; the name has what distinguishes them.
         """
-        return f"{self.client}-{self.server}-{self.answering}-{self.rtt_ms:g}ms"
+        name = f"{self.client}-{self.server}-{self.answering}-{self.rtt_ms:g}ms"
+        more = {
+            "{:g}up": self.rate_to_server_mbit,
+            "{}queued": self.queue_to_server_packets,
+            "{}": self.congestion_control,
+            "ar{}": self.ack_ratio,
+            "{:g}late": self.ack_delay_ms,
+            "{:g}lost": self.loss_percent or None,
+        }
+        name += "".join("-" + words.format(value) for words, value in more.items() if value is not None)
+        return name if self.ack_reordering is None else f"{name}-{self.ack_reordering.replace('_', '-')}"
+
+    @property
+    def ack_policy(self) -> str | None:
+        """Return what the server asks for, as testbed_trial has it; None: nothing."""
+        if self.ack_ratio is None:
+            return None
+        late = "" if self.ack_delay_ms is None else f", delay {self.ack_delay_ms:g} ms"
+        return f"ratio {self.ack_ratio}{late}" + (
+            "" if self.ack_reordering is None else f", reordering {self.ack_reordering}"
+        )
+
+    @property
+    def up_mbit(self) -> float:
+        """Return the rate towards the server."""
+        return self.rate_mbit if self.rate_to_server_mbit is None else self.rate_to_server_mbit
+
+    @property
+    def up_queue_packets(self) -> int:
+        """Return the length of the queue towards the server."""
+        given = self.queue_to_server_packets
+        return self.queue_packets if given is None else given

@@ -4,22 +4,17 @@ flight is (paper 000, Table 4). Read from the captures of an experiment, since n
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from firstflight.errors import InputError
-from firstflight.system import binaries, children
 from reports.tables.columns import Column, drawn
-from testbed import second_flight
+from testbed import captured, second_flight
+from testbed.captured import Packet
 from testbed.experiment import Accept, Experiment
 from testbed.trial_row import Row
-
-Packet = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,7 @@ def default_us(packets: Iterable[Packet]) -> int | None:
 
 def _client(experiment: Experiment, folder: Path, name: str, rows: Sequence[Row]) -> Client:
     done = [row for row in rows if row["client"] == name and row["outcome"] == "done"]
-    connections = [one for row in _captures(done) for one in _connections(folder, row)]
+    connections = captured.connections(folder, done)
     probes = [default_us(one) for one in connections]
     flights = [
         second_flight.indices(one) for one, probe in zip(connections, probes, strict=True) if not probe
@@ -113,29 +108,6 @@ def _client(experiment: Experiment, folder: Path, name: str, rows: Sequence[Row]
         verdict=_verdict(accepted, default_ms),
         expected=accepted.why if accepted else None,
     )
-
-
-def _captures(rows: Sequence[Row]) -> list[Row]:
-    """Return a row of each capture."""
-    return list({(row["cell"], row["capture_file"]): row for row in rows}.values())
-
-
-def _connections(folder: Path, row: Row) -> list[list[Packet]]:
-    """Return the packets of each connection of a row's capture, but for repetition 0."""
-    if row["capture_file"] is None or row["keys_file"] is None:
-        raise InputError(
-            f"{folder}: the captures of cell {row['cell']} were not kept, and this table is of them"
-        )
-    argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_packet"]
-    argv += ["--keys", str(folder / row["keys_file"]), str(folder / row["capture_file"])]
-    process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    lines, stderr = children.finished(process)
-    binaries.unreadable(process.returncode, stderr)
-    found: dict[tuple[Any, ...], list[Packet]] = {}
-    for packet in map(json.loads, lines.splitlines()):
-        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
-        found.setdefault(key, []).append(packet)
-    return list(found.values())[1:]
 
 
 def _crypto_bytes(frames: str | None) -> Iterator[int]:

@@ -2,16 +2,21 @@
 
 title, source   what is measured, and which figure of which paper did
 repetitions     trials of each cell
-measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO)
-                or default_pto (the client's before any sample: testbed/default_pto.py)
+measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO),
+                default_pto (the client's before any sample: testbed/default_pto.py), acks, ack_asymmetry
+                or ack_survey (testbed/acks)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
 [[cell]]        a further cell: what differs from [held]
 [[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`
 [[timer]]       client, default_pto_ms, second_flight: what a paper gives of a client, and `edition`
+[[transfer]]    rtt_ms, ack_ratio, ack_delay_ms, loss_percent, ack_reordering; transfer_s, timer_percent,
+                client_percent: what a paper gives of a cell, and `edition`
+[[survey]]      client, ratio, parses, ack_bytes: what a paper gives of a client, and `edition`
 [[accept]]      clients, servers, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`;
                 without servers or rtt_ms: with all
+shows           what captures of an experiment about acknowledgements show, a sentence each
 [[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
 """
 
@@ -28,11 +33,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from firstflight.errors import UsageError
 from firstflight.settings.read import fault_message
 from testbed import checked, stacks
-from testbed.cell import Answering, Cell
+from testbed.cell import Answering, Cell, Reordering
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
-Measure = Literal["first_stream", "pto_first", "default_pto"]
+Measure = Literal["first_stream", "pto_first", "default_pto", "acks", "ack_asymmetry", "ack_survey"]
 """A column of testbed_trial without its unit, or what the captures show beside it."""
 
 
@@ -55,6 +60,35 @@ class Timer(BaseModel):
     client: str
     default_pto_ms: float
     second_flight: str
+
+
+class Transfer(BaseModel):
+    """What a paper gives of a transfer: its time, and the client's acknowledgements.
+
+    `timer_percent` of ACKs are sent by the timer; the client sends `client_percent` of the server's bytes.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    rtt_ms: float
+    ack_ratio: int
+    ack_delay_ms: float = 25
+    loss_percent: float = 0
+    ack_reordering: Reordering = "at_once"
+    transfer_s: float | None = None
+    timer_percent: float | None = None
+    client_percent: float | None = None
+
+
+class Survey(BaseModel):
+    """What a paper gives of a client: ratio of its ACKs, whether it parses ACK_FREQUENCY, bytes of an ACK."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    ratio: str
+    parses: bool
+    ack_bytes: int | None = None
 
 
 class Accept(BaseModel):
@@ -93,8 +127,11 @@ class Experiment(BaseModel):
     cell: tuple[dict[str, Any], ...] = ()
     published: tuple[Published, ...] = ()
     timer: tuple[Timer, ...] = ()
+    transfer: tuple[Transfer, ...] = ()
+    survey: tuple[Survey, ...] = ()
     accept: tuple[Accept, ...] = ()
     found: tuple[Found, ...] = ()
+    shows: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _has_cells(self) -> Experiment:

@@ -18,8 +18,9 @@ from testbed.trial_row import Row
 _BOTH: tuple[Answering, Answering] = ("wfc", "iack")
 # What the cells of a pair have in common.
 _CONDITIONS = (
-    *("client", "server", "rtt_ms", "rate_mbit", "queue_packets", "certificate_bytes"),
-    *("certificate_delay_ms", "loss_percent"),
+    *("client", "server", "rtt_ms", "rate_mbit", "rate_to_server_mbit", "queue_packets"),
+    *("queue_to_server_packets", "certificate_bytes", "certificate_delay_ms", "loss_percent", "body_bytes"),
+    *("congestion_control", "ack_policy"),
 )
 
 

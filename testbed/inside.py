@@ -22,7 +22,7 @@ from testbed.cell import Cell
 
 NAME = "www.testbed.test"
 PAUSE_S = 2.0
-"""Between trials: what either side still sends belongs to the trial before."""
+"""Between trials, when the path's queues are empty: what is still sent belongs to the trial before."""
 READY_S = 60.0
 GRACE_S = 5.0
 
@@ -112,14 +112,14 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
             if repetition == job["first"] and cell.drop_second_flight:
                 cell = _with_second_flight(cell, job["dissect"], folder)
             # Repetition 0 loses nothing: it shows what is a flight of this client.
-            drops = path.drops(cell) if repetition else []
+            drops = path.drops(cell, repetition) if repetition else []
             for command in drops:
                 _run(command)
-            before = _queue_drops()
+            before = {end: _queue_drops(end) for end in (path.SERVER, path.CLIENT)}
             begun = time.time_ns()
             answer = client.ask(request)
             ended = time.time_ns()
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_S + path.longest_wait_s(cell))
             row = {
                 "repetition": repetition,
                 "begun_ns": begun,
@@ -127,9 +127,12 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
                 "client_version": client.version,
                 "end": answer.get("end"),
                 "detail": answer.get("detail"),
+                "transfer_us": answer.get("duration_us"),
+                "body_received": answer.get("body_bytes"),
                 "dropped": _dropped() if drops else 0,
                 "drop_to_server": cell.drop_to_server,
-                "queue_drops": _queue_drops() - before,
+                "queue_drops": _queue_drops(path.SERVER) - before[path.SERVER],
+                "queue_to_server_drops": _queue_drops(path.CLIENT) - before[path.CLIENT],
             }
             out.write(json.dumps(row) + "\n")
             out.flush()
@@ -152,7 +155,7 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
 def _server(argv: list[str], alpn: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
     """Start the server with the cell's answer and wait until it listens."""
     files = issue(make_authority(folder), "server", [NAME], chain_bytes=cell.certificate_bytes)
-    endpoint = {
+    endpoint: dict[str, Any] = {
         "domain": NAME,
         "ip": path.SERVER_IP,
         "certificate": "chain",
@@ -161,12 +164,17 @@ def _server(argv: list[str], alpn: str, cell: Cell, folder: Path) -> subprocess.
         "delay_us": round(cell.certificate_delay_ms * 1000),
         "http": {"status": 200, "headers": [], "delay_us": 0},
     }
-    configuration = {
+    if cell.body_bytes:
+        endpoint["http"] = {**endpoint["http"], "body_bytes": cell.body_bytes}
+    configuration: dict[str, Any] = {
         "port": path.PORT,
         "listen": [path.SERVER_IP],
         "endpoints": [endpoint],
         "certificates": {"chain": {"chain": str(files.chain), "key": str(files.key)}},
     }
+    # Only servers that have them take these keys.
+    if asked := transport(cell):
+        configuration["transport"] = asked
     file = folder / "server.json"
     file.write_text(json.dumps(configuration), encoding="utf-8")
     with (folder / "server.log").open("wb") as log:
@@ -175,6 +183,20 @@ def _server(argv: list[str], alpn: str, cell: Cell, folder: Path) -> subprocess.
     if _line(process, READY_S).strip() != b"READY":
         raise SystemExit("the server does not listen: see server.log")
     return process
+
+
+def transport(cell: Cell) -> dict[str, Any]:
+    """Return what a server is asked beside its endpoint, as docs/architecture.md has it; empty: nothing."""
+    asked: dict[str, Any] = {}
+    if cell.congestion_control is not None:
+        asked["congestion_control"] = cell.congestion_control
+    if cell.ack_ratio is not None:
+        # Numbers of draft-ietf-quic-ack-frequency: packets beyond which an ACK is due; when reordering is.
+        asked["ack_eliciting_threshold"] = cell.ack_ratio - 1
+        asked["ack_reordering_threshold"] = 0 if cell.ack_reordering == "ignored" else 1
+        if cell.ack_delay_ms is not None:
+            asked["ack_delay_us"] = round(cell.ack_delay_ms * 1000)
+    return asked
 
 
 def _capture(folder: Path) -> subprocess.Popen[bytes]:
@@ -204,9 +226,9 @@ def _dropped() -> int:
     return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
 
 
-def _queue_drops() -> int:
-    """Return how many packets the queue towards the client has dropped since the guest's start."""
-    shown = _run(["tc", "-n", path.SERVER, "-j", "-s", "qdisc", "show", "dev", path.DEVICE])
+def _queue_drops(end: str) -> int:
+    """Return how many packets the queue of an end has dropped since the guest's start."""
+    shown = _run(["tc", "-n", end, "-j", "-s", "qdisc", "show", "dev", path.DEVICE])
     return sum(one["drops"] for one in json.loads(shown) if one["kind"] == "tbf")
 
 

@@ -89,7 +89,7 @@ def _reductions() -> list[dict[str, Any]]:
 class Published:
     """Values of a paper for the rows that have all of `where`: each of `values` is met within `within`."""
 
-    where: dict[str, float]
+    where: dict[str, float | str]
     values: dict[str, float]
     within: float
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from testbed import losses
 from testbed.cell import Cell
 
 CLIENT, LINK, SERVER = "client", "link", "server"
@@ -52,30 +53,33 @@ def commands(cell: Cell) -> list[list[str]]:
             f"ip -n {name} neigh add {network}.1 lladdr {far} dev {DEVICE}",
             f"ip -n {LINK} neigh add {network}.2 lladdr {near} dev to_{name}",
             f"ip -n {name} route add default via {network}.1",
-            f"tc -n {name} qdisc add dev {DEVICE} root handle 1: tbf {_rate(cell)}",
-            f"tc -n {name} qdisc add dev {DEVICE} parent 1:1 {QDISC} limit {cell.queue_packets}",
+            f"tc -n {name} qdisc add dev {DEVICE} root handle 1: tbf {_rate(*_sends(cell, name))}",
+            f"tc -n {name} qdisc add dev {DEVICE} parent 1:1 {QDISC} limit {_sends(cell, name)[1]}",
             f"tc -n {LINK} qdisc add dev to_{name} root netem {_delay(cell)}",
         ]
     lines.append(f"ip netns exec {LINK} sysctl -qw net.ipv4.ip_forward=1")
     return [line.split() for line in lines]
 
 
-def drops(cell: Cell) -> list[list[str]]:
-    """Return the commands that restart the count of datagrams, and drop the cell's; none if it drops none."""
+def drops(cell: Cell, repetition: int) -> list[list[str]]:
+    """Return the commands that restart the count of datagrams, and drop those of a trial.
+
+    None if the cell drops none in any trial.
+    """
+    if not (cell.drop_to_client or cell.drop_to_server or cell.loss_percent):
+        return []
     rules = []
     for name, address, indices in (
-        (f"to_{CLIENT}", CLIENT_IP, cell.drop_to_client),
-        (f"to_{SERVER}", SERVER_IP, cell.drop_to_server),
+        (f"to_{CLIENT}", CLIENT_IP, {*cell.drop_to_client, *losses.drawn(cell, "to_client", repetition)}),
+        (f"to_{SERVER}", SERVER_IP, {*cell.drop_to_server, *losses.drawn(cell, "to_server", repetition)}),
     ):
         # numgen counts from 0 and restarts with its rule; the modulus is beyond any trial's datagrams.
-        numbers = ", ".join(str(index - 1) for index in sorted(set(indices)))
+        numbers = ", ".join(str(index - 1) for index in sorted(indices))
         if numbers:
             rules.append(
                 f"add rule inet {DROPS} forward ip daddr {address} udp dport != 0 oifname {name} "
                 f"numgen inc mod 1000000000 {{ {numbers} }} counter drop"
             )
-    if not rules:
-        return []
     made = [
         f"add table inet {DROPS}",
         f"delete table inet {DROPS}",
@@ -86,15 +90,29 @@ def drops(cell: Cell) -> list[list[str]]:
     return [["ip", "netns", "exec", LINK, "nft", "; ".join(made)]]
 
 
-def _rate(cell: Cell) -> str:
+def longest_wait_s(cell: Cell) -> float:
+    """Return the longest time in seconds that a datagram can be on the path: a full queue, and its delay."""
+    queued = max(_queued_ms(*_sends(cell, end)) for end in (CLIENT, SERVER))
+    return (queued + cell.rtt_ms / 2) / 1000
+
+
+def _sends(cell: Cell, end: str) -> tuple[float, int]:
+    """Return rate in Mbit/s and queue in packets of what an end sends."""
+    if end == CLIENT:
+        return cell.up_mbit, cell.up_queue_packets
+    return cell.rate_mbit, cell.queue_packets
+
+
+def _queued_ms(rate_mbit: float, packets: int) -> float:
+    return packets * _LARGEST_FRAME * 8 / (rate_mbit * 1000)
+
+
+def _rate(rate_mbit: float, packets: int) -> str:
     """Return tbf's rate: bits of frames a second. Its bucket holds one frame, so nothing leaves in bursts."""
-    longest_ms = math.ceil(cell.queue_packets * _LARGEST_FRAME * 8 / (cell.rate_mbit * 1000)) + 1
-    return (
-        f"rate {cell.rate_mbit * 1e6:.0f}bit burst {_LARGEST_FRAME + _ETHERNET_BYTES} latency {longest_ms}ms"
-    )
+    longest_ms = math.ceil(_queued_ms(rate_mbit, packets)) + 1
+    return f"rate {rate_mbit * 1e6:.0f}bit burst {_LARGEST_FRAME + _ETHERNET_BYTES} latency {longest_ms}ms"
 
 
 def _delay(cell: Cell) -> str:
-    """Return netem's delay of one direction, and its random loss."""
-    loss = f" loss {cell.loss_percent:g}%" if cell.loss_percent else ""
-    return f"delay {cell.rtt_ms * 500:.0f}us limit {_DELAYED_PACKETS}{loss}"
+    """Return netem's delay of one direction."""
+    return f"delay {cell.rtt_ms * 500:.0f}us limit {_DELAYED_PACKETS}"

@@ -53,19 +53,18 @@ def computed(figure: Numeric, *, terminal: bool) -> str:
     columns = [Column(name, [_number(row[name]) for row in rows]) for name in rows[0]]
     out = f"{figure.title}.\nPublished: {figure.source}.\n\n{drawn(columns, terminal=terminal)}\n"
     for one, met in figure.verdicts():
-        where, values = (
-            ", ".join(f"{name} {value:g}" for name, value in given.items())
-            for given in (one.where, one.values)
-        )
+        where, values = _named(one.where), _named(one.values)
         out += f"{where}: {'met' if met else 'not met'}: {values}, within {one.within:g}.\n"
     return out + "".join(f"{note}\n" for note in figure.notes)
 
 
-def _named(given: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in given.items())
+def _named(given: Mapping[str, float | str]) -> str:
+    return ", ".join(f"{name} {_number(value)}" for name, value in given.items())
 
 
-def _number(value: float | bool) -> str:
+def _number(value: float | bool | str) -> str:
+    if isinstance(value, str):
+        return value
     return ("no", "yes")[value] if isinstance(value, bool) else f"{value:.4g}"
 
 

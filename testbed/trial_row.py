@@ -16,9 +16,32 @@ MEASURES = (
     *("first_answer", "first_ack_us", "ack_us", "partial_ack_us", "server_hello_us", "handshake_done_us"),
     *("first_stream_us", "client_hello_copies", "amplification", "rtt_min_us"),
     *("spurious_retransmissions_client", "spurious_retransmissions_server"),
-    *("datagrams_client", "datagrams_server"),
+    *("datagrams_client", "datagrams_server", "ip_bytes_client", "ip_bytes_server"),
+    "min_ack_delay_us_client",
 )
 """Columns of quic_connection that a trial takes over."""
+ACK_MEASURES = (
+    *("peer_eliciting", "ack_packets", "ack_only_packets", "bundled_packets"),
+    *("ack_only_ip_bytes", "ack_only_ip_bytes_p50"),
+    *(
+        "eliciting_per_ack",
+        "eliciting_per_ack_p50",
+        "eliciting_per_ack_first100",
+        "eliciting_per_ack_after100",
+    ),
+    *("acks_by_count", "acks_by_timer", "acks_by_reordering"),
+    *("requested_threshold", "requested_max_ack_delay_us", "requested_reordering"),
+    *(
+        "bytes_headers",
+        "bytes_tags",
+        "bytes_ack",
+        "bytes_crypto",
+        "bytes_stream",
+        "bytes_padding",
+        "bytes_other",
+    ),
+)
+"""Columns of quic_ack, of the client's acknowledgements, that a trial takes over."""
 
 
 def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> Row:
@@ -36,21 +59,26 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
         "server_version": server.server_version,
         "server_build": server.server_build,
         **{name: conditions[name] for name in ("answering", "rtt_ms", "rate_mbit", "queue_packets")},
+        "rate_to_server_mbit": cell.up_mbit,
+        "queue_to_server_packets": cell.up_queue_packets,
         "queue_bytes": None,
         "qdisc": path.QDISC,
         "gso": False,
-        "congestion_control": None,
-        "ack_policy": None,
+        "congestion_control": cell.congestion_control,
+        "ack_policy": cell.ack_policy,
+        "body_bytes": cell.body_bytes,
         **{name: conditions[name] for name in ("certificate_bytes", "certificate_delay_ms", "loss_percent")},
         "drop_to_client": list(cell.drop_to_client),
         "drop_to_server": list(cell.drop_to_server),
         "drop_second_flight": cell.drop_second_flight,
         "dropped": None,
         "queue_drops": None,
+        "queue_to_server_drops": None,
         "outcome": outcome,
         "detail": detail,
         "seed": None,
-        **dict.fromkeys((*MEASURES, "rtt_first_us", "pto_first_us", "link_late_p99_us", "guest_cpu_s")),
+        **dict.fromkeys((*MEASURES, *ACK_MEASURES, "rtt_first_us", "pto_first_us", "transfer_us")),
+        **dict.fromkeys(("link_late_p99_us", "guest_cpu_s")),
         "capture_file": None,
         "keys_file": None,
         "kernel": None,
@@ -58,26 +86,42 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
     }
 
 
-def of_trial(row: Row, trial: Row, connections: list[Row]) -> Row:
+def of_trial(row: Row, trial: Row, connections: list[Row], acks: list[Row]) -> Row:
     """Return `row`, which `without_trial` made, with a trial that was done.
 
-    `trial`: what testbed/inside.py wrote of it; `connections`: the guest's capture as quic_connection.
+    `trial`: what testbed/inside.py wrote of it; `connections` and `acks`: the guest's capture as
+    quic_connection and quic_ack.
     """
-    own = [one for one in connections if trial["begun_ns"] <= one["start_time_ns"] <= trial["ended_ns"]]
+    own = [one for one in connections if _is_of(one, trial)]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
+    if outcome == "done" and row["body_bytes"] not in (0, trial["body_received"]):
+        outcome = "failed"
+        detail = f"{trial['body_received']} of {row['body_bytes']} bytes of the body came"
     if len(own) != 1:
         outcome, detail = "not_captured", f"the capture has {len(own)} connections of the trial"
     found = own[0] if len(own) == 1 else {}
+    clients = [one for one in acks if _is_of(one, trial) and one["acks_from"] == "client"]
+    acked = clients[0] if len(own) == len(clients) == 1 else {}
     return {
         **row,
         "client_version": _client_version(row["client"], trial["client_version"]),
         "outcome": outcome,
         "detail": detail,
-        **{name: trial[name] for name in ("drop_to_server", "dropped", "queue_drops")},
+        **{
+            name: trial[name]
+            for name in ("drop_to_server", "dropped", "queue_drops", "queue_to_server_drops")
+        },
         **{name: found.get(name) for name in MEASURES},
+        **{name: acked.get(name) for name in ACK_MEASURES},
+        "transfer_us": trial["transfer_us"] if outcome == "done" else None,
         "rtt_first_us": _first(found, "rtt_series_us"),
         "pto_first_us": _first(found, "pto_series_us"),
     }
+
+
+def _is_of(connection: Row, trial: Row) -> bool:
+    """Return whether a connection began during a trial."""
+    return bool(trial["begun_ns"] <= connection["start_time_ns"] <= trial["ended_ns"])
 
 
 def _client_version(client: str, ready: str) -> str | None:

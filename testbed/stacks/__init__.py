@@ -10,6 +10,10 @@ version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, 
             or {libcurl = LIBRARY} of those that libcurl is built with
 alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
+bodies      true: its server sends response bodies of a length that a cell chooses
+controllers congestion controllers that its server has
+ack_requests  what its server can ask of a client when packets come out of order, by ACK_FREQUENCY; none: it
+            sends no such frame
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
 """
 
@@ -28,6 +32,7 @@ from firstflight.errors import UsageError
 from firstflight.system import binaries
 from lab import stacks as lab_stacks
 from testbed import checked
+from testbed.cell import Controller, Reordering
 
 FOLDER = Path(__file__).parent
 
@@ -116,6 +121,9 @@ class Stack(BaseModel):
     version: _Version = _Version()
     http: str = "3"
     alpn: str = "h3"
+    bodies: bool = False
+    controllers: tuple[Controller, ...] = ()
+    ack_requests: tuple[Reordering, ...] = ()
     unavailable: str | None = None
 
     @model_validator(mode="after")

@@ -1,0 +1,153 @@
+"""Medians of each cell of an experiment about acknowledgements, beside the paper's and the model's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from firstflight.errors import InputError
+from testbed.acks import model
+from testbed.cell import Cell
+from testbed.experiment import Experiment, Transfer
+from testbed.trial_row import Row
+
+
+@dataclass(frozen=True)
+class Acked:
+    """A cell. Numbers are medians over trials that were done; null without any.
+
+    `acks`: the client's packets with an ACK frame; `packets`: what came to it and asked for one.
+    `model_acks`: what equation 3 makes of `packets` and of the ACKs that the timer sent. `client_percent`:
+    IP bytes of the client for 100 of the server. Shares of ACKs are in percent of those that acknowledge
+    something for the first time.
+    """
+
+    cell: str
+    client: str
+    client_version: str | None
+    server: str
+    rtt_ms: float
+    loss_percent: float
+    ack_ratio: int | None
+    ack_delay_ms: float | None
+    ack_reordering: str | None
+    trials: int
+    done: int
+    outcomes: str
+    transfer_ms: float | None
+    packets: float | None
+    acks: float | None
+    model_acks: float | None
+    eliciting_per_ack: float | None
+    timer_percent: float | None
+    reordering_percent: float | None
+    bundled_percent: float | None
+    ack_bytes: float | None
+    client_percent: float | None
+    published_transfer_ms: float | None
+    published_timer_percent: float | None
+    published_client_percent: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the columns by name."""
+        return asdict(self)
+
+
+def done(rows: Sequence[Row]) -> list[Row]:
+    """Return the trials that were done."""
+    return [row for row in rows if row["outcome"] == "done"]
+
+
+def by_cell(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[Cell, list[Row]]]:
+    """Return the cells that `rows` are of, in the experiment's order, with their rows.
+
+    InputError if a row is of a cell that the experiment does not have.
+    """
+    cells = {cell.name: cell for cell in experiment.cells()}
+    found: dict[str, list[Row]] = {name: [] for name in cells}
+    for row in rows:
+        if row["cell"] not in found:
+            raise InputError(
+                f"the experiment has no cell {row['cell']} any more: remove the folder of its trials"
+            )
+        found[row["cell"]].append(row)
+    return [(cells[name], own) for name, own in found.items() if own]
+
+
+def cells(experiment: Experiment, rows: Sequence[Row]) -> list[Acked]:
+    """Return a line for each cell that `rows` are of, in the experiment's order. InputError as `by_cell`."""
+    return [_acked(experiment, cell, own) for cell, own in by_cell(experiment, rows)]
+
+
+def median_of(rows: Sequence[Row], value: Callable[[Row], float | None]) -> float | None:
+    """Return the median of what `value` returns; None if that is None for all."""
+    values = [found for row in rows if (found := value(row)) is not None]
+    return median(values) if values else None
+
+
+def column(name: str) -> Callable[[Row], float | None]:
+    """Return what reads a column of a row."""
+    return lambda row: row[name]
+
+
+def percent(part: str, whole: str) -> Callable[[Row], float | None]:
+    """Return what divides one column by another, in percent; None without either, or if that is zero."""
+    return lambda row: 100 * row[part] / row[whole] if row[part] is not None and row[whole] else None
+
+
+def _acked(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Acked:
+    ended = done(rows)
+    theirs = next((one for one in experiment.transfer if _is_of(one, cell)), None)
+    return Acked(
+        cell=cell.name,
+        client=cell.client,
+        client_version=ended[0]["client_version"] if ended else None,
+        server=cell.server,
+        rtt_ms=cell.rtt_ms,
+        loss_percent=cell.loss_percent,
+        ack_ratio=cell.ack_ratio,
+        ack_delay_ms=cell.ack_delay_ms,
+        ack_reordering=cell.ack_reordering,
+        trials=len(rows),
+        done=len(ended),
+        outcomes=", ".join(
+            f"{name} {count}" for name, count in sorted(Counter(row["outcome"] for row in rows).items())
+        ),
+        transfer_ms=median_of(ended, lambda row: row["transfer_us"] / 1000),
+        packets=median_of(ended, column("peer_eliciting")),
+        acks=median_of(ended, column("ack_packets")),
+        model_acks=median_of(ended, lambda row: _model(cell, row)),
+        eliciting_per_ack=median_of(ended, column("eliciting_per_ack")),
+        timer_percent=median_of(ended, lambda row: _share(row, "acks_by_timer")),
+        reordering_percent=median_of(ended, lambda row: _share(row, "acks_by_reordering")),
+        bundled_percent=median_of(ended, percent("bundled_packets", "ack_packets")),
+        ack_bytes=median_of(ended, column("ack_only_ip_bytes_p50")),
+        client_percent=median_of(ended, percent("ip_bytes_client", "ip_bytes_server")),
+        published_transfer_ms=None
+        if theirs is None or theirs.transfer_s is None
+        else 1000 * theirs.transfer_s,
+        published_timer_percent=theirs.timer_percent if theirs else None,
+        published_client_percent=theirs.client_percent if theirs else None,
+    )
+
+
+def _model(cell: Cell, row: Row) -> float | None:
+    if cell.ack_ratio is None or row["peer_eliciting"] is None or row["acks_by_timer"] is None:
+        return None
+    return model.acks(row["peer_eliciting"], cell.ack_ratio, row["acks_by_timer"])
+
+
+def _share(row: Row, name: str) -> float | None:
+    causes = [row[one] for one in ("acks_by_count", "acks_by_timer", "acks_by_reordering")]
+    if None in causes or not sum(causes):
+        return None
+    return 100 * row[name] / sum(causes)
+
+
+def _is_of(theirs: Transfer, cell: Cell) -> bool:
+    return (theirs.rtt_ms, theirs.ack_ratio, theirs.loss_percent, theirs.ack_delay_ms) == (
+        *(cell.rtt_ms, cell.ack_ratio, cell.loss_percent, cell.ack_delay_ms),
+    ) and (not cell.loss_percent or theirs.ack_reordering == cell.ack_reordering)

@@ -1,0 +1,42 @@
+"""The packets of an experiment's captures, for what no column of its rows has."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import InputError
+from firstflight.system import binaries, children
+from testbed.trial_row import Row
+
+Packet = dict[str, Any]
+"""A row of quic_packet."""
+
+
+def connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
+    """Return the packets of each connection in the captures of `rows`, but for repetition 0.
+
+    `folder` is the experiment's. InputError if a capture was not kept.
+    """
+    captures = {(row["cell"], row["capture_file"]): row for row in rows}
+    return [one for row in captures.values() for one in _connections(folder, row)]
+
+
+def _connections(folder: Path, row: Row) -> list[list[Packet]]:
+    if row["capture_file"] is None or row["keys_file"] is None:
+        raise InputError(
+            f"{folder}: the captures of cell {row['cell']} were not kept, and this table is of them"
+        )
+    argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_packet"]
+    argv += ["--keys", str(folder / row["keys_file"]), str(folder / row["capture_file"])]
+    process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lines, stderr = children.finished(process)
+    binaries.unreadable(process.returncode, stderr)
+    found: dict[tuple[Any, ...], list[Packet]] = {}
+    for packet in map(json.loads, lines.splitlines()):
+        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
+        found.setdefault(key, []).append(packet)
+    return list(found.values())[1:]

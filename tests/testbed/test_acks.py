@@ -1,0 +1,252 @@
+"""Acknowledgements: model, medians of cells, expectations and text, from rows made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import InputError
+from testbed import experiment, measured, trial_row
+from testbed.acks import asymmetry, cells, checks, model, paired, survey
+from testbed.cell import Cell
+from testbed.experiment import Experiment
+
+
+def named(name: str, **where: object) -> Cell:
+    """Return the one cell of an experiment that has all of `where`."""
+    (found,) = (
+        cell
+        for cell in experiment.find(name).cells()
+        if all(getattr(cell, field) == value for field, value in where.items())
+    )
+    return found
+
+
+def trial(cell: Cell, repetition: int = 1, **more: object) -> dict[str, Any]:
+    """Return the row of a trial that was done, with 855 packets and an ACK for every ratio of them."""
+    ratio = cell.ack_ratio or 2
+    made = {
+        **trial_row.without_trial("x", cell, repetition, "done", None),
+        "client_version": "1.2",
+        "transfer_us": 1_000_000,
+        "peer_eliciting": 855,
+        "ack_packets": 855 // ratio,
+        "ack_only_packets": 855 // ratio,
+        "bundled_packets": 0,
+        "ack_only_ip_bytes_p50": 65,
+        "eliciting_per_ack": float(ratio),
+        "eliciting_per_ack_after100": float(ratio),
+        "acks_by_count": 855 // ratio,
+        "acks_by_timer": 0,
+        "acks_by_reordering": 0,
+        "ip_bytes_client": 65 * 855 // ratio,
+        "ip_bytes_server": 1_050_000,
+    }
+    return {**made, **more}
+
+
+def test_the_model_is_the_paper_s() -> None:
+    """By hand: 800 packets in tens, and 20 of the ACKs by the timer, which covered five packets each."""
+    assert model.acks(800, 10, 20) == 90
+    # 2 x 1280 / 67 of the way back's rate: the paper's 38:1.
+    assert model.forward_limit_mbit(1, 2, 1280, 67) == pytest.approx(38.2, abs=0.05)
+    assert model.forward_limit_mbit(1, 10, 1280, 67) == pytest.approx(191, abs=0.1)
+
+
+def test_a_cell_has_medians_and_what_was_published() -> None:
+    one = experiment.find("ack-ratio")
+    cell = named("ack-ratio", rtt_ms=638, ack_ratio=10)
+    rows = [
+        trial(cell, 1, acks_by_count=60, acks_by_timer=40, transfer_us=5_000_000),
+        trial(cell, 2, acks_by_count=70, acks_by_timer=30, transfer_us=6_000_000),
+        trial(cell, 3, acks_by_count=80, acks_by_timer=20, transfer_us=9_000_000),
+        trial_row.without_trial("x", cell, 4, "timeout", None),
+    ]
+    (found,) = cells.cells(one, rows)
+    assert (found.done, found.trials, found.outcomes) == (3, 4, "done 3, timeout 1")
+    assert (found.transfer_ms, found.timer_percent, found.reordering_percent) == (6000, 30, 0)
+    assert found.model_acks == 85.5 + 15
+    assert (found.published_transfer_ms, found.published_timer_percent) == (5640, 32)
+    assert found.client_percent == pytest.approx(100 * 65 * 85 / 1_050_000, abs=0.01)
+    assert found.bundled_percent == 0
+    late = named("ack-ratio", rtt_ms=638, ack_ratio=100, ack_delay_ms=125)
+    (other,) = cells.cells(one, [trial(late)])
+    assert (other.published_client_percent, other.published_transfer_ms) == (0.25, None)
+
+
+def test_what_was_not_acknowledged_has_no_share() -> None:
+    cell = named("ack-ratio", rtt_ms=95, ack_ratio=2)
+    nothing = dict.fromkeys(trial_row.ACK_MEASURES)
+    (found,) = cells.cells(experiment.find("ack-ratio"), [trial(cell, **nothing)])
+    assert (found.acks, found.model_acks, found.timer_percent, found.bundled_percent) == (None,) * 4
+    with pytest.raises(InputError, match="has no cell elsewhere any more"):
+        cells.cells(experiment.find("ack-ratio"), [{**trial(cell), "cell": "elsewhere"}])
+
+
+def lossless(**times_us: int) -> list[dict[str, Any]]:
+    """Return a trial of each ratio at 30 ms; `times_us`: ar2, ar10."""
+    return [
+        trial(named("ack-ratio", rtt_ms=30, ack_ratio=int(name[2:])), transfer_us=time, acks_by_timer=timer)
+        for (name, time), timer in zip(times_us.items(), (1, 4), strict=True)
+    ]
+
+
+def met(found: list[checks.Check], about: str) -> list[bool]:
+    return [one.met for one in found if about in one.about]
+
+
+def test_expectations_without_loss() -> None:
+    one = experiment.find("ack-ratio")
+    found = checks.checks(one, lossless(ar2=440_000, ar10=450_000))
+    # The model twice, fewer ACKs, no later, less than 1 %, and a larger share by the timer.
+    assert [check.met for check in found] == [True] * 6
+    assert met(found, "RTT 30 ms, ratio 10") == [True, True]
+    late = checks.checks(one, lossless(ar2=440_000, ar10=480_000))
+    assert [check.found for check in late if not check.met] == ["+40.0 ms"]
+    # Half of the ACKs that the model says.
+    rows = [{**row, "ack_packets": row["ack_packets"] // 2} for row in lossless(ar2=1, ar10=1)]
+    assert [check.met for check in checks.checks(one, rows)][:3] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("differences", "expected"),
+    [
+        ([], 1),
+        ([0, 0], 1),
+        ([1], 1),
+        # 2 x 1/32, and with one of the other sign 2 x (1 + 6) / 64.
+        ([1] * 5, 2 / 32),
+        ([1] * 5 + [-1, 0], 2 * 7 / 64),
+        ([-2] * 10, 2 / 1024),
+        ([1, -1], 1),
+    ],
+)
+def test_the_sign_test_by_hand(differences: list[int], expected: float) -> None:
+    assert paired.sign_test(differences) == pytest.approx(expected)
+
+
+def test_pairs_are_repetitions_that_both_have() -> None:
+    cell = named("ack-loss", rtt_ms=30, ack_ratio=2, ack_reordering="at_once")
+    first = [trial(cell, number, transfer_us=1_000_000) for number in range(1, 9)]
+    second = [trial(cell, number, transfer_us=1_100_000) for number in range(3, 11)]
+    second[-1] = {**second[-1], "outcome": "timeout", "transfer_us": None}
+    found = paired.compare(first, second)
+    assert found is not None
+    assert (found.pairs, found.median_ms, found.p, found.direction) == (6, 100, 2 / 64, 1)
+    assert paired.compare(first, []) is None
+
+
+@pytest.mark.parametrize(("short", "long", "consistent"), [(50_000, 9_000, True), (50_000, -9_000, False)])
+def test_with_loss_no_choice_is_faster_on_every_path(short: int, long: int, consistent: bool) -> None:
+    """Ratio 10 is later on one path and, or not, on the other: only the former is an order."""
+    rows = []
+    for rtt_ms, more in ((30, short), (638, long)):
+        for ratio in (2, 10):
+            cell = named("ack-loss", rtt_ms=rtt_ms, ack_ratio=ratio, ack_reordering="at_once")
+            rows += [
+                trial(cell, number, transfer_us=1_000_000 + (ratio == 10) * more) for number in range(1, 11)
+            ]
+    found = checks.checks(experiment.find("ack-loss"), rows)
+    (order,) = (one for one in found if one.about == "reordering at_once: ratio 10 against ratio 2")
+    assert order.met is not consistent
+    assert "RTT 30 ms +50 ms (p 0.002, 10 pairs)" in order.found
+
+
+def datagram(ms: float, size: int, *, from_client: bool) -> dict[str, Any]:
+    return {
+        "frame_number": round(ms * 1000) * 2 + from_client,
+        "time_ns": round(ms * 1e6),
+        "datagram_size": size,
+        "from_client": from_client,
+    }
+
+
+def test_the_second_half_of_a_transfer_counts() -> None:
+    """Ten slow datagrams, then ten with 1 ms between them and an ACK of 60 bytes for two of them."""
+    slow = [datagram(100.0 * number, 1200, from_client=False) for number in range(10)]
+    fast = [datagram(1000 + number, 1200, from_client=False) for number in range(10)]
+    acks = [datagram(1000.5 + 2 * number, 60, from_client=True) for number in range(4)]
+    packets = sorted(
+        [*slow, *fast, *acks, datagram(5, 1200, from_client=True)], key=lambda one: one["time_ns"]
+    )
+    # A coalesced packet of the same datagram.
+    found = asymmetry.late([*packets, packets[-1]])
+    assert found is not None
+    assert found.mbit == pytest.approx(8 * 9 * 1242 / 1e6 / 0.009)
+    assert (found.data_bytes, found.ack_bytes, found.acks) == (1242, 102, 4)
+    assert found.seconds == pytest.approx(0.009)
+    assert asymmetry.late(packets[:1]) is None
+    assert asymmetry.late([]) is None
+
+
+def test_a_path_is_expected_to_carry_what_its_acks_permit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 0.05 Mbit/s back and a ratio of 2: 2 x 1242 / 102 x 0.05 Mbit/s."""
+    one = experiment.find("ack-asymmetry")
+    cell = named("ack-asymmetry", rate_to_server_mbit=0.05, queue_to_server_packets=10, ack_ratio=2)
+    step_ms = 8 * 1242 / 1e3 / 1.25
+    sent = [datagram(step_ms * number, 1200, from_client=False) for number in range(40)]
+    acks = [datagram(step_ms * 2 * number + 1, 60, from_client=True) for number in range(20)]
+    monkeypatch.setattr("testbed.captured.connections", lambda *_: [[*sent, *acks]])
+    (found,) = asymmetry.cells(one, tmp_path, [trial(cell, queue_to_server_drops=3)])
+    assert found.asymmetry == 200
+    assert found.limit_mbit == found.expected_mbit == pytest.approx(0.05 * 2 * 1242 / 102)
+    assert found.mbit == pytest.approx(1.25)
+    assert (found.verdict, found.back_drops) == ("met", 3)
+    assert found.back_percent == pytest.approx(100 * 1.25 / found.limit_mbit, rel=0.06)
+    rows = [trial(cell, queue_to_server_drops=3)]
+    text = measured.measured(one, tmp_path, rows, terminal=False)[1]()
+    assert "200:1" in text and "met" in text
+    wide = named("ack-asymmetry", rate_to_server_mbit=0.2, queue_to_server_packets=10, ack_ratio=20)
+    (other,) = asymmetry.cells(one, tmp_path, [trial(wide)])
+    assert (other.expected_mbit, other.verdict) == (10, "not met")
+
+
+def test_a_client_follows_a_request_or_not() -> None:
+    one = experiment.find("ack-survey")
+    rows = []
+    for name, did, delay_us in (("quinn", 9.8, 1000), ("aioquic", 2.1, None)):
+        plain = named("ack-survey", client=name, ack_ratio=None)
+        asked = named("ack-survey", client=name, ack_ratio=10)
+        rows += [
+            trial(plain, min_ack_delay_us_client=delay_us, eliciting_per_ack_after100=2.0),
+            trial(asked, min_ack_delay_us_client=delay_us, eliciting_per_ack_after100=did),
+        ]
+    rows.append(
+        trial_row.without_trial("x", named("ack-survey", client="neqo", ack_ratio=None), 1, "unavailable", "")
+    )
+    found = {line.client: line for line in survey.clients(one, rows)}
+    assert [found[name].follows for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
+    assert [found[name].takes_requests for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
+    assert (found["quinn"].min_ack_delay_ms, found["aioquic"].published_ratio) == (1, "2-8")
+    text = measured.measured(one, Path(), rows, terminal=False)[1]()
+    assert "Not done here, 1 of 3: neqo." in text
+    assert "quinn" in text.splitlines()[6]
+
+
+def test_the_text_of_cells_names_verdicts_and_what_was_not_done(tmp_path: Path) -> None:
+    one = experiment.find("ack-ratio")
+    rows = lossless(ar2=440_000, ar10=450_000)
+    rows.append(
+        trial_row.without_trial("x", named("ack-ratio", rtt_ms=95, ack_ratio=2), 1, "guest_failed", "")
+    )
+    lines, text = measured.measured(one, tmp_path, rows, terminal=False)
+    shown = text()
+    assert "RTT 30 ms: met: a ratio of 10 sends 4 to 5.2 times fewer ACKs than one of 2: 5.02 times." in shown
+    assert "Not done here, 1 of 3: quinn-quinn-wfc-95ms-10up-reno-ar2-25late." in shown
+    assert [line.as_dict()["ack_ratio"] for line in lines] == [2, 2, 10]
+
+
+def test_published_values_are_of_cells_that_there_are() -> None:
+    for name in ("ack-ratio", "ack-loss"):
+        one: Experiment = experiment.find(name)
+        found = cells.cells(one, [trial(cell) for cell in one.cells()])
+        times = [line.published_transfer_ms for line in found if line.published_transfer_ms is not None]
+        assert len(times) == sum(given.transfer_s is not None for given in one.transfer)
+        shares = [line for line in found if line.published_client_percent is not None]
+        assert len(shares) == sum(given.client_percent is not None for given in one.transfer)
+    clients = {cell.client for cell in experiment.find("ack-survey").cells()}
+    assert clients >= {given.client for given in experiment.find("ack-survey").survey}
