@@ -31,6 +31,11 @@ pub struct Transport {
     pub ack_reordering_threshold: Option<u32>,
     /// Its longest delay of an ACK.
     pub ack_delay_us: Option<u64>,
+    /// Several datagrams may go to the kernel as one (segmentation offload).
+    #[serde(default)]
+    pub gso: bool,
+    /// Datagrams have launch times by this clock, `monotonic` or `tai`.
+    pub launch_clock: Option<String>,
 }
 
 impl Transport {

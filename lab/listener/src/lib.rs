@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod launch;
 pub mod release;
 pub mod serve;
 

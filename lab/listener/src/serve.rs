@@ -5,6 +5,7 @@
 //! unreachable", which is one of the outcomes to be measured.
 
 use crate::Config;
+use crate::launch::Launch;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use std::convert::Infallible;
@@ -42,6 +43,7 @@ pub trait Host {
 
 #[derive(Debug)]
 pub enum ServeError {
+    Clock(String),
     Bind {
         address: SocketAddr,
         error: io::Error,
@@ -52,6 +54,7 @@ pub enum ServeError {
 impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Clock(problem) => write!(f, "{problem}"),
             Self::Bind { address, error } => write!(f, "cannot listen on UDP {address}: {error}"),
             Self::Wait(error) => write!(f, "cannot wait for datagrams: {error}"),
         }
@@ -66,12 +69,18 @@ pub struct Sockets {
     list: Vec<(SocketAddr, UdpSocket)>,
     by_address: std::collections::HashMap<SocketAddr, usize>,
     epoll: OwnedFd,
+    launch: Option<Launch>,
 }
 
 impl Sockets {
     fn bind(config: &Config) -> Result<Self, ServeError> {
         let wait = |error: rustix::io::Errno| ServeError::Wait(error.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wait)?;
+        let clock = config.transport.launch_clock.as_deref();
+        let launch = clock
+            .map(Launch::new)
+            .transpose()
+            .map_err(ServeError::Clock)?;
         let mut list = Vec::with_capacity(config.listen.len());
         let mut by_address = std::collections::HashMap::new();
         for &ip in &config.listen {
@@ -80,6 +89,9 @@ impl Sockets {
                 socket.set_nonblocking(true)?;
                 // The kernel caps this at its limit without an error.
                 rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
+                if let Some(launch) = launch {
+                    launch.prepare(&socket)?;
+                }
                 Ok(socket)
             });
             let socket = bound.map_err(|error| ServeError::Bind { address, error })?;
@@ -92,18 +104,36 @@ impl Sockets {
             list,
             by_address,
             epoll,
+            launch,
         })
     }
 
     /// Sends one datagram from `local`; returns whether the kernel accepted it. Losses are part of UDP: a
     /// full buffer or an ICMP error of an earlier datagram must not stop a server.
     pub fn send(&self, local: SocketAddr, peer: SocketAddr, bytes: &[u8]) -> bool {
+        self.send_at(local, peer, bytes, None)
+    }
+
+    /// As `send`, with a launch time if the configuration asks for them: `at`, or now.
+    pub fn send_at(
+        &self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        bytes: &[u8],
+        at: Option<Instant>,
+    ) -> bool {
         let Some(&index) = self.by_address.get(&local) else {
             return false;
         };
         let socket = &self.list[index].1;
         // A pending ICMP error is reported once, in place of sending.
-        (0..2).any(|_| socket.send_to(bytes, peer).is_ok())
+        (0..2).any(|_| match self.launch {
+            Some(launch) => {
+                let at = at.unwrap_or_else(Instant::now);
+                launch.send(socket, peer, bytes, at).is_ok()
+            }
+            None => socket.send_to(bytes, peer).is_ok(),
+        })
     }
 }
 

@@ -21,6 +21,14 @@ type config struct {
 	Endpoints    []endpoint                  `json:"endpoints"`
 	// ECH are keys of Encrypted ClientHello (RFC 9849); without them the server does not know it.
 	ECH []echKey `json:"ech"`
+	// Transport is what the stack is asked to do; other settings of docs/architecture.md are refused.
+	Transport transport `json:"transport"`
+}
+
+// transport holds the settings that this server has.
+type transport struct {
+	// GSO permits that several datagrams go to the kernel as one.
+	GSO bool `json:"gso"`
 }
 
 // echKey is an ECHConfig and its private key, which JSON has in base64.

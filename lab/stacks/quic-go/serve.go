@@ -36,7 +36,11 @@ func loadCertificates(c *config) (map[string]*tls.Certificate, error) {
 func listen(c *config, certificates map[string]*tls.Certificate) error {
 	// With segmentation offload, captures would show datagrams that were never on a wire. The receive buffer is
 	// as large as the system allows; a warning on standard error would not help.
-	for _, name := range []string{"QUIC_GO_DISABLE_GSO", "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"} {
+	names := []string{"QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"}
+	if !c.Transport.GSO {
+		names = append(names, "QUIC_GO_DISABLE_GSO")
+	}
+	for _, name := range names {
 		if err := os.Setenv(name, "true"); err != nil {
 			return fmt.Errorf("cannot set %s: %w", name, err)
 		}

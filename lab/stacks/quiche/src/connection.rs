@@ -78,7 +78,7 @@ impl Connection {
         let mut buffer = [0_u8; DATAGRAM_BYTES];
         // Done, or an error that quiche turns into a close by itself: nothing more to send now.
         while let Ok((length, to)) = self.quic.send(&mut buffer) {
-            sockets.send(self.local, to.to, &buffer[..length]);
+            sockets.send_at(self.local, to.to, &buffer[..length], Some(to.at));
         }
     }
 

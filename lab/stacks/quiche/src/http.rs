@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// SETTINGS_MAX_FIELD_SECTION_SIZE.
 const MOST_FIELDS: u64 = 16_384;
+/// Content.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The answers of all endpoints, in the order of the configuration; `None`: requests stay without one.
 pub struct Answers {
@@ -19,21 +21,12 @@ struct Answer {
     /// The status as a pseudo-header field, and the fields declared.
     fields: Vec<Header>,
     delay: Duration,
+    body_bytes: u64,
 }
 
 impl Answers {
     /// Takes the answers from a configuration. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
-        let has_body = |endpoint: &firstflight_listener::Endpoint| {
-            endpoint
-                .http
-                .as_ref()
-                .is_some_and(|http| http.body_bytes > 0)
-        };
-        if let Some(endpoint) = config.endpoints.iter().find(|one| has_body(one)) {
-            let label = endpoint.label();
-            return Err(format!("{label}: this server answers without `body_bytes`"));
-        }
         let mut settings =
             h3::Config::new().map_err(|error| format!("HTTP/3 cannot be set up: {error}"))?;
         settings.set_max_field_section_size(MOST_FIELDS);
@@ -47,6 +40,7 @@ impl Answers {
             Some(Answer {
                 fields: std::iter::once(status).chain(rest).collect(),
                 delay: Duration::from_micros(declared.delay_us.unwrap_or(0)),
+                body_bytes: declared.body_bytes,
             })
         });
         Ok(Self {
@@ -62,6 +56,8 @@ pub struct Http {
     connection: Option<h3::Connection>,
     /// Streams of requests, and when they are answered.
     pending: Vec<(Instant, u64)>,
+    /// Streams of answers, and how much of their content is not sent.
+    bodies: Vec<(u64, u64)>,
 }
 
 impl Http {
@@ -100,11 +96,28 @@ impl Http {
             self.pending.retain(|&(at, stream)| {
                 if at <= now {
                     // The client may have gone, or have left no credit: then it has no answer.
-                    let _ = connection.send_response(quic, stream, &answer.fields, true);
+                    let is_all = answer.body_bytes == 0;
+                    let sent = connection.send_response(quic, stream, &answer.fields, is_all);
+                    if sent.is_ok() && !is_all {
+                        self.bodies.push((stream, answer.body_bytes));
+                    }
                 }
                 at > now
             });
         }
+        self.bodies.retain_mut(|(stream, left)| {
+            while *left > 0 {
+                let size = (*left).min(ZEROS.len() as u64) as usize;
+                let is_last = size as u64 == *left;
+                match connection.send_body(quic, *stream, &ZEROS[..size], is_last) {
+                    Ok(sent) => *left -= sent as u64,
+                    // Later, when there is credit.
+                    Err(h3::Error::Done) => break,
+                    Err(_) => return false,
+                }
+            }
+            *left > 0
+        });
     }
 
     /// Returns when the next answer is due.
@@ -142,6 +155,7 @@ mod tests {
         let now = Instant::now();
         let http = Http {
             connection: None,
+            bodies: Vec::new(),
             pending: vec![(now + Duration::from_secs(2), 4), (now, 0)],
         };
         assert_eq!(http.next_at(), Some(now));

@@ -9,8 +9,8 @@ use crate::table::{Connections, Id};
 use crate::tls::{self, Allowed, SharedProgress};
 use crate::token::Tokens;
 use boring::rand::rand_bytes;
-use firstflight_listener::{Arrival, Config, Host, Releases, Routes, Sockets};
-use quiche::{Header, PROTOCOL_VERSION, Type};
+use firstflight_listener::{Arrival, Config, Host, Releases, Routes, Sockets, Transport};
+use quiche::{CongestionControlAlgorithm, Header, PROTOCOL_VERSION, Type};
 use std::time::{Duration, Instant};
 
 /// The length of the connection IDs that this server chooses.
@@ -39,7 +39,12 @@ pub struct Edge {
 impl Edge {
     /// Reads the certificates and checks every endpoint. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
-        config.transport.refuse()?;
+        let others = Transport {
+            congestion_control: None,
+            launch_clock: None,
+            ..config.transport.clone()
+        };
+        others.refuse()?;
         let progress = SharedProgress::default();
         let context = tls::context(config.certificates.iter(), &progress)?;
         let configured = |error: quiche::Error| format!("quiche cannot be set up: {error}");
@@ -47,6 +52,9 @@ impl Edge {
             .map_err(configured)?;
         quic.set_application_protos(&[PROTOCOL.as_bytes()])
             .map_err(configured)?;
+        if let Some(name) = &config.transport.congestion_control {
+            quic.set_cc_algorithm(controller(name)?);
+        }
         quic.set_max_idle_timeout(IDLE.as_millis() as u64);
         quic.set_max_send_udp_payload_size(DATAGRAM_BYTES);
         quic.set_initial_max_data(1 << 20);
@@ -152,6 +160,17 @@ impl Edge {
     fn preparation_is_due(&self, now: Instant) -> bool {
         let release_is_near = self.releases.next_at().is_some_and(|at| at < now + NEAR);
         self.preparations.next_at().is_some_and(|at| at <= now) && !release_is_near
+    }
+}
+
+fn controller(name: &str) -> Result<CongestionControlAlgorithm, String> {
+    match name {
+        "cubic" => Ok(CongestionControlAlgorithm::CUBIC),
+        "reno" => Ok(CongestionControlAlgorithm::Reno),
+        "bbr" => Ok(CongestionControlAlgorithm::Bbr2Gcongestion),
+        other => Err(format!(
+            "congestion_control `{other}` is none of cubic, reno and bbr"
+        )),
     }
 }
 

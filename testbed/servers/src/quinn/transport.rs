@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// Applies settings; an error is a sentence.
 pub fn apply(asked: &Transport, config: &mut TransportConfig) -> Result<(), String> {
+    if asked.gso || asked.launch_clock.is_some() {
+        return Err("this server has neither `gso` nor `launch_clock`".to_owned());
+    }
     if let Some(name) = &asked.congestion_control {
         config.congestion_controller_factory(controller(name)?);
     }
@@ -60,6 +63,7 @@ mod tests {
                 ack_eliciting_threshold: Some(9),
                 ack_reordering_threshold: Some(0),
                 ack_delay_us: Some(25_000),
+                ..Transport::default()
             };
             assert_eq!(applied(&asked), Ok(()));
         }

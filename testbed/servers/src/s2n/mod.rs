@@ -8,7 +8,7 @@ mod waiting;
 use crate::behaviour::{Behaviour, Mode};
 use crate::{http, tls};
 use bytes::Bytes;
-use firstflight_listener::Config;
+use firstflight_listener::{Config, Transport};
 use s2n_quic::provider::io::tokio::Builder;
 use s2n_quic::provider::limits::Limits;
 use s2n_quic::stream::BidirectionalStream;
@@ -32,7 +32,11 @@ struct Plan {
 impl Plan {
     fn new(config: &Config) -> Result<Self, String> {
         let behaviour = Behaviour::of(config)?;
-        behaviour.transport.refuse()?;
+        let others = Transport {
+            gso: false,
+            ..behaviour.transport.clone()
+        };
+        others.refuse()?;
         Ok(Self {
             address: SocketAddr::new(config.listen[0], config.port),
             tls: tls::config(&behaviour.certificate)?,
@@ -76,11 +80,12 @@ async fn serve(plan: Plan) -> Result<(), String> {
     Err("s2n-quic has ended".to_owned())
 }
 
-/// s2n-quic's own settings, but for the idle time-out, and without offloads: a datagram is a packet of the capture.
+/// s2n-quic's own settings, but for the idle time-out, and without offloads unless asked for: a datagram is a packet of the capture.
 fn server(plan: &Plan) -> Result<Server, String> {
+    let gso = plan.behaviour.transport.gso;
     let io = Builder::default()
         .with_receive_address(plan.address)
-        .and_then(Builder::with_gso_disabled)
+        .and_then(|io| if gso { Ok(io) } else { io.with_gso_disabled() })
         .and_then(Builder::with_gro_disabled)
         .and_then(Builder::build)
         .map_err(text)?;
