@@ -19,8 +19,9 @@ from firstflight.errors import FirstflightError
 from firstflight.system import binaries, children, files
 from testbed import guest, kernel, stacks, trial_row
 from testbed.cell import Cell
+from testbed.lateness import Lateness
 from testbed.path import PORT
-from testbed.trial_row import Row
+from testbed.trial_row import Captured, Row
 
 LENGTH = 50
 """Repetitions of a block."""
@@ -91,6 +92,7 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
         for name, column in (("path.pcap", "capture_file"), ("path.keys", "keys_file")):
             if not captures:
                 (part / name).unlink(missing_ok=True)
+                (part / "sender.pcap").unlink(missing_ok=True)
             elif (part / name).is_file():
                 rows = [{**row, column: f"{block.name}/{name}"} for row in rows]
         (part / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -120,6 +122,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
         "timeout_s": TIMEOUT_S,
         "dissect": str(binaries.find("firstflight-dissect")),
         "server": server.server_command(),
+        "launch_times": server.launch_times,
     }
     files.write_json(folder / "job.json", job)
     root = binaries.repository()
@@ -141,7 +144,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
     lines = folder / "trials.jsonl"
     trials = [json.loads(line) for line in lines.read_text().splitlines()] if lines.is_file() else []
     by_number = {trial["repetition"]: trial for trial in trials}
-    connections, acks = (_dissected(folder, kind) for kind in ("quic_connection", "quic_ack"))
+    captured = _captured(block.cell, folder)
     of_guest = {
         "seed": block.seed,
         "kernel": kernel.find().parent.name,
@@ -149,7 +152,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
     }
     last_lines = done.stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"]
     return [
-        trial_row.of_trial(row, by_number[row["repetition"]], connections, acks)
+        trial_row.of_trial(row, by_number[row["repetition"]], captured)
         if row["repetition"] in by_number
         else row
         for row in _rows(block, "guest_failed", last_lines[-1], **of_guest)
@@ -168,6 +171,10 @@ def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
         return f"the server {cell.server} sends no bodies of responses"
     if cell.congestion_control is not None and cell.congestion_control not in server.controllers:
         return f"the server {cell.server} has no choice of {cell.congestion_control}"
+    if cell.gso and not server.gso:
+        return f"the server {cell.server} sends each datagram for itself"
+    if cell.qdisc == "etf" and not server.launch_times:
+        return f"etf drops what the server {cell.server} sends, because it gives no launch times"
     if cell.ack_ratio is not None and not server.ack_requests:
         return f"the server {cell.server} sends no ACK_FREQUENCY"
     if cell.ack_reordering is not None and cell.ack_reordering not in server.ack_requests:
@@ -175,12 +182,25 @@ def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
     return None
 
 
-def _dissected(folder: Path, kind: str) -> list[Row]:
-    """Return a block's capture as rows of a kind, by the dissector."""
-    argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, "--quic-port", str(PORT)]
-    argv += ["--keys", str(folder / "path.keys"), str(folder / "path.pcap")]
-    if not all((folder / name).is_file() for name in ("path.keys", "path.pcap")):
-        return []
+def _captured(cell: Cell, folder: Path) -> Captured:
+    """Return what the captures of a block hold; nothing of those that are not there."""
+    client, sender, keys = (folder / name for name in ("path.pcap", "sender.pcap", "path.keys"))
+    if not (client.is_file() and keys.is_file()):
+        return Captured()
+    own = ["--quic-port", str(PORT), "--keys", str(keys), str(client)]
+    connections, acks = (_dissected(kind, *own) for kind in ("quic_connection", "quic_ack"))
+    if not sender.is_file():
+        return Captured(connections, acks)
+    pacing = _dissected("pacing", str(sender))
+    if cell.qdisc != "pfifo":
+        # What the queue inside the link takes is no lateness.
+        return Captured(connections, acks, pacing)
+    return Captured(connections, acks, pacing, Lateness(sender, client, cell.rtt_ms / 2).p99_us)
+
+
+def _dissected(kind: str, *arguments: str) -> list[Row]:
+    """Return a capture as rows of a kind, by the dissector."""
+    argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, *arguments]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     found, stderr = children.finished(process)
     binaries.unreadable(process.returncode, stderr)

@@ -12,6 +12,9 @@ Reordering = Literal["at_once", "ignored", "next_three"]
 """What a receiver does when packets come out of order (paper 003, section 5.6: D, NR, 3A): it sends an ACK at
 once, or takes no notice, or acknowledges each of the next three packets."""
 Controller = Literal["cubic", "reno", "bbr"]
+Qdisc = Literal["pfifo", "none", "fq", "fq_codel", "etf"]
+"""What queues at the server: `pfifo`, in front of the path's rate. The others are on a device without a rate,
+and the path's is behind them, at the client's end of the link (paper 001, section 3.2)."""
 
 
 class Cell(BaseModel):
@@ -34,6 +37,14 @@ class Cell(BaseModel):
     queue_to_server_packets: int | None = Field(
         default=None, ge=1, le=100_000, description="Queue towards the server; unless given, the same."
     )
+    queue_bytes: int | None = Field(
+        default=None,
+        ge=1514,
+        le=1 << 30,
+        description="Length of the queue in bytes, instead of queue_packets; with the qdisc pfifo.",
+    )
+    qdisc: Qdisc = "pfifo"
+    gso: bool = Field(default=False, description="The server may send several datagrams as one.")
     certificate_bytes: int = Field(
         default=1200, ge=1000, le=60_000, description="Length of the chain in DER."
     )
@@ -66,6 +77,14 @@ class Cell(BaseModel):
             raise ValueError("`ack_delay_ms` and `ack_reordering` need `ack_ratio`: give it, too")
         return self
 
+    @model_validator(mode="after")
+    def _queues_in_front_of_the_rate(self) -> Cell:
+        if self.queue_bytes is not None and self.qdisc != "pfifo":
+            raise ValueError(
+                f"`queue_bytes` is not to be had with the qdisc {self.qdisc}: give `queue_packets`"
+            )
+        return self
+
     @property
     def name(self) -> str:
         """Return the cell's name: what a result's folder is called.
@@ -76,7 +95,10 @@ class Cell(BaseModel):
         more = {
             "{:g}up": self.rate_to_server_mbit,
             "{}queued": self.queue_to_server_packets,
+            "{}bytes": self.queue_bytes,
             "{}": self.congestion_control,
+            "at-{}": None if self.qdisc == "pfifo" else self.qdisc.replace("_", "-"),
+            "{}gso": "" if self.gso else None,
             "ar{}": self.ack_ratio,
             "{:g}late": self.ack_delay_ms,
             "{:g}lost": self.loss_percent or None,
@@ -100,7 +122,12 @@ class Cell(BaseModel):
         return self.rate_mbit if self.rate_to_server_mbit is None else self.rate_to_server_mbit
 
     @property
-    def up_queue_packets(self) -> int:
-        """Return the length of the queue towards the server."""
+    def up_queue_packets(self) -> int | None:
+        """Return the length of the queue towards the server; None if its bytes are limited."""
         given = self.queue_to_server_packets
-        return self.queue_packets if given is None else given
+        return self.down_queue_packets if given is None else given
+
+    @property
+    def down_queue_packets(self) -> int | None:
+        """Return the length of the queue towards the client; None if its bytes are limited."""
+        return self.queue_packets if self.queue_bytes is None else None

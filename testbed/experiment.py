@@ -3,8 +3,8 @@
 title, source   what is measured, and which figure of which paper did
 repetitions     trials of each cell
 measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO),
-                default_pto (the client's before any sample: testbed/default_pto.py), acks, ack_asymmetry
-                or ack_survey (testbed/acks)
+                default_pto (the client's before any sample: testbed/default_pto.py), acks, ack_asymmetry,
+                ack_survey (testbed/acks) or pacing (testbed/paced.py)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
@@ -13,6 +13,8 @@ measure         what is judged: first_stream (time to first byte; unless given),
 [[timer]]       client, default_pto_ms, second_flight: what a paper gives of a client, and `edition`
 [[transfer]]    rtt_ms, ack_ratio, ack_delay_ms, loss_percent, ack_reordering; transfer_s, timer_percent,
                 client_percent: what a paper gives of a cell, and `edition`
+[[paced]]       server, congestion_control, qdisc, gso; dropped, goodput_mbit, below_percent, alone_percent,
+                le5_percent, gap_p50_us: what a paper gives of a server's pacing, and `edition`
 [[survey]]      client, ratio, parses, ack_bytes: what a paper gives of a client, and `edition`
 [[accept]]      clients, servers, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`;
                 without servers or rtt_ms: with all
@@ -33,11 +35,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from firstflight.errors import UsageError
 from firstflight.settings.read import fault_message
 from testbed import checked, stacks
-from testbed.cell import Answering, Cell, Reordering
+from testbed.cell import Answering, Cell, Controller, Qdisc, Reordering
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
-Measure = Literal["first_stream", "pto_first", "default_pto", "acks", "ack_asymmetry", "ack_survey"]
+Measure = Literal["first_stream", "pto_first", "default_pto", "acks", "ack_asymmetry", "ack_survey", "pacing"]
 """A column of testbed_trial without its unit, or what the captures show beside it."""
 
 
@@ -78,6 +80,23 @@ class Transfer(BaseModel):
     transfer_s: float | None = None
     timer_percent: float | None = None
     client_percent: float | None = None
+
+
+class PacedResult(BaseModel):
+    """What a paper gives of a server's pacing (testbed/paced.py says what the numbers are)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    server: str
+    congestion_control: Controller | None = None
+    qdisc: Qdisc = "none"
+    gso: bool = False
+    dropped: float | None = None
+    goodput_mbit: float | None = None
+    below_percent: float | None = None
+    alone_percent: float | None = None
+    le5_percent: float | None = None
+    gap_p50_us: float | None = None
 
 
 class Survey(BaseModel):
@@ -128,6 +147,7 @@ class Experiment(BaseModel):
     published: tuple[Published, ...] = ()
     timer: tuple[Timer, ...] = ()
     transfer: tuple[Transfer, ...] = ()
+    paced: tuple[PacedResult, ...] = ()
     survey: tuple[Survey, ...] = ()
     accept: tuple[Accept, ...] = ()
     found: tuple[Found, ...] = ()

@@ -17,7 +17,7 @@ from typing import Any
 
 from firstflight.system.lines import next_line
 from lab.certificates import issue, make_authority
-from testbed import path, second_flight
+from testbed import path, second_flight, server_config
 from testbed.cell import Cell
 
 NAME = "www.testbed.test"
@@ -90,8 +90,11 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
     for command in path.commands(cell):
         _run(command)
     authority = make_authority(folder)
-    server = _server(job["server"], job["alpn"], cell, folder)
-    capture = _capture(folder)
+    server = _server(job, cell, folder)
+    captures = [_capture(folder, path.CLIENT, path.DEVICE, "path.pcap", "udp")]
+    if cell.body_bytes:
+        sent = f"udp and src host {path.SERVER_IP}"
+        captures.append(_capture(folder, path.LINK, path.TAP, "sender.pcap", sent))
     client = Client(job["client"], folder)
     request = {
         "url": f"https://{NAME}/",
@@ -106,6 +109,7 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
         "verify": True,
         "http": job["http"],
     }
+    queues = (path.bottleneck(cell), (path.CLIENT, path.DEVICE))
     with (folder / "trials.jsonl").open("w", encoding="utf-8") as out:
         # Repetition 0 is not counted (testbed/block.py).
         for repetition in (0, *range(job["first"], job["last"] + 1)):
@@ -115,7 +119,7 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
             drops = path.drops(cell, repetition) if repetition else []
             for command in drops:
                 _run(command)
-            before = {end: _queue_drops(end) for end in (path.SERVER, path.CLIENT)}
+            before = [_queue_drops(*queue) for queue in queues]
             begun = time.time_ns()
             answer = client.ask(request)
             ended = time.time_ns()
@@ -131,14 +135,15 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
                 "body_received": answer.get("body_bytes"),
                 "dropped": _dropped() if drops else 0,
                 "drop_to_server": cell.drop_to_server,
-                "queue_drops": _queue_drops(path.SERVER) - before[path.SERVER],
-                "queue_to_server_drops": _queue_drops(path.CLIENT) - before[path.CLIENT],
+                "queue_drops": _queue_drops(*queues[0]) - before[0],
+                "queue_to_server_drops": _queue_drops(*queues[1]) - before[1],
             }
             out.write(json.dumps(row) + "\n")
             out.flush()
     client.close()
-    capture.send_signal(signal.SIGINT)
-    capture.wait(GRACE_S)
+    for capture in captures:
+        capture.send_signal(signal.SIGINT)
+        capture.wait(GRACE_S)
     server.kill()
 
 
@@ -152,65 +157,34 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
     return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *found}))})
 
 
-def _server(argv: list[str], alpn: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
+def _server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
     """Start the server with the cell's answer and wait until it listens."""
     files = issue(make_authority(folder), "server", [NAME], chain_bytes=cell.certificate_bytes)
-    endpoint: dict[str, Any] = {
-        "domain": NAME,
-        "ip": path.SERVER_IP,
-        "certificate": "chain",
-        "alpn": alpn,
-        "mode": {"iack": "iack", "wfc": "wait"}[cell.answering],
-        "delay_us": round(cell.certificate_delay_ms * 1000),
-        "http": {"status": 200, "headers": [], "delay_us": 0},
-    }
-    if cell.body_bytes:
-        endpoint["http"] = {**endpoint["http"], "body_bytes": cell.body_bytes}
-    configuration: dict[str, Any] = {
-        "port": path.PORT,
-        "listen": [path.SERVER_IP],
-        "endpoints": [endpoint],
-        "certificates": {"chain": {"chain": str(files.chain), "key": str(files.key)}},
-    }
-    # Only servers that have them take these keys.
-    if asked := transport(cell):
-        configuration["transport"] = asked
+    configuration = server_config.configuration(
+        cell, NAME, job["alpn"], files, launch_times=job["launch_times"]
+    )
     file = folder / "server.json"
     file.write_text(json.dumps(configuration), encoding="utf-8")
     with (folder / "server.log").open("wb") as log:
-        argv = [*_in(path.SERVER), *argv, "--config", str(file)]
+        argv = [*_in(path.SERVER), *job["server"], "--config", str(file)]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
     if _line(process, READY_S).strip() != b"READY":
         raise SystemExit("the server does not listen: see server.log")
     return process
 
 
-def transport(cell: Cell) -> dict[str, Any]:
-    """Return what a server is asked beside its endpoint, as docs/architecture.md has it; empty: nothing."""
-    asked: dict[str, Any] = {}
-    if cell.congestion_control is not None:
-        asked["congestion_control"] = cell.congestion_control
-    if cell.ack_ratio is not None:
-        # Numbers of draft-ietf-quic-ack-frequency: packets beyond which an ACK is due; when reordering is.
-        asked["ack_eliciting_threshold"] = cell.ack_ratio - 1
-        asked["ack_reordering_threshold"] = 0 if cell.ack_reordering == "ignored" else 1
-        if cell.ack_delay_ms is not None:
-            asked["ack_delay_us"] = round(cell.ack_delay_ms * 1000)
-    return asked
-
-
-def _capture(folder: Path) -> subprocess.Popen[bytes]:
-    """Start the capture at the client and wait until it sees packets."""
-    argv = [*_in(path.CLIENT), "tcpdump", "-i", path.DEVICE, "--nano", "--immediate-mode", "-U"]
-    argv += ["-Z", "root", "-w", str(folder / "path.pcap"), "udp"]
-    log = folder / "capture.log"
+def _capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
+    """Start a capture and wait until it sees packets."""
+    argv = [*_in(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
+    argv += ["-Z", "root", "-w", str(folder / name), *wanted.split()]
+    log = folder / f"{name}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(argv, stderr=out)
     for _ in range(1000):
         if b"listening on" in log.read_bytes():
             return process
         time.sleep(0.01)
-    raise SystemExit("tcpdump does not start: see capture.log")
+    raise SystemExit(f"tcpdump does not start: see {log.name}")
 
 
 def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
@@ -226,9 +200,9 @@ def _dropped() -> int:
     return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
 
 
-def _queue_drops(end: str) -> int:
-    """Return how many packets the queue of an end has dropped since the guest's start."""
-    shown = _run(["tc", "-n", end, "-j", "-s", "qdisc", "show", "dev", path.DEVICE])
+def _queue_drops(namespace: str, device: str) -> int:
+    """Return how many packets the queue in front of a rate has dropped since the guest's start."""
+    shown = _run(["tc", "-n", namespace, "-j", "-s", "qdisc", "show", "dev", device])
     return sum(one["drops"] for one in json.loads(shown) if one["kind"] == "tbf")
 
 

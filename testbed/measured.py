@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed import default_pto, gain, shown
+from testbed import default_pto, gain, paced, shown
 from testbed.acks import asymmetry, cells, checks, survey
 from testbed.acks import shown as acks_shown
 from testbed.experiment import Experiment
@@ -41,5 +41,8 @@ def measured(
     if experiment.measure == "ack_survey":
         clients = survey.clients(experiment, rows)
         return clients, lambda: acks_shown.surveyed(experiment, clients, terminal=terminal)
+    if experiment.measure == "pacing":
+        servers = paced.cells(experiment, rows)
+        return servers, lambda: paced.text(experiment, servers, terminal=terminal)
     gains = gain.gains(experiment, rows)
     return gains, lambda: shown.text(experiment, gains, terminal=terminal)

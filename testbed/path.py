@@ -1,7 +1,9 @@
 """The path between a client and a server: commands for ip, tc and nft inside a guest.
 
 Three network namespaces in a row. Each end's own device has the rate and the queue, each device of the link
-in the middle the delay towards its end, so a datagram is dropped where it would leave the link.
+in the middle the delay towards its end, so a datagram is dropped where it would leave the link. With another
+qdisc than pfifo the server's device has that alone. Behind it are delay, rate and queue, in this order, at
+the client's end of the link, as paper 001 has them.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ DEVICE = "path0"
 """The device of either end."""
 NETWORK = "10.91.0.0/16"
 """The path's addresses: private ones, not the lab's, which clients contact in the lab alone."""
-QDISC = "pfifo"
-"""What queues in front of the rate, at either end."""
+TAP = f"to_{SERVER}"
+"""The link's device where what the server sends comes in, before anything shapes it."""
 DROPS = "drops"
 """The nft table in LINK that counts and drops datagrams of one trial."""
 
@@ -29,6 +31,13 @@ _ETHERNET_BYTES = 14
 _LARGEST_FRAME = 1514
 # Longer than any delay-bandwidth product of a cell: only the queue at the sender drops.
 _DELAYED_PACKETS = 1_000_000
+# As paper 001 has them. etf takes a datagram out of its queue so many ns before its launch time.
+_OF_SERVER = {
+    "none": "",
+    "fq": "fq flow_limit 10000",
+    "fq_codel": "fq_codel",
+    "etf": "etf clockid CLOCK_TAI delta 200000",
+}
 
 
 def commands(cell: Cell) -> list[list[str]]:
@@ -53,12 +62,35 @@ def commands(cell: Cell) -> list[list[str]]:
             f"ip -n {name} neigh add {network}.1 lladdr {far} dev {DEVICE}",
             f"ip -n {LINK} neigh add {network}.2 lladdr {near} dev to_{name}",
             f"ip -n {name} route add default via {network}.1",
-            f"tc -n {name} qdisc add dev {DEVICE} root handle 1: tbf {_rate(*_sends(cell, name))}",
-            f"tc -n {name} qdisc add dev {DEVICE} parent 1:1 {QDISC} limit {_sends(cell, name)[1]}",
-            f"tc -n {LINK} qdisc add dev to_{name} root netem {_delay(cell)}",
+            *_queues(cell, name),
         ]
     lines.append(f"ip netns exec {LINK} sysctl -qw net.ipv4.ip_forward=1")
     return [line.split() for line in lines]
+
+
+def _queues(cell: Cell, end: str) -> list[str]:
+    """Return the commands for what an end sends, and for what comes to it."""
+    near, link = f"tc -n {end} qdisc add dev {DEVICE}", f"tc -n {LINK} qdisc add dev to_{end}"
+    delay = f"netem delay {cell.rtt_ms * 500:.0f}us limit"
+    packets = cell.up_queue_packets if end == CLIENT else cell.down_queue_packets
+    if cell.qdisc == "pfifo" or end == CLIENT:
+        length = f"bfifo limit {cell.queue_bytes}" if packets is None else f"pfifo limit {packets}"
+        sends = [f"{near} root handle 1: tbf {_rate(cell, end)}", f"{near} parent 1:1 {length}"]
+    else:
+        kind = _OF_SERVER[cell.qdisc]
+        sends = [f"{near} root {kind}"] if kind else []
+    if cell.qdisc == "pfifo" or end == SERVER:
+        return [*sends, f"{link} root {delay} {_DELAYED_PACKETS}"]
+    return [
+        *sends,
+        f"{link} root handle 1: tbf {_rate(cell, SERVER)}",
+        f"{link} parent 1:1 {delay} {cell.queue_packets}",
+    ]
+
+
+def bottleneck(cell: Cell) -> tuple[str, str]:
+    """Return namespace and device of the queue towards the client."""
+    return (SERVER, DEVICE) if cell.qdisc == "pfifo" else (LINK, f"to_{CLIENT}")
 
 
 def drops(cell: Cell, repetition: int) -> list[list[str]]:
@@ -92,27 +124,20 @@ def drops(cell: Cell, repetition: int) -> list[list[str]]:
 
 def longest_wait_s(cell: Cell) -> float:
     """Return the longest time in seconds that a datagram can be on the path: a full queue, and its delay."""
-    queued = max(_queued_ms(*_sends(cell, end)) for end in (CLIENT, SERVER))
-    return (queued + cell.rtt_ms / 2) / 1000
+    return (max(_queued_ms(cell, end) for end in (CLIENT, SERVER)) + cell.rtt_ms / 2) / 1000
 
 
-def _sends(cell: Cell, end: str) -> tuple[float, int]:
-    """Return rate in Mbit/s and queue in packets of what an end sends."""
-    if end == CLIENT:
-        return cell.up_mbit, cell.up_queue_packets
-    return cell.rate_mbit, cell.queue_packets
+def _queued_ms(cell: Cell, end: str) -> float:
+    """Return how long the full queue of an end takes to run empty."""
+    rate_mbit, packets = (
+        (cell.up_mbit, cell.up_queue_packets) if end == CLIENT else (cell.rate_mbit, cell.down_queue_packets)
+    )
+    size = cell.queue_bytes if packets is None else packets * _LARGEST_FRAME
+    return (size or 0) * 8 / (rate_mbit * 1000)
 
 
-def _queued_ms(rate_mbit: float, packets: int) -> float:
-    return packets * _LARGEST_FRAME * 8 / (rate_mbit * 1000)
-
-
-def _rate(rate_mbit: float, packets: int) -> str:
+def _rate(cell: Cell, end: str) -> str:
     """Return tbf's rate: bits of frames a second. Its bucket holds one frame, so nothing leaves in bursts."""
-    longest_ms = math.ceil(_queued_ms(rate_mbit, packets)) + 1
+    rate_mbit = cell.up_mbit if end == CLIENT else cell.rate_mbit
+    longest_ms = math.ceil(_queued_ms(cell, end)) + 1
     return f"rate {rate_mbit * 1e6:.0f}bit burst {_LARGEST_FRAME + _ETHERNET_BYTES} latency {longest_ms}ms"
-
-
-def _delay(cell: Cell) -> str:
-    """Return netem's delay of one direction."""
-    return f"delay {cell.rtt_ms * 500:.0f}us limit {_DELAYED_PACKETS}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from firstflight.run import provenance
@@ -42,6 +44,20 @@ ACK_MEASURES = (
     ),
 )
 """Columns of quic_ack, of the client's acknowledgements, that a trial takes over."""
+PACING_MEASURES = ("gap_p50_ns", "share_in_trains_1", "share_in_trains_le5", "longest_train")
+"""Columns of pacing, of what the server sent, that a trial takes over."""
+_TRAIN_POINT = 10
+"""Of gaps_up_to: 0.1 ms, the paper's limit of a train."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a guest's captures hold: rows of quic_connection, quic_ack and pacing, and the link's lateness."""
+
+    connections: Sequence[Row] = ()
+    acks: Sequence[Row] = ()
+    pacing: Sequence[Row] = ()
+    late_p99_us: Callable[[int, int], int | None] = lambda begun_ns, ended_ns: None  # noqa: ARG005
 
 
 def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> Row:
@@ -58,13 +74,11 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
         "server": cell.server,
         "server_version": server.server_version,
         "server_build": server.server_build,
-        **{name: conditions[name] for name in ("answering", "rtt_ms", "rate_mbit", "queue_packets")},
+        **{name: conditions[name] for name in ("answering", "rtt_ms", "rate_mbit")},
         "rate_to_server_mbit": cell.up_mbit,
+        "queue_packets": cell.down_queue_packets,
         "queue_to_server_packets": cell.up_queue_packets,
-        "queue_bytes": None,
-        "qdisc": path.QDISC,
-        "gso": False,
-        "congestion_control": cell.congestion_control,
+        **{name: conditions[name] for name in ("queue_bytes", "qdisc", "gso", "congestion_control")},
         "ack_policy": cell.ack_policy,
         "body_bytes": cell.body_bytes,
         **{name: conditions[name] for name in ("certificate_bytes", "certificate_delay_ms", "loss_percent")},
@@ -78,7 +92,7 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
         "detail": detail,
         "seed": None,
         **dict.fromkeys((*MEASURES, *ACK_MEASURES, "rtt_first_us", "pto_first_us", "transfer_us")),
-        **dict.fromkeys(("link_late_p99_us", "guest_cpu_s")),
+        **dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share", "link_late_p99_us", "guest_cpu_s")),
         "capture_file": None,
         "keys_file": None,
         "kernel": None,
@@ -86,13 +100,12 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
     }
 
 
-def of_trial(row: Row, trial: Row, connections: list[Row], acks: list[Row]) -> Row:
+def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
     """Return `row`, which `without_trial` made, with a trial that was done.
 
-    `trial`: what testbed/inside.py wrote of it; `connections` and `acks`: the guest's capture as
-    quic_connection and quic_ack.
+    `trial`: what testbed/inside.py wrote of it; `captured`: of its guest.
     """
-    own = [one for one in connections if _is_of(one, trial)]
+    own = [one for one in captured.connections if _is_of(one, trial)]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
     if outcome == "done" and row["body_bytes"] not in (0, trial["body_received"]):
         outcome = "failed"
@@ -100,7 +113,7 @@ def of_trial(row: Row, trial: Row, connections: list[Row], acks: list[Row]) -> R
     if len(own) != 1:
         outcome, detail = "not_captured", f"the capture has {len(own)} connections of the trial"
     found = own[0] if len(own) == 1 else {}
-    clients = [one for one in acks if _is_of(one, trial) and one["acks_from"] == "client"]
+    clients = [one for one in captured.acks if _is_of(one, trial) and one["acks_from"] == "client"]
     acked = clients[0] if len(own) == len(clients) == 1 else {}
     return {
         **row,
@@ -113,10 +126,22 @@ def of_trial(row: Row, trial: Row, connections: list[Row], acks: list[Row]) -> R
         },
         **{name: found.get(name) for name in MEASURES},
         **{name: acked.get(name) for name in ACK_MEASURES},
+        **_paced([one for one in captured.pacing if _is_of(one, trial) and one["src_ip"] == path.SERVER_IP]),
+        "link_late_p99_us": captured.late_p99_us(trial["begun_ns"], trial["ended_ns"]),
         "transfer_us": trial["transfer_us"] if outcome == "done" else None,
         "rtt_first_us": _first(found, "rtt_series_us"),
         "pto_first_us": _first(found, "pto_series_us"),
     }
+
+
+def _paced(own: Sequence[Row]) -> Row:
+    """Return the columns about what the server sent; null without exactly one direction of a flow."""
+    if len(own) != 1:
+        return dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share"))
+    (found,) = own
+    upto, gaps = json.loads(found["gaps_up_to"] or "[]"), found["packets"] - 1
+    share = upto[_TRAIN_POINT] / gaps if upto and gaps else None
+    return {**{name: found[name] for name in PACING_MEASURES}, "gaps_up_to_100us_share": share}
 
 
 def _is_of(connection: Row, trial: Row) -> bool:

@@ -1,4 +1,4 @@
--- Asymmetric paths, response bodies, and how the client acknowledged. Rows of older versions do not have them.
+-- Asymmetric paths, response bodies, how the client acknowledged, and how the server paced. Rows of older versions do not have them.
 ALTER TABLE ${database}.testbed_trial ${on_cluster}
     ADD COLUMN IF NOT EXISTS rate_to_server_mbit Nullable(Float64) AFTER rate_mbit,
     ADD COLUMN IF NOT EXISTS queue_to_server_packets Nullable(UInt32) AFTER queue_packets,
@@ -30,4 +30,10 @@ ALTER TABLE ${database}.testbed_trial ${on_cluster}
     ADD COLUMN IF NOT EXISTS bytes_stream Nullable(Int64) CODEC(T64, ZSTD(1)) AFTER bytes_crypto,
     ADD COLUMN IF NOT EXISTS bytes_padding Nullable(Int64) CODEC(T64, ZSTD(1)) AFTER bytes_stream,
     ADD COLUMN IF NOT EXISTS bytes_other Nullable(Int64) CODEC(T64, ZSTD(1)) AFTER bytes_padding,
-    ADD COLUMN IF NOT EXISTS transfer_us Nullable(Int64) CODEC(T64, ZSTD(1)) AFTER pto_first_us;
+    ADD COLUMN IF NOT EXISTS transfer_us Nullable(Int64) CODEC(T64, ZSTD(1)) AFTER pto_first_us,
+    ADD COLUMN IF NOT EXISTS gap_p50_ns Nullable(Int64) CODEC(T64, ZSTD(1)) AFTER transfer_us,
+    ADD COLUMN IF NOT EXISTS gaps_up_to_100us_share Nullable(Float64) AFTER gap_p50_ns,
+    ADD COLUMN IF NOT EXISTS share_in_trains_1 Nullable(Float64) AFTER gaps_up_to_100us_share,
+    ADD COLUMN IF NOT EXISTS share_in_trains_le5 Nullable(Float64) AFTER share_in_trains_1,
+    ADD COLUMN IF NOT EXISTS longest_train Nullable(Int64) AFTER share_in_trains_le5,
+    MODIFY COLUMN queue_packets Nullable(UInt32);

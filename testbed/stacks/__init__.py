@@ -14,6 +14,8 @@ bodies      true: its server sends response bodies of a length that a cell choos
 controllers congestion controllers that its server has
 ack_requests  what its server can ask of a client when packets come out of order, by ACK_FREQUENCY; none: it
             sends no such frame
+gso         true: its server can send several datagrams as one
+launch_times  true: its server gives each datagram the time at which fq and etf shall send it
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
 """
 
@@ -124,6 +126,8 @@ class Stack(BaseModel):
     bodies: bool = False
     controllers: tuple[Controller, ...] = ()
     ack_requests: tuple[Reordering, ...] = ()
+    gso: bool = False
+    launch_times: bool = False
     unavailable: str | None = None
 
     @model_validator(mode="after")

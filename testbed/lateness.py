@@ -1,0 +1,55 @@
+"""How late the link delivers: datagrams where they come in and where they come out, less its delay."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+_NANOSECONDS = 0xA1B23C4D
+_FILE_HEADER, _RECORD = 24, struct.Struct("=IIII")
+_HEADERS = 14 + 20 + 8
+"""Of Ethernet, IPv4 and UDP."""
+_SAME_BYTES = 64
+"""Of a payload, by which a datagram is known again: packet protection leaves no two alike."""
+
+
+class Lateness:
+    """Datagrams that came in, by time, each with its lateness in ns."""
+
+    def __init__(self, came_in: Path, came_out: Path, delay_ms: float) -> None:
+        """Read two captures with nanoseconds, as the guest's tcpdump writes them."""
+        out: dict[bytes, int] = {}
+        for time_ns, payload in _datagrams(came_out):
+            out.setdefault(payload, time_ns)
+        delay_ns = round(delay_ms * 1e6)
+        # What is sent again byte by byte (a server's first flight, say) is counted once.
+        pairs = {payload: time_ns for time_ns, payload in reversed(list(_datagrams(came_in)))}
+        self._late = [
+            (time_ns, out[payload] - time_ns - delay_ns)
+            for payload, time_ns in pairs.items()
+            if payload in out
+        ]
+
+    def p99_us(self, begun_ns: int, ended_ns: int) -> int | None:
+        """Return the 99th percentile of those that came in between two times, floored; None without any."""
+        late = sorted(late for time_ns, late in self._late if begun_ns <= time_ns <= ended_ns)
+        return late[(len(late) - 1) * 99 // 100] // 1000 if late else None
+
+
+def _datagrams(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield time and beginning of the payload of each datagram; what a capture was cut off in is left out."""
+    content = file.read_bytes()
+    if content[:4] != struct.pack("=I", _NANOSECONDS):
+        return
+    at = _FILE_HEADER
+    while at + _RECORD.size <= len(content):
+        seconds, nanoseconds, size, _ = _RECORD.unpack_from(content, at)
+        at += _RECORD.size
+        if at + size > len(content):
+            return
+        yield (
+            seconds * 1_000_000_000 + nanoseconds,
+            content[at + _HEADERS : at + min(size, _HEADERS + _SAME_BYTES)],
+        )
+        at += size

@@ -1,0 +1,139 @@
+"""Pacing of servers: lines and verdicts from rows made by hand, and lateness from captures made by hand."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import experiment, measured, paced, path, trial_row
+from testbed.cell import Cell
+from testbed.lateness import Lateness
+
+
+def named(**where: object) -> Cell:
+    (found,) = (
+        cell
+        for cell in experiment.find("pacing").cells()
+        if all(getattr(cell, field) == value for field, value in where.items())
+    )
+    return found
+
+
+def trial(cell: Cell, repetition: int = 1, **more: object) -> dict[str, Any]:
+    made = {
+        **trial_row.without_trial("pacing", cell, repetition, "done", None),
+        "transfer_us": 2_097_152,
+        "queue_drops": 100,
+        "gap_p50_ns": 218_000,
+        "gaps_up_to_100us_share": 0.1,
+        "share_in_trains_1": 0.8,
+        "share_in_trains_le5": 0.99,
+        "longest_train": 7,
+    }
+    return {**made, **more}
+
+
+def test_a_line_has_means_and_medians_as_the_paper() -> None:
+    cell = named(server="quiche", congestion_control="cubic", qdisc="etf")
+    rows = [
+        trial(cell, 1, queue_drops=90, transfer_us=2_097_152),
+        trial(cell, 2, queue_drops=110, transfer_us=4_194_304),
+        trial(cell, 3, outcome="timeout", queue_drops=9, transfer_us=None),
+    ]
+    (found,) = paced.cells(experiment.find("pacing"), rows)
+    assert (found.done, found.trials, found.dropped, found.dropped_sd) == (2, 3, 100, 10)
+    # 10 MiB in 2.1 and 4.2 s.
+    assert (found.goodput_mbit, found.goodput_sd_mbit) == (pytest.approx(30), pytest.approx(10))
+    assert found.below_percent == pytest.approx(10)
+    assert (found.gap_p50_us, found.longest_train) == (218, 7)
+    assert found.published is not None and found.published.dropped == 104.95
+    assert found.as_dict()["published"]["alone_percent"] == 90.7
+
+
+def test_verdicts_are_about_cells_that_differ_in_one_thing() -> None:
+    rows = [
+        trial(named(server="quic-go", gso=False), share_in_trains_1=0.9, queue_drops=160),
+        trial(named(server="quic-go", gso=True), share_in_trains_1=0.1, queue_drops=6),
+        trial(named(server="quiche", congestion_control="cubic", qdisc="none"), queue_drops=687),
+        trial(named(server="quiche", congestion_control="cubic", qdisc="fq"), queue_drops=600),
+        trial(named(server="quiche", congestion_control="reno", qdisc="fq"), queue_drops=1),
+        trial_row.without_trial(
+            "x", named(server="picoquic", congestion_control="bbr"), 1, "unavailable", ""
+        ),
+    ]
+    shown = measured.measured(experiment.find("pacing"), Path(), rows, terminal=False)[1]()
+    alone = "met: without GSO at least 70 points more of the packets are alone: +80.0 points."
+    assert f"quic-go, qdisc none: {alone}" in shown
+    assert "quic-go, qdisc none: met: with GSO fewer packets are dropped than without: 6 and 160." in shown
+    assert "quiche, cubic: not met: fq drops more than no qdisc: 600 and 687." in shown
+    assert shown.count(": met: ") + shown.count(": not met: ") == 3
+    assert "Not done here, 1 of 6: picoquic-picoquic-wfc-40ms-1000up-bbr-at-none." in shown
+
+
+def test_what_a_capture_of_the_sender_has_is_in_the_row() -> None:
+    bare = trial_row.without_trial(
+        "x", named(server="quiche", congestion_control="bbr", qdisc="fq"), 1, "", None
+    )
+    of_trial = {
+        **dict.fromkeys(
+            ("end", "detail", "dropped", "queue_drops", "queue_to_server_drops", "drop_to_server")
+        ),
+        "begun_ns": 10,
+        "ended_ns": 20,
+        "client_version": "quiche/1",
+        "transfer_us": 1,
+        "body_received": 0,
+    }
+    sent = {
+        "start_time_ns": 15,
+        "src_ip": path.SERVER_IP,
+        "packets": 201,
+        "gaps_up_to": str([0] * 10 + [50] + [200] * 190),
+        "gap_p50_ns": 7,
+        "share_in_trains_1": 0.5,
+        "share_in_trains_le5": 1.0,
+        "longest_train": 3,
+    }
+    others = [{**sent, "start_time_ns": 25}, {**sent, "src_ip": path.CLIENT_IP}]
+    late = trial_row.Captured(pacing=[sent, *others], late_p99_us=lambda begun, ended: begun + ended)
+    row = trial_row.of_trial(bare, of_trial, late)
+    assert (row["gaps_up_to_100us_share"], row["gap_p50_ns"], row["longest_train"]) == (0.25, 7, 3)
+    assert row["link_late_p99_us"] == 30
+    twice = trial_row.of_trial(bare, of_trial, trial_row.Captured(pacing=[sent, sent]))
+    assert (twice["gaps_up_to_100us_share"], twice["gap_p50_ns"], twice["link_late_p99_us"]) == (None,) * 3
+
+
+def capture(file: Path, datagrams: list[tuple[int, bytes]]) -> Path:
+    """Write a capture with nanoseconds: times, and UDP payloads behind 42 bytes of headers."""
+    content = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
+    for time_ns, payload in datagrams:
+        frame = bytes(42) + payload
+        content += struct.pack("=IIII", *divmod(time_ns, 10**9), len(frame), len(frame)) + frame
+    file.write_bytes(content)
+    return file
+
+
+def test_lateness_is_what_exceeds_the_delay(tmp_path: Path) -> None:
+    second = 10**9
+    came_in = [(second + number * 1000, bytes([number]) * 70) for number in range(100)]
+    # 5 ms of delay; the last but one 70 us late, the last lost; the first a second time.
+    came_out = [
+        (time + 5_000_000 + (70_000 if payload[0] == 98 else 3000), payload) for time, payload in came_in[:99]
+    ]
+    link = Lateness(
+        capture(tmp_path / "in", [*came_in, (3 * second, came_in[0][1])]),
+        capture(tmp_path / "out", came_out),
+        5,
+    )
+    assert link.p99_us(second, 2 * second) == 3
+    assert link.p99_us(second + 97_000, 2 * second) == 3
+    assert link.p99_us(second + 98_000, 2 * second) == 70
+    assert link.p99_us(0, 1) is None
+    cut = tmp_path / "cut"
+    cut.write_bytes((tmp_path / "in").read_bytes()[:200])
+    assert Lateness(cut, tmp_path / "out", 5).p99_us(0, 2 * second) == 3
+    cut.write_bytes(b"")
+    assert Lateness(cut, tmp_path / "out", 5).p99_us(0, 2 * second) is None
