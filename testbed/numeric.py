@@ -6,7 +6,7 @@ sample is longer by the delay of the certificate, with IACK (instant ACK) it is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,8 +89,8 @@ def _reductions() -> list[dict[str, Any]]:
 class Published:
     """Values of a paper for the rows that have all of `where`: each of `values` is met within `within`."""
 
-    where: dict[str, float | str]
-    values: dict[str, float]
+    where: Mapping[str, float | str]
+    values: Mapping[str, float]
     within: float
 
 

@@ -51,7 +51,7 @@ class Asymmetric:
     server: str
     rtt_ms: float
     asymmetry: float
-    up_queue_packets: int
+    up_queue_packets: int | None
     ack_ratio: int | None
     trials: int
     done: int

@@ -144,7 +144,7 @@ def _share(row: Row, name: str) -> float | None:
     causes = [row[one] for one in ("acks_by_count", "acks_by_timer", "acks_by_reordering")]
     if None in causes or not sum(causes):
         return None
-    return 100 * row[name] / sum(causes)
+    return float(100 * row[name] / sum(causes))
 
 
 def _is_of(theirs: Transfer, cell: Cell) -> bool:

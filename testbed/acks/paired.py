@@ -47,5 +47,5 @@ def sign_test(differences: Sequence[float]) -> float:
     longer = sum(one > 0 for one in differences)
     count = longer + sum(one < 0 for one in differences)
     fewer = min(longer, count - longer)
-    tail = sum(math.comb(count, number) for number in range(fewer + 1)) / 2**count
-    return min(1.0, 2 * tail)
+    tail = sum(math.comb(count, number) for number in range(fewer + 1))
+    return min(1.0, float(2 * tail / 2**count))

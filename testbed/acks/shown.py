@@ -55,7 +55,7 @@ def asymmetric(experiment: Experiment, found: Sequence[Asymmetric], *, terminal:
     here = [one for one in found if one.done]
     columns = [
         Column("path\n", [f"{one.asymmetry:g}:1" for one in here]),
-        Column("queue\nback", [str(one.up_queue_packets) for one in here]),
+        Column("queue\nback", [_count(one.up_queue_packets) for one in here]),
         Column("asked\nratio", [_count(one.ack_ratio) for one in here]),
         Column("transfer\ns", [_seconds(one.transfer_ms) for one in here]),
         Column("data\nbytes", [_number(one.data_bytes, 0) for one in here]),

@@ -78,8 +78,8 @@ def test_a_cell_has_medians_and_what_was_published() -> None:
 
 def test_what_was_not_acknowledged_has_no_share() -> None:
     cell = named("ack-ratio", rtt_ms=95, ack_ratio=2)
-    nothing = dict.fromkeys(trial_row.ACK_MEASURES)
-    (found,) = cells.cells(experiment.find("ack-ratio"), [trial(cell, **nothing)])
+    nothing = {**trial(cell), **dict.fromkeys(trial_row.ACK_MEASURES)}
+    (found,) = cells.cells(experiment.find("ack-ratio"), [nothing])
     assert (found.acks, found.model_acks, found.timer_percent, found.bundled_percent) == (None,) * 4
     with pytest.raises(InputError, match="has no cell elsewhere any more"):
         cells.cells(experiment.find("ack-ratio"), [{**trial(cell), "cell": "elsewhere"}])
@@ -196,6 +196,7 @@ def test_a_path_is_expected_to_carry_what_its_acks_permit(
     assert found.limit_mbit == found.expected_mbit == pytest.approx(0.05 * 2 * 1242 / 102)
     assert found.mbit == pytest.approx(1.25)
     assert (found.verdict, found.back_drops) == ("met", 3)
+    assert found.limit_mbit is not None
     assert found.back_percent == pytest.approx(100 * 1.25 / found.limit_mbit, rel=0.06)
     rows = [trial(cell, queue_to_server_drops=3)]
     text = measured.measured(one, tmp_path, rows, terminal=False)[1]()
