@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from firstflight.system import binaries
 from lab.certificates import issue, make_authority
+from testbed import server_config, stacks
+from testbed.cell import Cell
 
 SERVER = "firstflight-s2n-server"
 
@@ -65,4 +68,85 @@ def test_an_address_that_is_not_here_is_one_line(tmp_path: Path) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"{SERVER}: cannot listen on UDP 192.0.2.1:4433: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("stack", ["aioquic", "quiche", "s2n-quic"])
+@pytest.mark.parametrize("body_bytes", [0, 300_000])
+def test_a_response_has_the_body_that_is_declared(tmp_path: Path, stack: str, body_bytes: int) -> None:
+    """Over loopback, by the client quinn. quic-go and quinn are built by `make testbed-setup` alone."""
+    authority = make_authority(tmp_path)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cell = Cell.model_validate(
+        {"client": "quinn", "server": stack, "answering": "wfc", "body_bytes": body_bytes, "qdisc": "fq"}
+    )
+    here = stacks.find(stack)
+    files = issue(authority, "server", ["a.test"])
+    given = server_config.configuration(cell, "a.test", "h3", files, launch_times=here.launch_times)
+    # As configured for a trial, but for the address.
+    assert bool(given.get("transport")) == here.launch_times
+    given |= {"port": port, "listen": ["127.0.0.1"]}
+    given["endpoints"][0]["ip"] = "127.0.0.1"
+    file = tmp_path / "server.json"
+    file.write_text(json.dumps(given), encoding="utf-8")
+    request = {
+        "host": "a.test",
+        "ip": "127.0.0.1",
+        "port": port,
+        "path": "/",
+        "user_agent": "x",
+        "timeout_s": 20,
+        "max_bytes": 1 << 30,
+        "roots": str(authority.path),
+        "verify": True,
+    }
+    client = stacks.find("quinn").client
+    assert client is not None
+    argv = [*here.server_command(), "--config", str(file)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None and server.stdout.readline().strip() == b"READY"
+            done = subprocess.run(
+                [*client.command(), "allow-net=127.0.0.0/8"],
+                input=json.dumps(request) + "\n",
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        finally:
+            server.kill()
+    answer = json.loads(done.stdout.splitlines()[1])
+    assert (answer["end"], answer["detail"], answer["status"]) == ("complete", None, 200)
+    assert answer["body_bytes"] == body_bytes
+
+
+@pytest.mark.parametrize(
+    ("transport", "message"),
+    [
+        ({"ack_eliciting_threshold": 9}, "`transport` asks for settings that this server does not have"),
+        ({"congestion_control": "vegas"}, "`vegas` is none of cubic, reno and bbr"),
+        ({"launch_clock": "boottime"}, "neither monotonic nor tai"),
+        ({"pace": 1}, "unknown field `pace`"),
+    ],
+)
+def test_the_server_quiche_refuses_settings_that_it_lacks(
+    tmp_path: Path, transport: dict[str, Any], message: str
+) -> None:
+    issued = issue(make_authority(tmp_path), "server", ["a.test"])
+    given = {
+        "port": 0,
+        "listen": ["127.0.0.1"],
+        "certificates": {"small": {"chain": str(issued.chain), "key": str(issued.key)}},
+        "endpoints": [endpoint()],
+        "transport": transport,
+    }
+    file = tmp_path / "server.json"
+    file.write_text(json.dumps(given), encoding="utf-8")
+    argv = [*stacks.find("quiche").server_command(), "--config", str(file)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
