@@ -24,6 +24,8 @@ GUEST_CPU_S = 2.0
 """CPU seconds of a guest before its first trial (docs/testbed.md says where it was measured)."""
 TRIAL_CPU_S = 0.07
 """CPU seconds of a trial."""
+BODY_CPU_S = 0.7
+"""CPU seconds of a megabyte of a response's body."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,11 @@ class Plan:
     @property
     def cpu_s(self) -> float:
         """Return the CPU seconds that this takes, as foretold."""
-        return self.guests * GUEST_CPU_S + (self.trials + self.guests) * TRIAL_CPU_S
+        here = [block for block in self.missing if block.unavailable() is None]
+        bodies = sum((block.trials + 1) * block.cell.body_bytes for block in here) / 1e6
+        # The first trial of a guest is not counted.
+        trials = self.trials + self.guests
+        return self.guests * GUEST_CPU_S + trials * TRIAL_CPU_S + bodies * BODY_CPU_S
 
     def folder(self, block: Block) -> Path:
         """Return where a block's results are."""
