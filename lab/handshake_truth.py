@@ -264,7 +264,8 @@ def _available(information: object) -> str | None:
 
 def _answered(answer: Answer | None) -> Columns:
     if answer is None:
-        return {"http": "no_response", "status": None, "server_header": None, "edge_location": None}
+        # Its server's idle timeout is shorter than the campaign's time for a connection.
+        return {"http": "idle", "status": None, "server_header": None, "edge_location": None}
     return {
         "http": "response",
         "status": answer.status,

@@ -38,7 +38,7 @@ use observed::Observed;
 use peer_ids::PeerIds;
 use recovery::Recovery;
 use space::{Level, Space};
-use streams::Streams;
+use streams::{Http, Streams};
 pub use transmit::Datagram;
 use versions::{Versions, initial_keys, of_tls};
 
@@ -128,6 +128,10 @@ pub struct Connection {
     settled: Option<Mono>,
     /// What the next probe time-out counts from if nothing is in flight.
     touched: Mono,
+    /// When the last packet of the server came that authenticated.
+    heard: Mono,
+    /// Its time was over, and so was that of silence before.
+    idle: bool,
     closing: Option<Closing>,
 }
 
@@ -213,6 +217,8 @@ impl Connection {
             deadline: now + context.timeout,
             settled: None,
             touched: now,
+            heard: now,
+            idle: false,
             closing: None,
             context,
         };
@@ -251,6 +257,14 @@ impl Connection {
     /// Returns the streams, for the response.
     pub fn streams(&self) -> &Streams {
         &self.streams
+    }
+
+    /// Returns what became of the request.
+    pub fn http(&self) -> Http {
+        match self.streams.http() {
+            Http::NoResponse if self.idle => Http::Idle,
+            http => http,
+        }
     }
 
     /// Returns the Certificate message.

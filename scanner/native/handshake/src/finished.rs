@@ -237,7 +237,7 @@ fn negotiated<'a>(row: &mut Row<'a>, connection: &'a Connection) {
     row.tickets = Some(observed.tickets);
     row.early_data = Some(observed.early_data);
     row.tokens = Some(observed.tokens);
-    row.http = Some(connection.streams().http().name().into());
+    row.http = Some(connection.http().name().into());
     let Some(bytes) = tls.quic_transport_parameters() else {
         return;
     };

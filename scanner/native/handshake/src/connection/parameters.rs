@@ -1,5 +1,6 @@
 //! Transport parameters: ours, and whether the server's fit the connection (RFC 9000 7.3, 18).
 
+use firstflight_core::clock::Mono;
 use firstflight_wire::transport::{
     TransportParameters, id, write_integer_parameter, write_parameter, write_version_information,
 };
@@ -14,7 +15,7 @@ const MOST_DATA: u64 = 96 << 10;
 /// Streams that a server may open: control, QPACK encoder and decoder, some that mean nothing (RFC 9114 6.2.3).
 pub const MOST_STREAMS: u64 = 6;
 
-/// Longest silence, in ms; connections end long before.
+/// Longest silence, in ms; connections end long before, unless they are given longer.
 const IDLE_MS: u64 = 30_000;
 
 /// Returns our parameters for a connection from `client_cid`, whose ClientHello is of `version`. Of versions
@@ -67,6 +68,14 @@ impl Credit {
             control_streams: integer(id::INITIAL_MAX_STREAMS_UNI)?,
         })
     }
+}
+
+/// Returns the silence after which both ends drop the connection, by the server's parameters (RFC 9000 10.1).
+pub fn idle_timeout(parameters: TransportParameters<'_>) -> Mono {
+    let theirs = parameters.integer(id::MAX_IDLE_TIMEOUT).ok().flatten();
+    // 0 is none.
+    let theirs = theirs.filter(|milliseconds| *milliseconds > 0);
+    theirs.map_or(IDLE_MS, |milliseconds| milliseconds.min(IDLE_MS)) * 1_000_000
 }
 
 /// The connection IDs of a handshake, as the client knows them.
@@ -145,6 +154,24 @@ mod tests {
             (credit.streams, credit.request, credit.control),
             (0, 0, 16384)
         );
+    }
+
+    #[test]
+    fn the_shorter_idle_timeout_holds() {
+        let cases: [(&[(u64, &[u8])], Mono); 6] = [
+            (&[], 30),
+            (&[(0x01, &[0])], 30),
+            (&[(0x01, &[0x53, 0x88])], 5),
+            (&[(0x01, &[0x80, 0, 0xea, 0x60])], 30),
+            (&[(0x01, &[0xff; 8])], 30),
+            // No integer.
+            (&[(0x01, &[0x53])], 30),
+        ];
+        for (parameters, seconds) in cases {
+            let bytes = written(parameters);
+            let found = idle_timeout(TransportParameters::new(&bytes));
+            assert_eq!(found, seconds * 1_000_000_000, "{parameters:?}");
+        }
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl Connection {
         if level != Level::Data && *self.server_cid.get_or_insert(packet.scid) != packet.scid {
             return self.observed.discard();
         }
+        self.heard = arrival.now;
         if let (None, Some(cid)) = (self.peer_ids.current(), self.server_cid) {
             self.peer_ids.begin(0, cid);
         }

@@ -22,6 +22,8 @@ pub enum Http {
     /// The server chose another protocol, so nothing was asked.
     NotOffered,
     NoResponse,
+    /// No response, and at the end nothing for so long that the server has dropped the connection.
+    Idle,
     Incomplete,
     Reset,
     Malformed,
@@ -34,6 +36,7 @@ impl Http {
             Http::Response => "response",
             Http::NotOffered => "not_offered",
             Http::NoResponse => "no_response",
+            Http::Idle => "idle",
             Http::Incomplete => "incomplete",
             Http::Reset => "reset",
             Http::Malformed => "malformed",
@@ -296,7 +299,7 @@ impl Streams {
             || self.incoming.read as u64 == MOST_RESPONSE
     }
 
-    /// Returns what became of the request.
+    /// Returns what became of the request, silence aside.
     pub fn http(&self) -> Http {
         let ended = self.incoming.is_complete();
         if !self.offered {

@@ -1,6 +1,7 @@
 //! Connections against a real server without I/O (quinn-proto), datagram by datagram: lost, late, twice, in
 //! another order, and broken.
 
+mod idle;
 mod key_updates;
 mod noise;
 mod paths;
@@ -26,7 +27,6 @@ use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::*;
-use crate::connection::streams::Http;
 use crate::outcome::Stage;
 use crate::request::{Requests, control};
 use crate::tls::{KeyShare, Verify};
@@ -73,6 +73,8 @@ struct World {
     moves: usize,
     /// Datagrams that reached the server.
     served: usize,
+    /// From then on the server neither sends nor hears anything.
+    dies: Mono,
     /// When the server updates its keys, and sends a PING with the new ones.
     updates: VecDeque<Mono>,
     tls: rustls::ServerConfig,
@@ -147,6 +149,7 @@ impl World {
             answered: false,
             moves: usize::MAX,
             served: 0,
+            dies: Mono::MAX,
             updates: VecDeque::new(),
             tls,
             config,
@@ -173,6 +176,9 @@ impl World {
     fn send(&mut self, from: usize, bytes: Vec<u8>) {
         let number = self.sent[from];
         self.sent[from] += 1;
+        if from == 1 && self.now >= self.dies {
+            return;
+        }
         let fate = if (from, number) == (self.fate.0, self.fate.1) {
             self.fate.2
         } else {
@@ -191,6 +197,9 @@ impl World {
     }
 
     fn serve(&mut self, bytes: &[u8]) {
+        if self.now >= self.dies {
+            return;
+        }
         let port = if self.served < self.moves { 999 } else { 1000 };
         let remote: SocketAddr = ([192, 0, 2, 1], port).into();
         self.served += 1;
@@ -375,7 +384,7 @@ fn a_handshake_and_a_response_take_two_round_trips() {
             (observed.outcome, observed.stage()),
             (Some(Outcome::Done), Stage::Response)
         );
-        assert_eq!(client.streams().http(), Http::Response);
+        assert_eq!(client.http(), Http::Response);
         assert_eq!(
             (delays(observed.ack), delays(observed.hello)),
             (Some(2), Some(2))
@@ -498,7 +507,7 @@ fn a_server_of_another_protocol_is_asked_nothing() {
         (observed.outcome, observed.stage()),
         (Some(Outcome::Done), Stage::Confirmed)
     );
-    assert_eq!(client.streams().http(), Http::NotOffered);
+    assert_eq!(client.http(), Http::NotOffered);
     assert!(!client.names_server && !world.answered);
     let (_, server) = world.server.as_mut().unwrap();
     let session = server.crypto_session().handshake_data().unwrap();
@@ -530,7 +539,7 @@ fn no_single_datagram_is_needed_more_than_once() {
                 world.run(&mut client);
                 let observed = &client.observed;
                 assert_eq!(
-                    (observed.outcome, client.streams().http()),
+                    (observed.outcome, client.http()),
                     (Some(Outcome::Done), Http::Response),
                     "{fate:?} {number} of {from}: {observed:?}"
                 );
@@ -573,7 +582,7 @@ fn what_becomes_of_the_request() {
         world.run(&mut client);
         let observed = &client.observed;
         assert_eq!(
-            (observed.outcome, client.streams().http()),
+            (observed.outcome, client.http()),
             (Some(Outcome::Done), http),
             "{answer:?}"
         );
@@ -771,7 +780,7 @@ fn a_second_connection_asks_in_its_first_flight() {
         world.run(&mut client);
         let (observed, again) = (&client.observed, &client.again);
         assert_eq!(
-            (observed.outcome, client.streams().http()),
+            (observed.outcome, client.http()),
             (Some(Outcome::Done), Http::Response),
             "{observed:?}"
         );
@@ -809,7 +818,7 @@ fn a_second_connection_survives_the_loss_of_any_datagram_and_a_retry() {
         world.run(&mut client);
         let observed = &client.observed;
         assert_eq!(
-            (observed.outcome, client.streams().http(), observed.retry),
+            (observed.outcome, client.http(), observed.retry),
             (Some(Outcome::Done), Http::Response, retry),
             "{lost:?} {observed:?}"
         );

@@ -1,8 +1,10 @@
 //! When something falls due: ACKs, probe time-outs, the end.
 
 use firstflight_core::clock::Mono;
+use firstflight_wire::transport::TransportParameters;
 
 use super::Connection;
+use super::parameters::idle_timeout;
 use super::space::Level;
 
 /// How long a 1-RTT packet waits for its ACK: servers send again what is not acknowledged, and the close
@@ -37,12 +39,20 @@ impl Connection {
             return;
         }
         if now >= self.deadline {
+            self.idle = self.is_silent(now);
             self.end_by_time();
         } else if self.settled.is_some_and(|at| now >= at) {
             self.end_done();
         } else if now >= self.probe_at() {
             self.probe(now);
         }
+    }
+
+    /// Returns whether nothing came for so long that the server has dropped a complete connection.
+    fn is_silent(&self, now: Mono) -> bool {
+        let theirs = self.tls.quic_transport_parameters().unwrap_or_default();
+        let timeout = idle_timeout(TransportParameters::new(theirs));
+        self.observed.handshake.is_some() && now.saturating_sub(self.heard) >= timeout
     }
 
     /// When to send something again. While nothing is in flight a client asks for an answer all the same,

@@ -61,7 +61,7 @@ fn fill<'a>(row: &mut Row<'a>, connection: &'a Connection, first: &Observed) {
     row.second_bytes_sent_unvalidated = Some(observed.sent_unvalidated.bytes);
     row.second_bytes_received_unvalidated = Some(observed.received_unvalidated.bytes);
     if observed.handshake.is_some() {
-        row.second_http = text(connection.streams().http().name());
+        row.second_http = text(connection.http().name());
         let response = connection.streams().response.response();
         row.second_status = response.map(|response| response.status);
     }

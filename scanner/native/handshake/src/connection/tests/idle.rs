@@ -1,0 +1,68 @@
+//! Servers that fall silent (RFC 9000 10.1).
+
+use quinn_proto::{IdleTimeout, TransportConfig};
+
+use super::*;
+
+/// A server that drops a connection after so many ms of silence, and sends a PING after so many.
+fn server(idle_ms: u32, keeps_alive_ms: Option<u64>) -> World {
+    let mut world = World::new(b"h3");
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(idle_ms))));
+    transport.keep_alive_interval(keeps_alive_ms.map(Duration::from_millis));
+    world.config.transport_config(Arc::new(transport));
+    let config = Arc::new(world.config.clone());
+    world.endpoint.set_server_config(Some(config));
+    world
+}
+
+#[test]
+fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
+    // The client completes the handshake after two delays, the request is at the server after three.
+    let dead = 5 * DELAY / 2;
+    for (idle_ms, keeps_alive_ms, dies, answer, http) in [
+        (3_000, None, dead, Answer::Response, Http::Idle),
+        // Ours is longer than its time, too.
+        (30_000, None, dead, Answer::Response, Http::NoResponse),
+        (60_000, None, dead, Answer::Response, Http::NoResponse),
+        (3_000, None, Mono::MAX, Answer::Nothing, Http::Idle),
+        (
+            3_000,
+            Some(1_000),
+            Mono::MAX,
+            Answer::Nothing,
+            Http::NoResponse,
+        ),
+        // Of what came last it is less than three seconds at the end.
+        (
+            3_000,
+            Some(1_000),
+            8_000 * MS,
+            Answer::Nothing,
+            Http::NoResponse,
+        ),
+        // What came stays.
+        (3_000, None, Mono::MAX, Answer::Half, Http::Incomplete),
+        (3_000, None, Mono::MAX, Answer::Response, Http::Response),
+    ] {
+        let mut world = server(idle_ms, keeps_alive_ms);
+        (world.dies, world.answer) = (dies, answer);
+        let mut client = client();
+        world.run(&mut client);
+        assert_eq!(
+            (client.observed.outcome, client.http()),
+            (Some(Outcome::Done), http),
+            "{idle_ms} {keeps_alive_ms:?} {dies} {answer:?}"
+        );
+    }
+}
+
+#[test]
+fn silence_before_the_handshake_is_complete_is_a_timeout() {
+    let mut world = server(3_000, None);
+    world.dies = 0;
+    let mut client = client();
+    world.run(&mut client);
+    assert_eq!(client.observed.outcome, Some(Outcome::Timeout));
+    assert!(!client.idle);
+}
