@@ -17,7 +17,17 @@ SELECT
     countIf(ipv6_hints_are IN ('overlap', 'other')) AS ipv6_hints_differ,
     countIf(https_ech) AS with_ech,
     countIf(alt_svc_h3 IS NOT NULL) AS with_response,
-    countIf(alt_svc_h3) AS with_alt_svc_h3
+    countIf(alt_svc_h3) AS with_alt_svc_h3,
+    countIf(alt_svc_promise = 'kept') AS alt_svc_kept,
+    countIf(alt_svc_promise = 'broken') AS alt_svc_broken,
+    countIf(alt_svc_promise = 'not_promised') AS alt_svc_not_promised,
+    countIf(alt_svc_promise = 'neither') AS alt_svc_neither,
+    countIf(ech_offers > 0) AS with_ech_offer,
+    countIf(ech_promise = 'kept') AS ech_kept,
+    countIf(ech_promise = 'broken') AS ech_broken,
+    countIf(ech_promise = 'not_promised') AS ech_not_promised,
+    countIf(ech_promise = 'neither') AS ech_neither,
+    countIf(ech_configs_are IN ('overlap', 'other')) AS ech_configs_differ
 FROM ${database}.https_promise
 WHERE ${of_run}
     AND ({vantage:String} = '' OR vantage = {vantage:String})

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from reports import query
+from schemas import records
 from store import Store, open_store
 from store.load import loader
-from tests.store.rows import RUN, answer, handshake, probe, write
+from tests.store.rows import DAY_NS, RUN, answer, handshake, probe, write
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -228,3 +229,114 @@ def test_promises_against_answers(tmp_path: Path) -> None:
         assert chosen(store, "https_promise_names", "domain", promise="kept", cdn="Google") == [
             ["two.example"]
         ]
+
+
+def promised(store: Store, columns: str) -> dict[str, tuple[Any, ...]]:
+    rows = store.rows(f"SELECT domain, {columns} FROM https_promise")
+    return {str(name).removesuffix(".example"): tuple(rest) for name, *rest in map(dict.values, rows)}
+
+
+ECH = ("grease", None, "done")
+TAKEN, REFUSED = ("config", True, "done"), ("config", False, "handshake_failed")
+
+
+@pytest.mark.parametrize(
+    ("ids", "offer", "sent", "expected"),
+    [
+        # Config ids of the record (None: it has no ECH); offer, whether it was taken, outcome; ids sent.
+        ([7], TAKEN, [], ("kept", None, True)),
+        ([7], ECH, [7], ("kept", "equal", True)),
+        ([7, 8], ECH, [8], ("kept", "part", True)),
+        ([7], ECH, [9, 7], ("kept", "overlap", True)),
+        ([7], ECH, [9], ("broken", "other", True)),
+        ([7], ECH, [], ("broken", None, False)),
+        # Its key is another one.
+        ([7], REFUSED, [7], ("broken", "equal", True)),
+        ([7], REFUSED, [], ("broken", None, False)),
+        # Rows of older versions have no ids.
+        ([], ECH, [9], ("kept", None, True)),
+        (None, ECH, [9], ("not_promised", None, True)),
+        (None, ECH, [], ("neither", None, False)),
+        ([7], ("grease", None, "timeout"), [], (None, None, None)),
+        ([7], (None, None, "done"), [], (None, None, None)),
+    ],
+)
+def test_encrypted_client_hello_against_answers(
+    tmp_path: Path,
+    ids: list[int] | None,
+    offer: tuple[str | None, bool | None, str],
+    sent: list[int],
+    expected: tuple[str | None, str | None, bool | None],
+) -> None:
+    offered, accepted, outcome = offer
+    record = https("a", "h2", https_ech=ids is not None, https_ech_config_ids=ids or [])
+    shown = handshake(
+        ech_offered=offered, ech_accepted=accepted, outcome=outcome, ech_retry_config_ids=sent, cdn="Google"
+    )
+    loader.load_files(
+        [
+            write(tmp_path / "dns_answer.parquet", [record, none("without")], "dns_answer"),
+            write(
+                tmp_path / "quic_handshake.parquet",
+                [shown, shown | {"domain": "without.example"}],
+                "quic_handshake",
+            ),
+        ]
+    )
+    with open_store() as store:
+        found = promised(store, "ech_promise, ech_configs_are, speaks_ech, ech_sent_config_ids")
+        assert found["a"] == (*expected, sorted(sent))
+        # A name without a record promises nothing.
+        assert found["without"][0] == {True: "not_promised", False: "neither", None: None}[expected[2]]
+        words = ("kept", "broken", "not_promised", "neither")
+        columns = "with_ech_offer " + " ".join(f"ech_{word}" for word in words)
+        (counted,) = chosen(store, "https_promise", columns)
+        both = [found["a"][0], found["without"][0]]
+        assert counted == [2 * (offered is not None), *map(both.count, words)]
+
+
+def crawled(name: str, alt_svc: str | None, status: int | None = 200) -> dict[str, Any]:
+    row: dict[str, Any] = {column.name: None for column in records.load("download_file").file_columns}
+    return row | {
+        "run": RUN,
+        "domain": f"{name}.example",
+        "outcome": "found" if status else "failed",
+        "status": status,
+        "size_is_lower_bound": False,
+        "alt_svc": alt_svc,
+        "crawled_at": DAY_NS,
+        "tool_version": "0.1.0+test",
+        "ruleset": "0123456789ab",
+    }
+
+
+def test_alt_svc_over_tcp_against_answers(tmp_path: Path) -> None:
+    h3, h2 = 'h2=":443", h3=":443"; ma=86400', 'h2=":443"; ma=86400'
+    cases = [
+        # Name, outcome of its probe, its answer over TCP, the verdict.
+        ("kept", "iack", crawled("kept", h3), ("kept", True)),
+        ("broken", "timeout", crawled("broken", h3), ("broken", True)),
+        ("quiet", "closed", crawled("quiet", h2), ("not_promised", False)),
+        ("tcp", "refused", crawled("tcp", None), ("neither", False)),
+        ("failed", "iack", crawled("failed", None, None), (None, None)),
+        ("uncrawled", "iack", None, (None, None)),
+        ("blocked", "blocked", crawled("blocked", h3), (None, True)),
+    ]
+    files = [
+        write(tmp_path / "dns_answer.parquet", [none(name) for name, *_ in cases], "dns_answer"),
+        write(
+            tmp_path / "quic_probe.parquet",
+            [probe(outcome, domain=f"{name}.example") for name, outcome, *_ in cases],
+        ),
+        write(
+            tmp_path / "download_file.parquet",
+            [row for _, _, row, _ in cases if row is not None],
+            "download_file",
+        ),
+    ]
+    loader.load_files(files)
+    with open_store() as store:
+        found = promised(store, "alt_svc_promise, alt_svc_tcp_h3")
+        assert found == {name: expected for name, _, _, expected in cases}
+        columns = "alt_svc_kept alt_svc_broken alt_svc_not_promised alt_svc_neither"
+        assert chosen(store, "https_promise", columns) == [[1, 1, 1, 1]]
