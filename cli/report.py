@@ -184,8 +184,8 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
     "--part",
     type=click.Choice(
         [
-            *("outcomes", "stages", "ciphers", "stacks", "certificates"),
-            *("chain_sizes", "keys", "servers", "locations"),
+            *("outcomes", "stages", "ciphers", "stacks", "parameters", "certificates"),
+            *("chain_sizes", "amplification", "keys", "servers", "locations"),
         ]
     ),
     help="One table of the answer; default: all as a table, outcomes in any other format.",

@@ -19,6 +19,11 @@ def percent(share: float | None) -> str:
     return ABSENT if share is None else f"{share * 100:.1f}"
 
 
+def ratio(value: float | None) -> str:
+    """Format a ratio with two decimals."""
+    return ABSENT if value is None else f"{value:.2f}"
+
+
 def share(part: int, whole: int) -> str:
     """Format `part` of `whole` in percent; a dash if `whole` is 0."""
     return percent(part / whole) if whole else ABSENT

@@ -90,6 +90,10 @@ def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
 
 
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.1f}"
 
@@ -163,6 +167,19 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
             Shown("\nParameters of unknown ones", "parameters", _text),
         ),
     ),
+    "parameters": (
+        "Transport parameters that servers send, and the most frequent value of each.",
+        (
+            _CDN,
+            Shown("\nId", "id", _text),
+            Shown("\nName", "name", _text),
+            _HANDSHAKES,
+            Shown("Share\n[%]", "share_of_cdn", _percent),
+            Shown("\nValues", "distinct_values"),
+            Shown("Most\nfrequent", "common_value", _text),
+            Shown("Its share\n[%]", "common_share", _percent),
+        ),
+    ),
     "certificates": (
         "Certificates: bytes of the Certificate message as sent.",
         (
@@ -191,6 +208,21 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
             Shown("Sent over limit\n[%]", "exceeded_share", _percent),
             Shown("Largest\n[bytes]", "bytes_max"),
             Shown("Limit\n[bytes]", "limit_p50"),
+        ),
+    ),
+    "amplification": (
+        "Amplification: bytes received to sent, of the first flight, before validation, of the handshake.",
+        (
+            _CDN,
+            _HANDSHAKES,
+            Shown("First flight\nmedian", "first_flight_p50", _ratio),
+            Shown("\nhighest", "first_flight_max", _ratio),
+            Shown("\nabove 3 [%]", "first_flight_above_share", _percent),
+            Shown("Unvalidated\nmedian", "unvalidated_p50", _ratio),
+            Shown("\nhighest", "unvalidated_max", _ratio),
+            Shown("\nabove 3 [%]", "unvalidated_above_share", _percent),
+            Shown("Handshake\nmedian", "handshake_p50", _ratio),
+            Shown("\nabove 3 [%]", "handshake_above_share", _percent),
         ),
     ),
     "keys": (

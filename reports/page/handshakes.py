@@ -23,8 +23,10 @@ class Handshakes:
     stages: Answer
     ciphers: Answer
     stacks: Answer
+    parameters: Answer
     certificates: Answer
     chain_sizes: Answer
+    amplification: Answer
     keys: Answer
     servers: Answer
     locations: Answer
@@ -34,8 +36,10 @@ QUERIES: Mapping[str, str] = {
     "stages": "handshake_stages",
     "ciphers": "handshake_ciphers",
     "stacks": "handshake_stacks",
+    "parameters": "handshake_parameters",
     "certificates": "handshake_certificates",
     "chain_sizes": "handshake_chain_sizes",
+    "amplification": "handshake_amplification",
     "keys": "handshake_keys",
     "servers": "handshake_servers",
     "locations": "edge_locations",

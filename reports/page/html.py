@@ -61,7 +61,7 @@ def render(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    for name in ("count", "percent", "interval", "ms", "median", "middle_half", "plain", "listed"):
+    for name in ("count", "percent", "ratio", "interval", "ms", "median", "middle_half", "plain", "listed"):
         environment.filters[name] = getattr(wording, name)
     environment.globals["share"] = wording.share
     sheet = (_TEMPLATES / "page.css").read_text(encoding="utf-8")

@@ -9,9 +9,18 @@ SELECT
     quantileExact(0.5)(certificate_uncompressed_bytes) AS uncompressed_p50,
     countIf(certificate_compression IS NOT NULL) / count() AS compressed_share,
     countIf(ocsp_stapled) / nullIf(countIf(ocsp_stapled IS NOT NULL), 0) AS ocsp_share,
+    countIf(embedded.scts > 0) / nullIf(countIf(embedded.scts IS NOT NULL), 0) AS scts_share,
     countIf(verified) / nullIf(countIf(verified IS NOT NULL), 0) AS verified_share,
     countIf(name_matches) / nullIf(countIf(name_matches IS NOT NULL), 0) AS name_matches_share
 FROM ${database}.quic_handshake
+-- Each certificate once: it is stored per vantage point and repetition.
+LEFT JOIN
+(
+    SELECT sha256, max(scts) AS scts
+    FROM ${database}.certificate
+    WHERE ${of_run}
+    GROUP BY sha256
+) AS embedded ON leaf_sha256 = embedded.sha256
 WHERE leaf_sha256 IS NOT NULL AND outcome = 'done'
     AND ${of_run}
     AND ({vantage:String} = '' OR vantage = {vantage:String})

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
+from store.load import loader
+from tests.queries.test_handshake_counts import certificate
 from tests.queries.test_handshakes import ask, handshake, load
+from tests.store.rows import write
 
 pytestmark = pytest.mark.usefixtures("tables")
+
+EC = ("ec_p256", 256, "ecdsa_sha256", 900)
 
 
 def sent(domain: str, *parameters: tuple[str, str | None, Any], **values: Any) -> dict[str, Any]:
@@ -85,6 +90,20 @@ def test_certificates_are_described_per_cdn(tmp_path: Path) -> None:
     assert ask("handshake_certificates", columns, vantage="hong_kong") == [others]
     for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}):
         assert ask("handshake_certificates", "leaves", **day) == []
+
+
+def test_embedded_timestamps_of_leaves_that_are_in_the_store(tmp_path: Path) -> None:
+    rows = [
+        certificate("a", *EC, scts=2),
+        certificate("a", *EC, scts=2, repetition=2),
+        certificate("b", *EC, scts=0),
+        certificate("c", *EC, scts=None),
+    ]
+    (result,) = loader.load_files([write(tmp_path / "certificate.parquet", rows, "certificate")])
+    assert isinstance(result, loader.Loaded)
+    names = zip("abcdef", "aabcda", strict=True)
+    load(tmp_path, [showed(f"{name}.example", leaf, 900) for name, leaf in names])
+    assert ask("handshake_certificates", "handshakes leaves scts_share") == [[6, 4, 0.75]]
 
 
 def test_edge_locations_are_counted_per_vantage_point_and_cdn(tmp_path: Path) -> None:

@@ -175,6 +175,51 @@ def test_chains_against_the_amplification_limit(tmp_path: Path) -> None:
         assert ask("handshake_chain_sizes", "chains", **given) == []
 
 
+def test_amplification_by_three_definitions(tmp_path: Path) -> None:
+    def amplified(domain: str, *, retry: bool | None = False, **values: Any) -> dict[str, Any]:
+        given: dict[str, Any] = {
+            "hello_datagrams": 1,
+            "bytes_received": 9_000,
+            "bytes_first_flight": 3_756,
+            "bytes_sent_unvalidated": 1_252,
+            "bytes_received_unvalidated": 3_756,
+            "bytes_received_handshake": 3_756,
+        }
+        return handshake(domain, retry=retry, **given | values)
+
+    load(
+        tmp_path,
+        [
+            amplified("a.example"),  # three times
+            amplified("b.example", bytes_first_flight=3_757, vantage="hong_kong"),
+            # Two datagrams of ClientHello; a chain that needs a second round trip.
+            amplified(
+                "c.example", hello_datagrams=2, bytes_sent_unvalidated=5_008, bytes_received_handshake=25_040
+            ),
+            amplified(
+                "d.example", ip="2001:db8::1", bytes_first_flight=1_232, bytes_received_unvalidated=12_520
+            ),
+            # Not completed; nothing came; validated by a Retry; imported, which says nothing of it.
+            amplified("e.example", outcome="timeout", bytes_received_handshake=None, **NONE),
+            amplified("f.example", bytes_received=0, bytes_first_flight=0, bytes_received_unvalidated=0),
+            amplified("g.example", retry=True, bytes_first_flight=90_000),
+            amplified("h.example", retry=None, bytes_first_flight=None),
+        ],
+    )
+    columns = "of_cdn handshakes first_flight_p50 first_flight_max first_flight_above_share "
+    columns += "unvalidated_p50 unvalidated_max unvalidated_above_share "
+    columns += "handshake_p50 handshake_max handshake_above_share"
+    cloudflare, others = ask("handshake_amplification", columns)
+    # 3, 3.0008, 1.5, 1; 3, 3, 0.75, 10; 3, 3, 5, 3.
+    assert cloudflare[:2] == ["Cloudflare", 4] and cloudflare[3] == pytest.approx(3_757 / 1_252)
+    assert [*cloudflare[2:3], *cloudflare[4:]] == [3, 0.25, 3, 10, 0.25, 3, 5, 0.25]
+    assert others == ["Others", 1, 3, 3, 0, 3, 3, 0, None, None, None]
+    assert ask("handshake_amplification", columns, cdn="Others") == [others]
+    assert ask("handshake_amplification", "handshakes", vantage="hong_kong") == [[1]]
+    for given in NOT_OF_THE_DAY:
+        assert ask("handshake_amplification", "handshakes", **given) == []
+
+
 def test_servers_by_their_field(tmp_path: Path) -> None:
     def named(domain: str, server: str | None, status: int | None = 200, **values: Any) -> dict[str, Any]:
         return handshake(domain, **{"http": "response", "server_header": server, "status": status} | values)

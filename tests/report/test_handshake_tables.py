@@ -61,6 +61,8 @@ def test_a_table_for_each_part() -> None:
     assert ["Cloudflare", "5", "5", "3", "1", "1", "0", "2", "1", "2", "20.0", "30.0"] in cells
     assert ["Others", "1", "1", "0", "0", "0", "1", "0", "0", "0", "-", "-"] in cells
     assert ["Cloudflare", "quiche", "3", "3", "1", "100.0", "-"] in cells
+    assert ["Cloudflare", "0x01", "max_idle_timeout", "3", "100.0", "1", "30000", "100.0"] in cells
+    assert ["Cloudflare", "3", *["2.50", "2.50", "0.0"], *["-"] * 5] in cells
     assert ["Cloudflare", "3", "1", "2", "2500", "2500", "2500", "0.0", "-", "-"] in cells
     assert ["hamburg", "Cloudflare", "FRA", "2", "2", "100.0", "9.0"] in cells
     assert "\x1b" not in done.stdout

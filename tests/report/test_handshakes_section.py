@@ -16,6 +16,7 @@ from tests.browser import DESK, PHONE, Browser
 from tests.report.test_page import opened
 from tests.store.rows import RUN, handshake, probe, write
 
+UNKNOWN = '[{"id":"0x99","name":null,"value":"00"}]'
 HOSTILE = "</td><script>document.title='caught'</script>"
 DONE = {
     "cdn": "Cloudflare",
@@ -23,6 +24,10 @@ DONE = {
     "rtt_min_us": 9_000,
     "stack": "quiche",
     "stack_fingerprint": "0x1,0x3",
+    "transport_parameters": '[{"id":"0x01","name":"max_idle_timeout","value":30000}]',
+    "hello_datagrams": 1,
+    "bytes_received": 9_000,
+    "bytes_first_flight": 3_130,
     "group": "X25519MLKEM768",
     "leaf_sha256": "aa" * 32,
     "chain_length": 2,
@@ -41,7 +46,7 @@ ROWS = [
     handshake(domain="d.example", cdn="Cloudflare", outcome="timeout", stage="sent"),
     handshake(domain="e.example", cdn="Cloudflare", outcome="handshake_failed", stage="ack"),
     handshake(**DONE | {"domain": "f.example", "cdn": HOSTILE, "stack": None, "stack_fingerprint": HOSTILE,
-                        "edge_location": HOSTILE}),
+                        "edge_location": HOSTILE, "transport_parameters": UNKNOWN}),
     handshake(domain="g.example", cdn=None, outcome="blocked", stage=None, sent_at=None),
 ]  # fmt: skip
 
@@ -81,6 +86,8 @@ def test_counts(both: tuple[Content, Path]) -> None:
         assert row["handshakes"] == sum(row[name] for name in ("done", "failed", "unanswered", "not_sent"))
     assert [(row["named"], row["handshakes"]) for row in found.stacks.rows] == [(None, 1), ("quiche", 3)]
     assert [row["leaves"] for row in found.certificates.rows] == [1, 1]
+    assert [(row["id"], row["handshakes"]) for row in found.parameters.rows] == [("0x99", 1), ("0x01", 3)]
+    assert [row["first_flight_p50"] for row in found.amplification.rows] == [2.5, 2.5]
     assert {row["location"]: row["handshakes"] for row in found.locations.rows} == {HOSTILE: 1, "FRA": 2}
 
 
@@ -111,7 +118,7 @@ def test_each_query_of_the_section_gives_its_rows_again(both: tuple[Content, Pat
     found = both[0].handshakes
     assert found is not None
     with open_store(f"chdb:{both[1].parent.parent / 'store'}") as store:
-        for answer in (found.outcomes, found.stacks, found.certificates, found.locations):
+        for answer in (found.outcomes, found.stacks, found.parameters, found.amplification, found.locations):
             assert answer.sql in texts
             assert store.rows(answer.sql) == answer.rows
 

@@ -1,0 +1,30 @@
+SELECT
+    coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
+    count() AS handshakes,
+    quantileExact(0.5)(first_flight) AS first_flight_p50,
+    max(first_flight) AS first_flight_max,
+    countIf(first_flight > 3) / nullIf(count(first_flight), 0) AS first_flight_above_share,
+    quantileExact(0.5)(unvalidated) AS unvalidated_p50,
+    max(unvalidated) AS unvalidated_max,
+    countIf(unvalidated > 3) / nullIf(count(unvalidated), 0) AS unvalidated_above_share,
+    quantileExact(0.5)(whole) AS handshake_p50,
+    max(whole) AS handshake_max,
+    countIf(whole > 3) / nullIf(count(whole), 0) AS handshake_above_share
+FROM
+(
+    SELECT
+        cdn,
+        -- Each datagram of the ClientHello has the full size, which depends on the family alone.
+        bytes_first_flight / nullIf(hello_datagrams * if(family = 4, 1252, 1232), 0) AS first_flight,
+        bytes_received_unvalidated / nullIf(bytes_sent_unvalidated, 0) AS unvalidated,
+        bytes_received_handshake / nullIf(bytes_sent_unvalidated, 0) AS whole
+    FROM ${database}.quic_handshake
+    -- The token of a Retry proves the address: nothing is amplified.
+    WHERE bytes_received > 0 AND NOT ifNull(retry, true)
+        AND ${of_run}
+        AND ({vantage:String} = '' OR vantage = {vantage:String})
+        AND ({cdn:String} = '' OR coalesce(CAST(cdn AS Nullable(String)), 'Others') = {cdn:String})
+        AND day BETWEEN {since:Date} AND {until:Date}
+)
+GROUP BY of_cdn
+ORDER BY of_cdn = 'Others', of_cdn
