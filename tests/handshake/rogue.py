@@ -45,6 +45,9 @@ class Server(QuicConnectionProtocol):
         super().datagram_received(data, addr)
         if self.mode is None and NAMES.mode:
             self.mode = NAMES.mode
+            if self.mode == "parameters-all":
+                # That of the preferred address is the second of two that the client takes (RFC 9000 5.1.1).
+                self._quic._remote_active_connection_id_limit = 1
             self._send(Epoch.HANDSHAKE, rogue_frames.HANDSHAKE.get(self.mode, ()))
             if self.mode == "slow-messages":
                 self._slowly(0)

@@ -84,6 +84,22 @@ def _reserved(count: int, size: int) -> bytes:
     return b"".join(encode_uint_var(31 * number + 27) + content for number in range(count))
 
 
+def _number(parameter: int, value: int) -> bytes:
+    content = encode_uint_var(value)
+    return encode_uint_var(parameter) + encode_uint_var(len(content)) + content
+
+
+# What aioquic does not send: disable_active_migration, preferred_address (no address, a connection ID of 8
+# bytes, a token), max_datagram_frame_size, min_ack_delay, initial_max_path_id.
+_PREFERRED = bytes(4 + 2 + 16 + 2) + b"\x08" + b"\x07" * 8 + bytes(16)
+_ALL = b"".join(
+    (
+        encode_uint_var(0x0C) + b"\0",
+        encode_uint_var(0x0D) + encode_uint_var(len(_PREFERRED)) + _PREFERRED,
+        *(_number(0x20, 65_535), _number(0xFF04DE1B, 1_000), _number(0x3E, 4)),
+    )
+)
+
 _HELLO_ALONE: dict[str, Altered] = {
     "push_encrypted_extensions": _nothing,
     "push_certificate": _nothing,
@@ -107,6 +123,7 @@ MODES: dict[str, Mapping[str, Altered]] = {
     "parameters-long": {"push_encrypted_extensions": _parameters(lambda own: own + _reserved(1, 50_000))},
     "parameters-twice": {"push_encrypted_extensions": _parameters(lambda own: own + own)},
     "parameters-cut": {"push_encrypted_extensions": _parameters(lambda own: own[:-1])},
+    "parameters-all": {"push_encrypted_extensions": _parameters(lambda own: own + _ALL)},
     "parameters-none": {"push_encrypted_extensions": _parameters(lambda own: own[:0])},
     "alert-hello": _HELLO_ALONE,
     "alert-certificate": _NO_FINISHED,

@@ -39,7 +39,18 @@ LARGE = "field section above the limit"
 
 # outcome, stage, http, further columns
 EXPECTED: dict[str, tuple[str, str, str | None, dict[str, object]]] = {
-    "plain": (*ANSWERED, {"server_header": "rogue/1", "detail": None}),
+    "plain": (
+        *ANSWERED,
+        {
+            "server_header": "rogue/1",
+            "detail": None,
+            "migration_disabled": False,
+            "preferred_address": False,
+            **dict.fromkeys(
+                ("max_datagram_frame_size", "min_ack_delay_us", "multipath_id", "multipath_value")
+            ),
+        },
+    ),
     # TLS messages.
     "wrong-finished": (FAILED, "certificate", None, by("client", 51)),
     "wrong-signature": (*ANSWERED, {"signature_valid": False}),
@@ -54,6 +65,18 @@ EXPECTED: dict[str, tuple[str, str, str | None, dict[str, object]]] = {
     "parameters-1000": (*ANSWERED, {}),
     "parameters-long": (*ANSWERED, {}),
     "parameters-twice": (*ANSWERED, {}),
+    "parameters-all": (
+        *ANSWERED,
+        {
+            "migration_disabled": True,
+            "preferred_address": True,
+            "max_datagram_frame_size": 65_535,
+            "min_ack_delay_us": 1_000,
+            "min_ack_delay_id": "0xff04de1b",
+            "multipath_id": "0x3e",
+            "multipath_value": 4,
+        },
+    ),
     "parameters-cut": ("malformed", "handshake", "no_response", {}),
     "parameters-none": ("malformed", "handshake", "no_response", {"transport_parameters": "[]"}),
     # Frames in Handshake packets.
@@ -173,6 +196,13 @@ def test_parameters_are_all_counted(done: Done) -> None:
     *kept, rest = parameters("parameters-1000")
     assert len(kept) + rest["more"] == len(own) + 1000
     assert parameters("parameters-long")[-1] == {"more": 1}
+
+
+def test_a_server_that_is_going_away_is_told_from_others(done: Done) -> None:
+    responses = segments(done.folder / "segments" / "http3_response")
+    going = {one["domain"].split(".")[0]: one["goaway"] for one in responses}
+    assert going.keys() == {row["domain"].split(".")[0] for row in done.rows if row["http"] == "response"}
+    assert [mode for mode, goaway in going.items() if goaway] == ["goaway"]
 
 
 def test_a_chain_of_thousands_has_few_rows(done: Done) -> None:

@@ -135,6 +135,14 @@ def test_servers_that_misbehave(
     assert row["handshake_us"] is None and row["http"] is None and row["cipher"] is None
 
 
+@pytest.mark.parametrize("mode", sorted(stacks.find("rogue").incomplete))
+def test_the_manifest_says_how_handshakes_end(rogue: Done, mode: str) -> None:
+    # The first answer depends on the delay, which is another one here.
+    declared = stacks.find("rogue").incomplete[mode].model_dump(exclude={"first_answer"})
+    row = rogue.row(f"{mode.replace('_', '-')}.small.test")
+    assert {name: row[name] for name in declared} == declared
+
+
 def test_no_server_is_sent_much(rogue: Done) -> None:
     # Within two seconds: the ClientHello, probe time-outs that double, ACKs, a close.
     # Two send many datagrams themselves, each of which may get an ACK.
