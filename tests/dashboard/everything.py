@@ -16,6 +16,17 @@ from tests.watch.test_watch_views import slot
 
 HOSTILE = "\"><script>document.title='caught'</script>"
 RUN = "20261125T060000Z-cccccc"
+SHOWN = {
+    "cdn": "Cloudflare",
+    "stack": "quiche",
+    "stack_fingerprint": "01,03=1452",
+    "transport_parameters": '[{"id":"0x01","name":"max_idle_timeout","value":30000}]',
+    "leaf_sha256": "aa" * 32,
+    "chain_length": 2,
+    "certificate_bytes": 2_500,
+    "edge_location": HOSTILE,
+    "rtt_min_us": 9_000,
+}
 DAY = DAY_1 + 5 * 86_400 * 10**9  # 2026-11-25
 
 
@@ -36,7 +47,7 @@ def fill(campaign: str, folder: Path) -> str:
         [
             write(here / "quic_probe.parquet", probes),
             write(here / "watch_slot.parquet", slots, "watch_slot"),
-            write(here / "quic_handshake.parquet", [handshake(**one, cdn="Cloudflare")], "quic_handshake"),
+            write(here / "quic_handshake.parquet", [handshake(**one | SHOWN)], "quic_handshake"),
             write(
                 here / "download.parquet",
                 [
