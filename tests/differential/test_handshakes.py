@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,24 @@ import pytest
 from aioquic._buffer import Buffer
 from aioquic.asyncio.client import connect as quic_connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h3.connection import H3Connection
+from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import QuicEvent
 from aioquic.tls import ExtensionType
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from firstflight.capture import Capture
+from lab.model import Answer
 from tests.dissect.conftest import rows
-from tests.handshake.conftest import HOST, Http3, connect, http3
+from tests.handshake.conftest import CONTACT, HOST, Http3, connect, http3
 from tests.handshake.test_http3 import segments
 from tests.lab_servers.running import endpoint, running
 
 __all__ = ["http3"]
 STACKS = ("quiche", "quic-go", "aioquic", "http3")
+H3_NO_ERROR = 0x100  # RFC 9114 8.1
+ANSWER = Answer(404, (("server", "lab/1"), ("cf-ray", "8f3a1b2c3d4e5f60-FRA"), ("age", "7")))
 # From sending to arrival on the loopback interface, of the least disturbed of some connections.
 CROSSING_US = 20
 # Column of the engine -> of the dissector.
@@ -55,6 +61,7 @@ class PacketLog:
     parameters: list[tuple[int, bytes]] = field(default_factory=list)
     certificates: list[str] = field(default_factory=list)
     stream: dict[int, bytes] = field(default_factory=dict)
+    fields: list[tuple[bytes, bytes]] = field(default_factory=list)
 
 
 @dataclass
@@ -117,15 +124,39 @@ def parameters_of(extension: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
+class Asking(QuicConnectionProtocol):
+    """A client of HTTP/3 that sends one request."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._http = H3Connection(self._quic)
+        self._response: asyncio.Future[list[tuple[bytes, bytes]]] = self._loop.create_future()
+
+    async def head(self, authority: str) -> list[tuple[bytes, bytes]]:
+        """Return the header section of the final response to a HEAD request."""
+        request = [(b":method", b"HEAD"), (b":scheme", b"https"), (b":authority", authority.encode())]
+        stream = self._quic.get_next_available_stream_id()
+        self._http.send_headers(stream, [*request, (b":path", b"/")], end_stream=True)
+        self.transmit()
+        return await self._response
+
+    def quic_event_received(self, event: QuicEvent) -> None:
+        """Keep the first header section that is no interim one."""
+        for found in self._http.handle_event(event):
+            if isinstance(found, HeadersReceived) and not self._response.done():
+                fields = [(bytes(name), bytes(value)) for name, value in found.headers]
+                if not dict(fields)[b":status"].startswith(b"1"):
+                    self._response.set_result(fields)
+
+
 def second_client(name: str, port: int) -> PacketLog:
-    """Connect by aioquic, and return what it saw."""
+    """Connect and ask by aioquic, and return what it saw."""
 
     async def main() -> PacketLog:
         settings = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name=name)
         settings.verify_mode = ssl.CERT_NONE
-        async with quic_connect(
-            HOST, port, configuration=settings, create_protocol=QuicConnectionProtocol
-        ) as client:
+        async with quic_connect(HOST, port, configuration=settings, create_protocol=Asking) as client:
+            assert isinstance(client, Asking)
             tls = client._quic.tls
             kind = ExtensionType.QUIC_TRANSPORT_PARAMETERS
             extensions = dict(tls.received_extensions or [])
@@ -134,6 +165,7 @@ def second_client(name: str, port: int) -> PacketLog:
             return PacketLog(
                 parameters_of(extensions[kind]),
                 [hashlib.sha256(one.public_bytes(Encoding.DER)).hexdigest() for one in chain],
+                fields=await client.head(f"{name}:{port}"),
             )
 
     return asyncio.run(asyncio.wait_for(main(), 20))
@@ -167,7 +199,9 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         server: Http3 = request.getfixturevalue("http3")
         yield compared(folder, ["plain.http3.test", "early.http3.test", "large.http3.test"], server.port)
         return
-    endpoints = [endpoint(stack, "wait", None, certificate=size) for size in ("small", "large")]
+    endpoints = [
+        replace(endpoint(stack, "wait", None, certificate=size), http=ANSWER) for size in ("small", "large")
+    ]
     with running(folder, stack, endpoints) as lab:
         yield compared(folder, [one.domain for one in endpoints], lab.port)
 
@@ -237,14 +271,18 @@ def header_fields(stream: bytes) -> list[tuple[bytes, bytes]]:
 
 def test_header_fields(found: Compared) -> None:
     responses = {one["domain"]: one for one in of_kind(found, "http3_response")}
-    answered = [row for row in found.rows if row["http"] == "response"]
-    assert responses.keys() == {row["domain"] for row in answered}
-    for row in answered:
+    assert responses.keys() == {row["domain"] for row in found.rows}
+    for row in found.rows:
         stream = found.tshark[row["client_cid"]].stream
         fields = header_fields(b"".join(stream[at] for at in sorted(stream)))
         text = [[name.decode(), value.decode()] for name, value in fields]
         assert text[0] == [":status", str(row["status"])]
         assert json.loads(responses[row["domain"]]["headers"]) == text[1:]
+        # The date is of the answer, and so is quic-go's order.
+        second = found.second[row["domain"]].fields
+        assert sorted(one for one in second if one[0] != b"date") == sorted(
+            one for one in fields if one[0] != b"date"
+        )
 
 
 def test_milestones_as_the_dissector_sees_them(found: Compared) -> None:
@@ -254,6 +292,8 @@ def test_milestones_as_the_dissector_sees_them(found: Compared) -> None:
         assert {name: row[name] for name in SAME} == {name: seen[other] for name, other in SAME.items()}
         assert row["datagrams_received"] + row["after_close"] == seen["datagrams_server"]
         assert seen["undecrypted_packets"] == 0
+        close = [seen[f"closed_{name}"] for name in ("by", "by_application", "code", "reason")]
+        assert close == ["client", True, H3_NO_ERROR, CONTACT]
         # Both take the kernel's stamp of a received datagram. Of the Initial the engine has the one of
         # sending, the capture the one of its arrival, which is later: by the same time for each milestone.
         later = [row[name] - seen[other] for name, other in TIMES.items()]
