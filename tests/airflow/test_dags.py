@@ -159,6 +159,7 @@ def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
         ("quic_scan", "repetition_interval_minutes", [0, 1440, 0.5], [-1, "day"]),
         ("quic_scan", "rate", [None, 20, 0.5], [0, -1, "fast"]),
         ("quic_scan", "families", [[4], [6, 4]], [[], [5], [4, 4], 4]),
+        ("quic_scan", "handshake_share", [None, 0, 0.01, 1], [-0.1, 1.1, "x"]),
         ("quic_scan", "vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"]]),
         ("quic_scan", "max_age_days", [0, 7], [-1, None]),
         ("quic_scan", "report_after_minutes", [0, 720], [-5, "soon"]),
@@ -180,6 +181,10 @@ def test_parameters_refuse_what_makes_no_sense(
     for value in bad:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(value, schema)
+
+
+def test_a_scan_completes_handshakes_with_one_name_in_a_hundred(parsed: dict[str, Any]) -> None:
+    assert parsed["dags"]["quic_scan"]["defaults"]["handshake_share"] == 0.01
 
 
 def test_daily_fetches_can_be_filled_back_and_a_measurement_cannot(parsed: dict[str, Any]) -> None:
