@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import sqlite3
 import tempfile
@@ -109,5 +108,5 @@ def _der(pem: str) -> bytes | None:
         return None
     try:
         return base64.b64decode("".join(text[len(_LINES[0]) : -len(_LINES[1])].split()), validate=True)
-    except binascii.Error:
+    except ValueError:
         return None

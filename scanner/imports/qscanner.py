@@ -35,6 +35,7 @@ CIPHERS = {
     "1303": "TLS_CHACHA20_POLY1305_SHA256",
 }
 GROUPS = {"23": "secp256r1", "24": "secp384r1", "25": "secp521r1", "29": "X25519", "4588": "X25519MLKEM768"}
+_DIGITS = 15  # of a number that is read
 ALPN, QUIC_TRANSPORT_PARAMETERS = 16, 57
 # Fields of a response that have a column.
 FIELDS = ("server", "alt-svc", "via", "location", "cf-ray", "x-amz-cf-pop", "x-cache", "x-served-by", "age")
@@ -74,7 +75,7 @@ class QScanner:
         for line in read(path):
             digest.update(repr(sorted(line.values.items())).encode())
             started = line.values.get("startTime") or ""
-            if started.isdecimal() and 0 < int(started) < 1 << 33:
+            if started.isdecimal() and len(started) <= _DIGITS and 0 < int(started) < 1 << 33:
                 first = min(int(started), first or int(started))
         if first is None:
             raise InputError(f"{path} has no connection with a startTime")
@@ -194,7 +195,7 @@ def _address(text: str) -> str:
 
 def _integer(values: dict[str, str], name: str, most: int) -> int:
     text = values.get(name) or ""
-    if not text.isdecimal() or len(text) > 15 or int(text) > most:
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) > most:
         raise Rejected(f"{name} is {text[:60]!r}")
     return int(text)
 

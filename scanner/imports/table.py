@@ -55,7 +55,12 @@ class Beside:
         return found
 
     def each(self, key: Key, by: str) -> list[Line]:
-        """Return the next rows as long as they are of that target and differ in column `by`."""
+        """Return the next rows as long as they are of that target and differ in column `by`.
+
+        InputError if the file has no such column.
+        """
+        if self._next is not None and by not in self._next.values:
+            raise InputError(f"{self._path} has no column {by}: it is none of QScanner's files of this name")
         found: dict[str, Line] = {}
         while self._next is not None and self._next.values.get(by, "") not in found:
             row = self.one(key)
