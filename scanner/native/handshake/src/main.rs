@@ -9,6 +9,8 @@ mod counts;
 mod engine;
 mod finished;
 mod flights;
+#[cfg(test)]
+mod numbers;
 mod options;
 mod outcome;
 mod request;

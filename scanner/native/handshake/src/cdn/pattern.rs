@@ -97,6 +97,7 @@ fn unescaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::Numbers;
 
     #[test]
     fn a_star_is_any_text() {
@@ -118,6 +119,42 @@ mod tests {
         }
         let long = "\u{e4}".repeat(MOST_VALUE) + "b";
         assert!(!Pattern::new("*b").fits(&long) && Pattern::new("\u{e4}*").fits(&long));
+    }
+
+    #[test]
+    fn no_name_makes_it_panic() {
+        let mut numbers = Numbers(5);
+        let pieces = [
+            "CN",
+            "=",
+            ",",
+            "+",
+            "\\",
+            "\\C3",
+            "\\4",
+            " ",
+            "*",
+            "\u{e4}",
+            "\u{1f600}",
+            "\0",
+            "A",
+            "0",
+        ];
+        for _ in 0..20_000 {
+            let name: String = (0..numbers.next(30)).map(|_| numbers.of(&pieces)).collect();
+            let found = attributes(&name);
+            let characters = |text: &str| text.chars().count();
+            let read: usize = found
+                .iter()
+                .map(|(k, v)| characters(k) + characters(v))
+                .sum();
+            assert!(read <= characters(&name), "{name:?}");
+            for (_, value) in &found {
+                Pattern::new(&name).fits(value);
+            }
+        }
+        let long = format!("CN={}", "\u{e4}".repeat(2 * MOST_VALUE));
+        assert_eq!(attributes(&long)[0].1.chars().count(), MOST_VALUE - 3);
     }
 
     #[test]

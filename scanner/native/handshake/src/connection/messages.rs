@@ -164,6 +164,8 @@ fn permits_early_data(body: &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::Numbers;
+    use crate::tls::EchOffer;
     use firstflight_wire::Writer;
     use firstflight_wire::tls::{write_hello_retry_request, write_server_hello};
 
@@ -200,6 +202,52 @@ mod tests {
                 (Some(expected), true),
                 "{cut}"
             );
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let mut numbers = Numbers(4);
+        let ticket = [
+            &[0; 8][..],
+            &[1, 9, 0, 2, 7, 7, 0, 8],
+            &[0, 42, 0, 4, 9, 9, 9, 9],
+        ]
+        .concat();
+        let good = [
+            hello(true),
+            hello(false),
+            message(
+                number::ENCRYPTED_EXTENSIONS,
+                &[0, 8, 0xfe, 0x0d, 0, 4, 0, 2, 0xfe, 0x0d],
+            ),
+            message(number::CERTIFICATE, &[0, 0, 0, 4, 0, 0, 1, 7, 0, 0]),
+            message(number::COMPRESSED_CERTIFICATE, &[0, 2, 0, 1, 0, 0, 0, 1, 7]),
+            message(NEW_SESSION_TICKET, &ticket),
+        ];
+        for _ in 0..20_000 {
+            let (mut messages, mut observed) = (Messages::default(), Observed::default());
+            observed.ech = Some(EchOffer::Grease);
+            let mut bytes: Vec<u8> = (0..=numbers.next(3))
+                .flat_map(|_| good[numbers.next(good.len())].clone())
+                .collect();
+            for _ in 0..numbers.next(4) {
+                let place = numbers.next(bytes.len());
+                bytes[place] = numbers.next(256) as u8;
+            }
+            let cut = numbers.next(bytes.len());
+            for level in Level::ALL {
+                messages.look(level, &bytes[..cut], (10, 1), &mut observed);
+                messages.look(level, &bytes, (20, 2), &mut observed);
+                assert!(messages.passed[level as usize] <= bytes.len());
+            }
+            if let Some(certificate) = messages.certificate {
+                assert!(certificate.bytes as usize <= bytes.len());
+            }
+            let kept = observed
+                .ech_retry_configs
+                .map_or(0, |configs| configs.ids.len());
+            assert!(kept <= MOST_ECH_CONFIGS);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Connections against a real server without I/O (quinn-proto), datagram by datagram: lost, late, twice, in
 //! another order, and broken.
 
+mod acknowledgements;
+mod certificates;
 mod idle;
 mod key_updates;
 mod noise;
@@ -114,19 +116,25 @@ fn authority() -> &'static (Vec<u8>, Vec<u8>) {
     })
 }
 
+/// A server that shows its certificate so many times in its chain, with this OCSP response.
+fn tls_with(chain_length: usize, ocsp: &[u8]) -> rustls::ServerConfig {
+    let (certificate, key) = authority().clone();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert_with_ocsp(
+            vec![certificate.into(); chain_length],
+            PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
+            ocsp.to_vec(),
+        )
+        .unwrap()
+}
+
 impl World {
     fn new(alpn: &[u8]) -> World {
-        let (certificate, key) = authority().clone();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![certificate.into()],
-                PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
-            )
-            .unwrap();
+        let mut tls = tls_with(1, &[]);
         tls.alpn_protocols = vec![alpn.to_vec()];
         let crypto = QuicServerConfig::try_from(tls.clone()).unwrap();
         let config = ServerConfig::with_crypto(Arc::new(crypto));
@@ -156,16 +164,21 @@ impl World {
         }
     }
 
+    /// From now on serves by a changed configuration of TLS.
+    fn change_tls(&mut self, change: impl FnOnce(&mut rustls::ServerConfig)) {
+        change(&mut self.tls);
+        self.config.crypto = Arc::new(QuicServerConfig::try_from(self.tls.clone()).unwrap());
+        let config = Arc::new(self.config.clone());
+        self.endpoint.set_server_config(Some(config));
+    }
+
     /// From now on gives tokens, and tickets for 0-RTT, or refuses 0-RTT.
     fn allow_early_data(&mut self, allowed: bool) {
-        self.tls.max_early_data_size = if allowed { u32::MAX } else { 0 };
-        self.config.crypto = Arc::new(QuicServerConfig::try_from(self.tls.clone()).unwrap());
         self.config
             .validation_token
             .sent(1)
             .log(Arc::new(EveryToken));
-        let config = Arc::new(self.config.clone());
-        self.endpoint.set_server_config(Some(config));
+        self.change_tls(|tls| tls.max_early_data_size = if allowed { u32::MAX } else { 0 });
     }
 
     fn instant(&self) -> Instant {

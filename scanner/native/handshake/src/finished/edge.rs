@@ -92,6 +92,7 @@ fn name(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::Numbers;
     use firstflight_wire::Writer;
     use firstflight_wire::http3::{ResponseStream, write_request};
     use serde_json::Value;
@@ -119,6 +120,41 @@ mod tests {
             let given: Vec<_> = given.iter().map(|(n, v)| (&n[..], &v[..])).collect();
             let found = location(&fields(&given));
             assert_eq!(found.as_deref(), case["location"].as_str(), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn no_value_makes_it_panic() {
+        let mut numbers = Numbers(6);
+        let pieces = [
+            "FRA",
+            "fra",
+            "cache-",
+            "-",
+            "::",
+            ",",
+            " ",
+            "P2",
+            "50",
+            "BunnyCDN-",
+            "1",
+            "\u{e4}",
+            "\u{1f600}",
+            "\0",
+            "a",
+        ];
+        for _ in 0..20_000 {
+            let value: String = (0..numbers.next(8)).map(|_| numbers.of(&pieces)).collect();
+            for (field, read) in FIELDS {
+                let Some(found) = read(&value) else { continue };
+                let fits = found
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-');
+                assert!(
+                    fits && (2..=32).contains(&found.len()),
+                    "{field}: {value:?}"
+                );
+            }
         }
     }
 

@@ -8,19 +8,9 @@ use firstflight_wire::tls::{number, write_server_hello};
 
 use super::*;
 use crate::connection::receive::Arrival;
-
-/// A small generator: the same numbers in every run.
-struct Numbers(u64);
+use crate::numbers::Numbers;
 
 impl Numbers {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % below.max(1)
-    }
-
     /// Integers at which offsets and lengths go wrong, and those of streams and frames.
     fn integer(&mut self) -> u64 {
         const EDGES: [u64; 16] = [

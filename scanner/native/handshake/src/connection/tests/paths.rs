@@ -13,7 +13,7 @@ fn new_id(sequence: u8, retire_prior_to: u8) -> Vec<u8> {
 }
 
 /// A client whose handshake is complete, and that waits for the response.
-fn waiting_client() -> (Connection, World) {
+pub(super) fn waiting_client() -> (Connection, World) {
     let mut world = World::new(b"h3");
     world.answer = Answer::Nothing;
     let (mut client, mut room) = (client(), [0; 2048]);
