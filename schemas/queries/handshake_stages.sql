@@ -5,6 +5,7 @@ SELECT
     count() AS handshakes,
     uniqExact(domain) AS names,
     uniqExact(ip) AS addresses,
+    countIf(retry) / nullIf(countIf(retry IS NOT NULL), 0) AS retry_share,
     handshakes / sum(handshakes) OVER (PARTITION BY of_cdn) AS share_of_cdn
 FROM ${database}.quic_handshake
 WHERE ${of_run}

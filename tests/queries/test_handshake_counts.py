@@ -24,7 +24,7 @@ def test_ends_are_counted_by_outcome_and_stage(tmp_path: Path) -> None:
         [
             handshake("a.example", stage="response"),
             handshake("a.example", stage="response", ip="198.18.48.2"),
-            handshake("b.example", stage="confirmed", vantage="hong_kong"),
+            handshake("b.example", stage="confirmed", vantage="hong_kong", retry=True),
             handshake("c.example", outcome="timeout", stage="ack"),
             handshake("d.example", outcome="blocked", sent_at=None, **NONE),
         ],
@@ -38,7 +38,7 @@ def test_ends_are_counted_by_outcome_and_stage(tmp_path: Path) -> None:
         others,
     ]
     assert ask("handshake_stages", columns, cdn="Others") == [others]
-    assert ask("handshake_stages", "stage", vantage="hong_kong") == [["confirmed"]]
+    assert ask("handshake_stages", "stage retry_share", vantage="hong_kong") == [["confirmed", 1]]
     for given in NOT_OF_THE_DAY:
         assert ask("handshake_stages", "outcome", **given) == []
 
