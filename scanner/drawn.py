@@ -8,7 +8,6 @@ whose closed segments are kept, so that the next start leaves out the targets in
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -174,12 +173,12 @@ def _drive(run: Run, key: StageKey, own: Stage, report: StageReport, drawn: Draw
 
         def watch() -> None:
             run.check_not_stopped()
-            controller.update(time.time_ns())
+            controller.update()
             progress.update(controller.listed_rows)
 
         try:
             process.run(argv, folder / f"{own.name}.log", feed, watch, own.engine)
         finally:
-            controller.update(time.time_ns())
+            controller.update()
             progress.update(controller.listed_rows)
             report.warnings += controller.warnings

@@ -6,6 +6,7 @@ continues them and rows can be flagged.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,17 @@ class Controller:
             else:
                 self._detector.restart_window(pause.asn, pause.resumed_at_ns)
 
-    def update(self, now_ns: int) -> None:
-        """Read new segments, then pause and resume ASes."""
+    def update(self, clock: Callable[[], int] = time.time_ns) -> None:
+        """Read new segments, then pause and resume ASes; `clock` returns UTC in ns.
+
+        A pause lasts from after the command that begins it until before the one that ends it: what the engine
+        sends in between, it sends before it has read the first command.
+        """
         for path in self._segments.take():
             self._read_segment(path)
         if not self._settings.enabled:
             return
+        now_ns = clock()
         for pause in self._active():
             due = pause.paused_at_ns + self._settings.resume_after_s * SECOND_NS
             if self._settings.resume_after_s and now_ns >= due:
@@ -68,6 +74,7 @@ class Controller:
         for verdict in self._detector.verdicts():
             if verdict.asn in paused:
                 continue
+            self._pause(verdict.asn)
             self.pauses.append(
                 Pause(
                     asn=verdict.asn,
@@ -75,10 +82,9 @@ class Controller:
                     baseline=verdict.baseline,
                     window=verdict.window,
                     suspect_from_ns=verdict.since_ns,
-                    paused_at_ns=now_ns,
+                    paused_at_ns=clock(),
                 )
             )
-            self._pause(verdict.asn)
             self._write()
             progress.print_line(f"{self._label}: {verdict}; probing of it is paused")
 

@@ -108,15 +108,14 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
             if running is not None:
                 running.check()
             run.check_not_stopped()
-            now_ns = time.time_ns()
-            controls.tick(now_ns)
-            controller.update(now_ns)
+            controls.tick(time.time_ns())
+            controller.update()
             progress.update(controller.listed_rows)
 
         try:
             process.run(argv, folder / "prober.log", feed, watch)
         finally:
-            controller.update(time.time_ns())
+            controller.update()
             progress.update(controller.listed_rows)
             report.warnings += controller.warnings
     if running is not None:

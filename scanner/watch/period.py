@@ -100,14 +100,14 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
             now_ns = time.time_ns()
             precedence.update(now_ns)
             feeder.tick(now_ns)
-            controller.update(now_ns)
+            controller.update()
             progress.update(controller.planned_rows)
 
         before = _clock_ns()
         try:
             process.run(argv, folder / "prober.log", feed, look)
         finally:
-            controller.update(time.time_ns())
+            controller.update()
             progress.update(controller.planned_rows)
             report.warnings += controller.warnings
             _note_clock(period, (_clock_ns() - before) // 1000)

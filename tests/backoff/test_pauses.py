@@ -95,42 +95,42 @@ def bad_after_good(stage: Stage) -> None:
 def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> None:
     bad_after_good(stage)
     controller, feed = stage.controller()
-    controller.update(START + 20 * SECOND_NS)
+    controller.update(lambda: START + 20 * SECOND_NS)
     assert (controller.listed_rows, controller.planned_rows, bytes(feed._unsent)) == (21, 8, b"hold 64500\n")
     (found,) = read_pauses(stage.folder)
     assert (found.asn, found.sign, found.baseline, found.window) == (64500, "timeout", (0, 10), (8, 8))
     assert (found.suspect_from_ns, found.resumed_at_ns) == (START + 12 * SECOND_NS, None)
     assert "64500 was paused" in controller.warnings[0]
-    controller.update(START + 21 * SECOND_NS)
+    controller.update(lambda: START + 21 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 1, "once is enough"
 
     again, feed = stage.controller()
     assert bytes(feed._unsent) == b"hold 64500\n"
-    again.update(START + 80 * SECOND_NS)
+    again.update(lambda: START + 80 * SECOND_NS)
     assert bytes(feed._unsent) == b"hold 64500\nfree 64500\n"
     (found,) = read_pauses(stage.folder)
     assert found.resumed_at_ns == START + 80 * SECOND_NS
 
     # Probes before the pause no longer count, in this process and the next.
     for one in (again, stage.controller()[0]):
-        one.update(START + 81 * SECOND_NS)
+        one.update(lambda: START + 81 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 1
     stage.rows(*(("192.0.2.1", 90 + at, "timeout") for at in range(8)))
-    again.update(START + 99 * SECOND_NS)
+    again.update(lambda: START + 99 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 2
 
 
 def test_a_pause_without_end_refuses(stage: Stage) -> None:
     bad_after_good(stage)
     controller, feed = stage.controller(RULE.model_copy(update={"resume_after_s": 0.0}))
-    controller.update(START + 20 * SECOND_NS)
-    controller.update(START + 9999 * SECOND_NS)
+    controller.update(lambda: START + 20 * SECOND_NS)
+    controller.update(lambda: START + 9999 * SECOND_NS)
     assert bytes(feed._unsent) == b"refuse 64500\n"
 
 
 def test_nothing_is_paused_when_that_is_not_wanted(stage: Stage) -> None:
     bad_after_good(stage)
     controller, feed = stage.controller(RULE.model_copy(update={"enabled": False}))
-    controller.update(START + 20 * SECOND_NS)
+    controller.update(lambda: START + 20 * SECOND_NS)
     assert (controller.listed_rows, controller.planned_rows) == (21, 8)
     assert (bytes(feed._unsent), controller.pauses) == (b"", [])
