@@ -68,9 +68,10 @@ def check_traces(world: World, run: Path) -> None:
     assert isinstance(sent_at, int)
     assert first["from_client"] and first["type"] == "initial" and first["client_scid"] == row["client_cid"]
     hello = next(p for p in packets if not p["from_client"] and "crypto 0+" in (p["frames"] or ""))
-    # Two stamps of one kernel: the capture's, and the prober's from its sockets.
+    # The capture and the prober's socket have one stamp of the datagram. Another packet's or another clock's
+    # is further away than the rounding of two floors.
     assert isinstance(row["sh_us"], int)
-    assert abs((hello["time_ns"] - sent_at) / 1000 - row["sh_us"]) < 500
+    assert abs((hello["time_ns"] - sent_at) // 1000 - row["sh_us"]) <= 1
     text = trace("edge3.camp.test", "--repetition", "2")
     assert str(row["outcome"]) in text.splitlines()[0] and "connection_close" in text
     assert "icmp" in trace("closed0.camp.test")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
 SIZES = (1200, 1400)
 LISTEN_S = 2.0
-# aioquic waits 200 ms for the first ACK; its timer may be a little early.
-PTO_US = 190_000
+# aioquic's first probe timeout (RFC 9002 6.2.4), which no timer of it undercuts.
+PTO_US = 200_000
 VANTAGE = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
 
 
@@ -45,7 +46,7 @@ def asked(world: World, run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_each_repetition_has_its_size_and_listens(world: World, run: Path) -> None:
-    heard = 0
+    firsts = []
     for repetition, size in enumerate(SIZES, start=1):
         rows = world.rows(run, "east", repetition)
         assert {row["domain"] for row in rows} == set(addresses())
@@ -60,10 +61,12 @@ def test_each_repetition_has_its_size_and_listens(world: World, run: Path) -> No
             assert row["attempts"] == 1 and row["listened_s"] >= LISTEN_S
             times = row["retransmission_us"]
             assert len(times) == row["retransmissions"] and times == sorted(times)
-            if times:
-                heard += 1
-                assert times[0] - row["sh_us"] >= PTO_US, row
-    assert heard > 0, "no server sent its first flight again"
+            firsts += times[:1]
+    # From the Initial, before which no timer begins; a retransmission may be as late as the machine likes.
+    assert firsts, "no server sent its first flight again"
+    assert min(firsts) >= PTO_US
+    # A timer of half that length.
+    assert sum(at / 2 < PTO_US for at in firsts) > len(firsts) / 2, firsts
 
 
 def test_the_queries_tell_sizes_and_schedule(world: World, run: Path) -> None:
@@ -75,4 +78,14 @@ def test_the_queries_tell_sizes_and_schedule(world: World, run: Path) -> None:
     (schedule,) = asked(world, run, "retransmission_schedule")
     assert (schedule["cdn"], int(schedule["listened"])) == ("Cloudflare", ANSWERING * len(SIZES))
     assert 0 < int(schedule["retransmitting"]) <= ANSWERING * len(SIZES)
-    assert schedule["first_p10_us"] >= PTO_US
+    # Exactly those of the rows: the time from the ServerHello to what came more than 5 ms after it.
+    heard = [row for n in (1, 2) for row in world.rows(run, "east", n) if row["retransmission_us"]]
+    since = sorted(first_wait(row) for row in map(dict[str, Any], heard))
+    assert schedule["first_p50_us"] == since[len(since) // 2]
+    assert schedule["first_p10_us"] == since[len(since) // 10]
+
+
+def first_wait(row: dict[str, Any]) -> int:
+    """Return the time (us) from the ServerHello to the first expiry, as the query defines it."""
+    times = [row["sh_us"], *row["retransmission_us"]]
+    return next(at for before, at in pairwise(times) if at - before > 5000) - int(row["sh_us"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -157,8 +156,6 @@ def test_the_log_has_every_packet_and_its_lateness(lab: Lab) -> None:
     assert {row["protocol"] for row in back} == {"1"}
     lateness = [int(row["late_ns"]) for row in (*there, *back)]
     assert min(lateness) >= 0
-    # A busy machine makes single packets late, but hardly half of them.
-    assert statistics.median(lateness) < 300_000
     # The release follows the packet that it answers by half a round trip and a little.
     for one, other in zip(there, back, strict=True):
         after = int(other["release_ns"]) - int(one["release_ns"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ Row = dict[str, Any]
 
 LISTEN_S = 4.0
 PING, CRYPTO = 1, 6  # RFC 9000 19
-# The kernel stamps for the socket and for the capture one after the other.
-STAMPS_US = 20
+# Socket and capture have one stamp of a datagram; both times are floored.
+ROUNDING_US = 1
 # By server and name: the default probe timeout of its stack, which its timers never undercut.
 PTO_US = {
     ("quiche", "wait.small.test"): 999_000,
@@ -130,7 +129,7 @@ def test_retransmissions_are_those_of_the_capture(heard: dict[tuple[str, str], H
             abs(seen - captured)
             for seen, captured in zip(one.row["retransmission_us"], arrivals, strict=True)
         ]
-    assert len(apart) >= len(PTO_US) and statistics.median(apart) <= STAMPS_US, apart
+    assert len(apart) >= len(PTO_US) and max(apart) <= ROUNDING_US, apart
 
 
 def test_bytes_and_datagrams_count_until_the_close(heard: dict[tuple[str, str], Heard]) -> None:
@@ -140,15 +139,39 @@ def test_bytes_and_datagrams_count_until_the_close(heard: dict[tuple[str, str], 
         assert seen == (len(datagrams), sum(datagrams.values())), key
 
 
+def too_early(times: list[int], pto_us: int, at_once: int) -> list[str]:
+    """Return what shows that a timer expired early; `times`: of retransmissions, in us from the Initial.
+
+    No timer starts before the Initial, and each lasts twice as long as the one before (RFC 9002 6.2.1): expiry
+    n, from 0, is not before 2 ** (n + 1) - 1 timeouts, and sends `at_once` datagrams at most. A late datagram
+    is no further expiry.
+    """
+    found, expiries, bound = [], 0, pto_us
+    while bound <= max(times) + pto_us:
+        sent = sum(at < bound for at in times)
+        if sent > at_once * expiries:
+            found.append(f"{sent} datagrams before {bound} us")
+        expiries, bound = expiries + 1, 2 * bound + pto_us
+    return found
+
+
 def test_no_server_retransmits_before_its_probe_timeout_and_each_waits_twice_as_long(
     heard: dict[tuple[str, str], Heard],
 ) -> None:
-    for key, one in heard.items():
-        times = one.row["retransmission_us"]
-        # Two datagrams at one expiry lie together.
-        expiries = [at for before, at in zip([0, *times], times, strict=False) if at - before > 5_000]
-        assert expiries, key
-        waits = [at - before for before, at in zip([one.row["sh_us"], *expiries], expiries, strict=False)]
-        for number, wait in enumerate(waits):
-            # The ServerHello may be stamped late, and a timer may count from before its sending.
-            assert wait >= PTO_US[key] * 2**number * 0.95, (key, waits)
+    times = {key: one.row["retransmission_us"] for key, one in heard.items()}
+    assert all(times.values())
+    for key, pto_us in PTO_US.items():
+        assert too_early(times[key], pto_us, at_once(key)) == [], (key, times[key])
+    # Timers a fifth too short; a machine that makes one server's datagrams so late does not do it to most.
+    short = {key: [at * 8 // 10 for at in times[key]] for key in times}
+    found = [key for key, pto_us in PTO_US.items() if too_early(short[key], pto_us, at_once(key))]
+    assert len(found) > len(PTO_US) / 2, times
+    # Timers that stay as long as the first: the rogue, whose timeouts no limit of amplification ends.
+    rogue = next(key for key in PTO_US if key[0] == "rogue")
+    even = [PTO_US[rogue] * number for number, _ in enumerate(times[rogue], start=1)]
+    assert too_early(even, PTO_US[rogue], at_once(rogue))
+
+
+def at_once(key: tuple[str, str]) -> int:
+    """Return how many datagrams a server sends when a probe timeout expires (RFC 9002 6.2.4: one or two)."""
+    return 1 if key[0] == "rogue" else 2
