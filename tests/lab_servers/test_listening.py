@@ -142,9 +142,9 @@ def test_bytes_and_datagrams_count_until_the_close(heard: dict[tuple[str, str], 
 def too_early(times: list[int], pto_us: int, at_once: int) -> list[str]:
     """Return what shows that a timer expired early; `times`: of retransmissions, in us from the Initial.
 
-    No timer starts before the Initial, and each lasts twice as long as the one before (RFC 9002 6.2.1): expiry
-    n, from 0, is not before 2 ** (n + 1) - 1 timeouts, and sends `at_once` datagrams at most. A late datagram
-    is no further expiry.
+    No timer starts before the Initial, and each lasts twice as long as the one before (RFC 9002 6.2.1):
+    expiry n, from 0, is not before 2 ** (n + 1) - 1 timeouts, and sends `at_once` datagrams at most. A late
+    datagram is no further expiry.
     """
     found, expiries, bound = [], 0, pto_us
     while bound <= max(times) + pto_us:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +23,8 @@ from tests.shared_limits import check_turns
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31
 MS = 1_000_000
+TRIES = 5
+FAULT_NS = 5 * MS
 
 
 @dataclass
@@ -98,24 +101,41 @@ def feed(tmp_path: Path) -> Feeds:
 
 
 def test_slots_leave_at_their_time_once(feed: Feeds, silent: Silent) -> None:
-    one = silent("127.0.0.1")
+    """In one of some tries, because a machine without time for the prober for seconds makes all late."""
+    least = []
+    for _ in range(TRIES):
+        fed = feed("--attempts", 2)
+        late_ns = lateness(fed, silent("127.0.0.1"))
+        shutil.rmtree(fed.folder / "segments")
+        assert min(late_ns) >= 0
+        least.append(min(late_ns))
+        # A prober that always waits that much too long.
+        assert not in_time([one + FAULT_NS for one in late_ns])
+        if in_time(late_ns):
+            return
+    raise AssertionError(f"all are late, at least by {least} ns")
+
+
+def in_time(late_ns: list[int]) -> bool:
+    """Return whether the prober waits for the planned times and not longer: only some are late."""
+    return 0 <= min(late_ns) < FAULT_NS
+
+
+def lateness(fed: Fed, one: socket.socket) -> list[int]:
+    """Feed slots over six seconds, all of which are sent once; return how late (ns) each was sent."""
     to = ("127.0.0.1", one.getsockname()[1])
-    fed = feed("--attempts", 2)
-    start = time.time_ns() + 1000 * MS
-    times = {number: start + number * 37 * MS for number in range(20)}
+    start, count = time.time_ns() + 1000 * MS, 60
+    times = {number: start + number * 100 * MS for number in range(count)}
     for number in reversed(times):  # in any order
-        fed.slot(number, times[number], to, grace=20_000)
+        fed.slot(number, times[number], to, grace=60_000)
     fed.say("end")
     assert fed.end() == 0, fed.messages
-    assert {row["target"] - FIRST for row in fed.rows} == set(times)
-    late_ns = []
-    for row in fed.rows:
-        assert (row["outcome"], row["attempts"]) == ("timeout", 1), "a slot is one connection"
-        late_ns.append(row["sent_at"] - times[row["target"] - FIRST])
-    # A busy machine may make any of them late, but a prober that waits too long makes all late.
-    assert 0 <= min(late_ns) < 5 * MS
-    assert len({row["client_cid"] for row in fed.rows}) == 20 == len(datagrams(one))
-    assert (fed.summary["targets"], fed.summary["skipped"], fed.skipped) == (20, 0, {})
+    rows = fed.rows
+    assert {row["target"] - FIRST for row in rows} == set(times)
+    assert {(row["outcome"], row["attempts"]) for row in rows} == {("timeout", 1)}, "a slot is one connection"
+    assert len({row["client_cid"] for row in rows}) == count == len(datagrams(one))
+    assert (fed.summary["targets"], fed.summary["skipped"], fed.skipped) == (count, 0, {})
+    return [row["sent_at"] - times[row["target"] - FIRST] for row in rows]
 
 
 def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, tmp_path: Path) -> None:
