@@ -49,6 +49,8 @@ FRAMES = {
 }
 
 
+# After its random frames a server waits so long for the client to end the connection.
+CLOSE_S = 1.0
 INITIAL = (0x00, 0x01, 0x02, 0x03, 0x06, 0x1C)
 
 
@@ -104,10 +106,12 @@ class Server(QuicConnectionProtocol):
     """One connection; the client's connection ID is the seed."""
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Send random frames once the handshake is complete."""
+        """When the handshake is complete, print the client ID, send random frames, then a close."""
         if not isinstance(event, HandshakeCompleted):
             return
         quic = self._quic
+        print(quic._peer_cid.cid.hex(), flush=True)
+        asyncio.get_running_loop().call_later(CLOSE_S, self.close)
         self.transmit()
         draw = random.Random(quic._peer_cid.cid)
         for number in range(1000, 1000 + draw.randrange(1, 8)):
