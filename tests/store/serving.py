@@ -49,7 +49,7 @@ class Served:
     def end(self) -> int:
         """Stop the server and return its exit status."""
         self.process.terminate()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=300)
 
 
 @contextmanager

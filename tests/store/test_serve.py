@@ -20,10 +20,14 @@ import cli.store
 from firstflight.errors import UsageError
 from store import open_store, served_address
 from store.errors import StoreHeld
+from tests.waiting import until
 
 from .serving import FIRSTFLIGHT, Served, serving
 
-SLOW = "SELECT sum(sleepEachRow(0.05)) FROM numbers(400) SETTINGS max_block_size = 1"
+# So that rows sleep one after the other, however many cores there are.
+ONE_THREAD = "SETTINGS max_block_size = 10, max_threads = 1"
+# For 1,000 s.
+SLOW = f"SELECT sum(sleepEachRow(0.01)) FROM numbers(100001) {ONE_THREAD}"
 
 
 @pytest.fixture(scope="module")
@@ -192,9 +196,7 @@ def test_progress_is_reported(client: Client) -> None:
 
 
 def test_cancel_ends_a_running_query(served: Served, client: Client) -> None:
-    rows = client.execute_iter(
-        "SELECT number, sleepEachRow(0.01) FROM numbers(100000) SETTINGS max_block_size = 10"
-    )
+    rows = client.execute_iter(f"SELECT number, sleepEachRow(0.01) FROM numbers(100000) {ONE_THREAD}")
     assert next(rows)[0] == 0
     began = time.monotonic()
     client.cancel()
@@ -205,36 +207,21 @@ def test_cancel_ends_a_running_query(served: Served, client: Client) -> None:
 
 def test_a_client_that_goes_ends_its_query(served: Served) -> None:
     client = served.client()
-    client.execute_iter("SELECT number, sleepEachRow(0.01) FROM numbers(200000) SETTINGS max_block_size = 10")
-    until = time.monotonic() + 60
-    while not _running(served, "numbers(200000)"):
-        assert time.monotonic() < until, "the query does not run"
-        time.sleep(0.02)
+    client.execute_iter(f"SELECT number, sleepEachRow(0.01) FROM numbers(200000) {ONE_THREAD}")
+    until(lambda: _running(served, "numbers(200000)"), "the query")
     client.disconnect()
-    while _running(served, "numbers(200000)"):
-        assert time.monotonic() < until, "the query of a disconnected client still runs"
-        time.sleep(0.05)
+    until(lambda: not _running(served, "numbers(200000)"), "the end of a disconnected client's query")
 
 
 def test_a_long_query_keeps_nobody_waiting(served: Served) -> None:
-    answers: list[object] = []
-
-    def ask() -> None:
-        with served.client() as slow:
-            answers.append(
-                slow.execute("SELECT sum(sleepEachRow(0.1)) FROM numbers(30) SETTINGS max_block_size = 1")
-            )
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    while not _running(served, "numbers(30)"):
-        time.sleep(0.02)
-    with served.client() as other:
+    """A query without end, so that whoever is answered did not wait for it."""
+    with served.client() as slow, served.client() as other:
+        slow.execute_iter(f"SELECT sum(sleepEachRow(0.01)) FROM system.numbers {ONE_THREAD}")
+        until(lambda: _running(served, "system.numbers"), "the long query")
         assert other.execute("SELECT 1") == [(1,)]
-    assert thread.is_alive(), "the long query should still run"
-    assert not answers
-    thread.join()
-    assert answers == [[(0,)]]
+        assert _running(served, "system.numbers") == 1
+        slow.cancel()
+    until(lambda: not _running(served, "system.numbers"), "the end of the long query")
 
 
 def test_many_clients_write_and_read_at_once(served: Served, client: Client) -> None:
@@ -334,11 +321,10 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
         slow = served.client()
         thread = threading.Thread(target=_expect_an_end, args=(slow,))
         thread.start()
-        while not _running(served, "numbers(400)"):
-            time.sleep(0.02)
+        until(lambda: _running(served, "numbers(100001)"), "the slow query")
         began = time.monotonic()
         assert served.end() == 0
-        assert time.monotonic() - began < 300, "the server does not wait for a running query"
+        assert time.monotonic() - began < 300, "the server waits for a query of 1,000 s"
         thread.join()
     assert served.log.read_text() == (
         f"serving the store in {folder} at 127.0.0.1:{served.port}\n"
