@@ -6,6 +6,8 @@ from itertools import pairwise
 from statistics import median
 
 MS = 1_000_000
+# Of both engines: together six seconds at 20 a second, several turns even if one engine starts seconds later.
+EACH = 60
 
 
 def check_turns(sent: list[tuple[int, int]], each: int) -> None:

@@ -43,6 +43,7 @@ ANSWER = Answer(404, (("server", "lab/1"), ("cf-ray", "8f3a1b2c3d4e5f60-FRA"), (
 ROUNDING_US = 1
 # A stamp that is wrong by this is found (docs/design/0013).
 FAULT_US = 100
+SIZES = ("small", "large")
 # Column of the engine -> of the dissector.
 SAME = {
     "first_answer": "first_answer",
@@ -183,7 +184,16 @@ def compared(folder: Path, names: list[str], port: int) -> Compared:
         for name in names:
             own_folder, log = folder / name, folder / f"{name}.keys"
             own_folder.mkdir()
-            options = ("--timeout", 3, "--keylog", log, "--format", "jsonl", "--segments", own_folder / "all")
+            options = (
+                "--timeout",
+                30,
+                "--keylog",
+                log,
+                "--format",
+                "jsonl",
+                "--segments",
+                own_folder / "all",
+            )
             done = connect(own_folder, [(HOST, name, port)], *options)
             assert done.status == 0, done.messages
             found += done.rows
@@ -202,9 +212,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         server: Http3 = request.getfixturevalue("http3")
         yield compared(folder, ["plain.http3.test", "early.http3.test", "large.http3.test"], server.port)
         return
-    endpoints = [
-        replace(endpoint(stack, "wait", None, certificate=size), http=ANSWER) for size in ("small", "large")
-    ]
+    endpoints = [replace(endpoint(stack, "wait", None, certificate=size), http=ANSWER) for size in SIZES]
     with running(folder, stack, endpoints) as lab:
         yield compared(folder, [one.domain for one in endpoints], lab.port)
 

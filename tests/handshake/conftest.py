@@ -21,6 +21,10 @@ HOST = "127.0.0.1"
 LOOPBACK = ("--allow-net", "127.0.0.0/8")
 FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "500")
 CONTACT = "research@example.org"
+# Of a connection that ends by itself, with a response or a failure. One with a server that keeps silent ends
+# by its timeout.
+ENDS_S = 30
+SILENT_S = 8
 TREE = Path(__file__).resolve().parents[2]
 
 Target = tuple[str, str, int]

@@ -12,10 +12,10 @@ import pytest
 
 from firstflight.cdn import rules
 
-from .conftest import CONTACT, FAST, HOST, LOOPBACK, Http3, connect, write_targets
+from .conftest import CONTACT, ENDS_S, FAST, HOST, LOOPBACK, SILENT_S, Http3, Target, connect, write_targets
 
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
-MODES = ("plain", "early", "redirect", "silent")
+MODES = ("plain", "early", "redirect")
 MINE = """
 [[rule]]
 cdn = "Mine"
@@ -29,8 +29,14 @@ san = ["http3.test"]
 """
 
 
-def targets(http3: Http3) -> list[tuple[str, str, int]]:
+def targets(http3: Http3) -> list[Target]:
+    """Return targets whose connections end by themselves."""
     return [*((HOST, f"{mode}.http3.test", http3.port) for mode in MODES), (HOST, "nobody.test", 9)]
+
+
+def silent(http3: Http3) -> list[Target]:
+    """Return the target that never responds."""
+    return [(HOST, "silent.http3.test", http3.port)]
 
 
 def cdns(rows: list[dict[str, object]]) -> dict[str, tuple[object, object]]:
@@ -39,11 +45,13 @@ def cdns(rows: list[dict[str, object]]) -> dict[str, tuple[object, object]]:
     }
 
 
-def by_command(http3: Http3, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    path = write_targets(folder / "targets.csv", targets(http3))
+def by_command(
+    chosen: list[Target], folder: Path, *options: str, timeout_s: float = ENDS_S
+) -> subprocess.CompletedProcess[str]:
+    path = write_targets(folder / "targets.csv", chosen)
     command = [*FIRSTFLIGHT, "handshake", "--targets", path, "--contact", CONTACT, *LOOPBACK, *FAST]
     return subprocess.run(
-        [*map(str, command), "--timeout", "2", *options],
+        [*map(str, command), "--timeout", str(timeout_s), *options],
         capture_output=True,
         text=True,
         timeout=120,
@@ -54,34 +62,36 @@ def by_command(http3: Http3, folder: Path, *options: str) -> subprocess.Complete
 def test_the_engine_applies_the_rules_that_it_gets(http3: Http3, tmp_path: Path) -> None:
     path = tmp_path / "rules.json"
     path.write_text(rules.as_json(rules.load(None)))
-    found = connect(tmp_path, targets(http3), "--timeout", 2, "--cdn-rules", path)
-    assert cdns(found.rows) == {
+    found = connect(tmp_path, targets(http3), "--timeout", ENDS_S, "--cdn-rules", path)
+    none = connect(tmp_path, silent(http3), "--timeout", SILENT_S, "--cdn-rules", path)
+    assert cdns([*found.rows, *none.rows]) == {
         "plain": ("Cloudflare", "Others"),
         "early": ("Amazon", "Others"),
         "redirect": ("Others", "Others"),
         "silent": (None, "Others"),  # no response
         "nobody": (None, None),
     }
-    without = connect(tmp_path, targets(http3)[:1], "--timeout", 2)
+    without = connect(tmp_path, targets(http3)[:1], "--timeout", ENDS_S)
     assert cdns(without.rows) == {"plain": (None, None)}
 
 
 def test_the_command_brings_our_own_rules_or_yours(http3: Http3, tmp_path: Path) -> None:
-    own = by_command(http3, tmp_path)
+    own = by_command(targets(http3), tmp_path)
     assert own.returncode == 0, own.stderr
     assert cdns([json.loads(line) for line in own.stdout.splitlines()])["plain"] == ("Cloudflare", "Others")
     mine = tmp_path / "mine.toml"
     mine.write_text(MINE)
     for option in (["--cdn-rules", str(mine)], [f"--cdn-rules={mine}"]):
-        done = by_command(http3, tmp_path, *option)
+        done = by_command(targets(http3), tmp_path, *option)
         assert done.returncode == 0, done.stderr
         assert cdns([json.loads(line) for line in done.stdout.splitlines()]) == {
             "plain": ("Others", "Mine"),
             "early": ("Others", "Mine"),
             "redirect": ("Mine", "Mine"),
-            "silent": (None, "Mine"),
             "nobody": (None, None),
         }
+    done = by_command(silent(http3), tmp_path, "--cdn-rules", str(mine), timeout_s=SILENT_S)
+    assert cdns([json.loads(line) for line in done.stdout.splitlines()]) == {"silent": (None, "Mine")}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +108,8 @@ def test_wrong_rules_are_one_sentence_and_nothing_is_sent(
 ) -> None:
     (tmp_path / "mine.toml").write_text(text)
     asked = len(http3.asked())
-    done = by_command(http3, tmp_path, *(o.replace("FILE", str(tmp_path / "mine.toml")) for o in options))
+    options = [option.replace("FILE", str(tmp_path / "mine.toml")) for option in options]
+    done = by_command(targets(http3), tmp_path, *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr and len(done.stderr.splitlines()) == 1
     assert len(http3.asked()) == asked

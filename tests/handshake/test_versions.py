@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lab.model import Answer
 from tests.lab_servers.running import Running, endpoint, running
 
-from .conftest import HOST, Http3, connect
+from .conftest import ENDS_S, HOST, Http3, connect
 
 ONE, TWO = "0x00000001", "0x6b3343cf"
 NAME = "plain.http3.test"
@@ -18,13 +20,15 @@ COLUMNS = ("outcome", "version", "versions_offered", "versions_available", "vers
 
 @pytest.fixture(scope="module")
 def quic_go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("go"), "quic-go", [endpoint("quic-go", "wait", None)]) as found:
+    answers = replace(endpoint("quic-go", "wait", None), http=Answer(200))
+    with running(tmp_path_factory.mktemp("go"), "quic-go", [answers]) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("quiche"), "quiche", [endpoint("quiche", "wait", None)]) as found:
+    answers = replace(endpoint("quiche", "wait", None), http=Answer(200))
+    with running(tmp_path_factory.mktemp("quiche"), "quiche", [answers]) as found:
         yield found
 
 
@@ -66,17 +70,18 @@ def test_quic_go_keeps_the_version_of_the_first_packet(
     quic_go: Running, tmp_path: Path, offered: str, version: str
 ) -> None:
     name = "wait.small.test"
-    row = connect(tmp_path, [(HOST, name, quic_go.port)], "--version", offered, "--timeout", 3).row(name)
+    options = ("--version", offered, "--timeout", ENDS_S)
+    row = connect(tmp_path, [(HOST, name, quic_go.port)], *options).row(name)
     found = (row["outcome"], row["version"], row["version_change"], row["stage"])
-    assert found == ("done", version, None, "confirmed"), row
+    assert found == ("done", version, None, "response"), row
 
 
 def test_version_negotiation_leads_to_a_second_attempt(quiche: Running, tmp_path: Path) -> None:
     name = "wait.small.test"
     targets = [(HOST, name, quiche.port)]
-    row = connect(tmp_path, targets, "--version", "2,1", "--timeout", 3).row(name)
+    row = connect(tmp_path, targets, "--version", "2,1", "--timeout", ENDS_S).row(name)
     assert (row["outcome"], row["version"], row["version_change"]) == ("done", ONE, "incompatible"), row
     assert ONE in row["version_list"].split(",") and row["first_answer"] == "coalesced", row
-    alone = connect(tmp_path, targets, "--version", "2", "--timeout", 3).row(name)
+    alone = connect(tmp_path, targets, "--version", "2", "--timeout", ENDS_S).row(name)
     assert (alone["outcome"], alone["version"], alone["stage"]) == ("version_negotiation", TWO, "sent"), alone
     assert (alone["version_list"], alone["version_change"]) == (row["version_list"], None)

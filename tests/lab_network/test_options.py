@@ -63,7 +63,7 @@ def test_a_path_that_drops_large_datagrams(
     )
     other = next(key for key in quicgo if ":" not in key[1])
     sizes = "1200,1252,1322,1323,1472"
-    rows = probe(lab, tmp_path, [key, other], "--initial-size", sizes, "--attempts", "1", "--timeout", "2")
+    rows = probe(lab, tmp_path, [key, other], "--initial-size", sizes, "--attempts", "1", "--timeout", "10")
     assert len(rows) == 10
     for row in rows:
         one = row["domain"], row["ip"]

@@ -78,21 +78,26 @@ class Asking(QuicConnectionProtocol):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.answered = Answered()
         self.came = asyncio.Event()
+        self.has_settings = asyncio.Event()
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Note the response, or the end of the connection."""
+        """Note SETTINGS, the response, or the end of the connection."""
         if isinstance(event, HandshakeCompleted):
             self.http = H3Connection(self._quic)
         if isinstance(event, ConnectionTerminated):
             self.ended = event.error_code
             self.came.set()
+            self.has_settings.set()
         for found in self.http.handle_event(event) if self.http else []:
             if isinstance(found, HeadersReceived):
                 self.answered.fields = [(name.decode(), value.decode()) for name, value in found.headers]
                 self.came.set()
+        if self.http and self.http.received_settings:
+            self.has_settings.set()
 
 
 async def request(server: Running, name: str, method: str, patience_s: float = PATIENCE_S) -> Answered:
+    """Ask once; return what comes until `patience_s` after the server's SETTINGS."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
     async with connect(HOST, server.port, configuration=configuration, create_protocol=Asking) as client:
@@ -104,6 +109,8 @@ async def request(server: Running, name: str, method: str, patience_s: float = P
         )
         began = time.monotonic()
         client.transmit()
+        async with asyncio.timeout(PATIENCE_S):
+            await client.has_settings.wait()
         try:
             async with asyncio.timeout(patience_s):
                 await client.came.wait()

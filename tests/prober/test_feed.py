@@ -18,7 +18,7 @@ import pytest
 from scanner.backoff.pauses import REFUSED_DETAIL
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 from tests.segments import rows_of
-from tests.shared_limits import check_turns
+from tests.shared_limits import EACH, check_turns
 
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31
@@ -124,7 +124,7 @@ def in_time(late_ns: list[int]) -> bool:
 def lateness(fed: Fed, one: socket.socket) -> list[int]:
     """Feed slots over six seconds, all of which are sent once; return how late (ns) each was sent."""
     to = ("127.0.0.1", one.getsockname()[1])
-    start, count = time.time_ns() + 1000 * MS, 60
+    start, count = time.time_ns() + 10_000 * MS, 60  # by then the prober has started
     times = {number: start + number * 100 * MS for number in range(count)}
     for number in reversed(times):  # in any order
         fed.slot(number, times[number], to, grace=60_000)
@@ -142,17 +142,18 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
     (tmp_path / "block").write_text("127.0.0.9\n")
     one = silent("127.0.0.1")
     to = ("127.0.0.1", one.getsockname()[1])
-    fed = feed("--blocklist", tmp_path / "block", limits=("0.25", "0"))
-    start = time.time_ns() + 1000 * MS
+    fed = feed("--blocklist", tmp_path / "block", limits=("0.125", "0"))
+    start = time.time_ns() + 2000 * MS
     fed.slot(0, start - 10_000 * MS, to)  # long past
-    fed.slot(1, start, to, grace=2000)
-    fed.slot(2, start + 50 * MS, to, grace=1500)  # the address has used its share for four seconds
-    fed.slot(3, start + 60 * MS, to, grace=20_000)  # this one can wait that long
-    fed.slot(4, start + 70 * MS, to, grace=20_000, owned=1)  # and this one is exempt
-    fed.slot(5, start, ("127.0.0.9", 443), grace=20_000)
-    fed.slot(6, start, ("192.0.2.1", 443), grace=20_000)  # not allowed without a contact
+    fed.slot(1, start, to, grace=60_000)
+    # The address has used its share for eight seconds. Late it would be only if the prober stalled for 7.
+    fed.slot(2, start + 50 * MS, to, grace=7500)
+    fed.slot(3, start + 60 * MS, to, grace=60_000)  # this one can wait that long
+    fed.slot(4, start + 70 * MS, to, grace=60_000, owned=1)  # and this one is exempt
+    fed.slot(5, start, ("127.0.0.9", 443), grace=60_000)
+    fed.slot(6, start, ("192.0.2.1", 443), grace=60_000)  # not allowed without a contact
     fed.say("hold 8")
-    fed.slot(7, start - 200 * MS, ("127.0.0.2", to[1]), group=8)
+    fed.slot(7, start - 200 * MS, ("127.0.0.2", to[1]), group=8, grace=60_000)
     arrivals(one, 1)  # so the time of the slot in the held group has passed
     fed.say("free 8", "end")
     assert fed.end() == 0, fed.messages
@@ -164,7 +165,7 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
         4: "timeout",
         5: "blocked",
     }
-    assert rows[3]["sent_at"] - rows[1]["sent_at"] >= 3900 * MS
+    assert rows[3]["sent_at"] - rows[1]["sent_at"] >= 7900 * MS
     assert rows[4]["sent_at"] < rows[3]["sent_at"]
     assert len(datagrams(one)) == 2, "and the first"
     assert (fed.summary["targets"], fed.summary["sent"], fed.summary["skipped"]) == (4, 3, 4)
@@ -174,7 +175,7 @@ def test_a_stalled_prober_skips_what_it_missed(feed: Feeds, silent: Silent) -> N
     one = silent("127.0.0.1")
     to = ("127.0.0.1", one.getsockname()[1])
     fed = feed()
-    grace_ms, count = 300, 40
+    grace_ms, count = 300, 100  # of ten seconds: some are left after the stall
     start = time.time_ns() + 1000 * MS
     times = [start + number * 100 * MS for number in range(count)]
     for number, at_ns in enumerate(times):
@@ -259,7 +260,7 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
     """Two probers share 20 probes a second to one prefix; no receiver gets more, nor both at once."""
     port = silent("127.0.0.1").getsockname()[1]
     (tmp_path / "t.csv").write_text(
-        "ip,domain,port\n" + "".join(f"127.0.0.1,n{n}.test,{port}\n" for n in range(20))
+        "ip,domain,port\n" + "".join(f"127.0.0.1,n{n}.test,{port}\n" for n in range(EACH))
     )
     running = []
     for index in range(2):
@@ -274,4 +275,4 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
     for index, (folder, process) in enumerate(running):
         assert process.wait(timeout=120) == 0
         sent += [(row["sent_at"], index) for row in rows_of(folder)]
-    check_turns(sent, 20)
+    check_turns(sent, EACH)

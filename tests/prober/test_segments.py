@@ -14,6 +14,8 @@ from tests.prober.conftest import FAST, LOOPBACK, Probe, argv, write_targets
 from tests.segments import rows_of
 from tests.waiting import until
 
+COUNT = 20_000
+
 
 def test_segments_hold_what_json_says(probe: Probe, responder: int, tmp_path: Path) -> None:
     targets = [(f"127.4.0.{i}", f"n{i}.test", responder) for i in range(1, 40)] + [("127.4.0.1", "", 9)]
@@ -49,27 +51,27 @@ def test_without_format_nothing_goes_to_standard_output(probe: Probe, tmp_path: 
 
 
 def test_kill_loses_no_closed_segment_and_resume_does_the_rest(responder: int, tmp_path: Path) -> None:
-    targets = [(f"127.5.{i // 250}.{i % 250 + 1}", f"n{i}.test", responder) for i in range(2000)]
+    targets = [(f"127.5.{i // 250}.{i % 250 + 1}", f"n{i}.test", responder) for i in range(COUNT)]
     path = write_targets(tmp_path / "t.csv", targets)
     folder = tmp_path / "seg"
-    common = ("--targets", path, *LOOPBACK, *FAST, "--segments", folder, "--rate", 500, "--linger-ms", 100)
-    process = subprocess.Popen(argv(*common), stderr=subprocess.DEVNULL)
+    common = ("--targets", path, *LOOPBACK, *FAST, "--segments", folder, "--linger-ms", 100)
+    # At this rate they take 40 s: a stall of the test does not let the run finish.
+    process = subprocess.Popen(argv(*common, "--rate", 500), stderr=subprocess.DEVNULL)
     until(lambda: len(rows_of(folder)) >= 500, "500 rows in closed segments")
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = rows_of(folder)
-    assert 500 <= len(before) < 2000
-    done = subprocess.run(argv(*common, "--resume"), capture_output=True, text=True, timeout=60, check=False)
+    assert 500 <= len(before) < COUNT
+    resume = argv(*common, "--rate", 5000, "--resume")
+    done = subprocess.run(resume, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     rows = rows_of(folder)
-    assert sorted(row["target"] for row in rows) == list(range(2, 2002)), "each target once"
-    assert "2000 of 2000" in done.stderr
-    nothing = subprocess.run(
-        argv(*common, "--resume"), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert nothing.returncode == 0 and len(rows_of(folder)) == 2000
+    assert sorted(row["target"] for row in rows) == list(range(2, COUNT + 2)), "each target once"
+    assert f"{COUNT} of {COUNT}" in done.stderr
+    nothing = subprocess.run(resume, capture_output=True, text=True, timeout=120, check=False)
+    assert nothing.returncode == 0 and len(rows_of(folder)) == COUNT
     write_targets(path, targets[::-1])
-    other = subprocess.run(argv(*common, "--resume"), capture_output=True, text=True, timeout=60, check=False)
+    other = subprocess.run(resume, capture_output=True, text=True, timeout=120, check=False)
     assert other.returncode == 2 and "list of the first run" in other.stderr
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
+
+from tests.waiting import until
 
 # A name per behaviour. No test sends to the addresses here.
 ZONES = {
@@ -73,13 +74,13 @@ controls {{ }};
             self._process = subprocess.Popen(
                 [self.program, "-g", "-n", "1", "-c", str(self.folder / "named.conf")], stdout=log, stderr=log
             )
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            if (self.folder / "log").read_text().rstrip().endswith(" running"):
-                return
-            assert self._process.poll() is None, (self.folder / "log").read_text()
-            time.sleep(0.05)
-        raise AssertionError((self.folder / "log").read_text())
+        process, read = self._process, (self.folder / "log").read_text
+
+        def runs() -> bool:
+            assert process.poll() is None, read()
+            return read().rstrip().endswith(" running")
+
+        until(runs, read)
 
     def stop(self) -> None:
         """Kill it at once, as in a crash."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +25,7 @@ from scanner.resolver.query import Asker, Resolver
 from scanner.resolver.rows import rows
 from schemas import records
 from tests.resolve.named import Named, free_port
-from tests.resolve.test_resolve_query import answering
+from tests.resolve.test_resolve_query import ANSWERED_S, UNREADABLE_S, answering
 
 Row = dict[str, Any]
 
@@ -69,12 +69,12 @@ def run(names: Sequence[str], port: int, *more: str) -> subprocess.CompletedProc
 
 def native(names: Sequence[str], port: int, *more: str, types: Sequence[str] = QTYPES) -> list[Row]:
     """The rows of the program."""
-    done = run(names, port, "--types", ",".join(types), "--timeout", "2", *more)
+    done = run(names, port, "--types", ",".join(types), "--timeout", str(ANSWERED_S), *more)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def oracle(names: Sequence[str], port: int, attempts: int, timeout_s: float = 2.0) -> list[Row]:
+def oracle(names: Sequence[str], port: int, attempts: int, timeout_s: float = ANSWERED_S) -> list[Row]:
     """The rows of the Python engine."""
     resolver = Resolver("127.0.0.1", port, timeout_s, attempts)
 
@@ -196,7 +196,7 @@ def test_other_types_are_those_of_dnspython(types_server: Named, qtype: str) -> 
 def test_both_engines_call_a_broken_answer_malformed(answer: bytes) -> None:
     with answering(answer) as port:
         ours = native(["www.example.test"], port, "--attempts", "1")
-        theirs = oracle(["www.example.test"], port, 1, 0.5)
+        theirs = oracle(["www.example.test"], port, 1, UNREADABLE_S)
     for found in (ours, theirs):
         assert [(row["qtype"], row["status"], row["attempts"]) for row in found] == [
             (qtype, "MALFORMED", 1) for qtype in QTYPES
@@ -208,10 +208,11 @@ def test_an_answer_without_its_question_is_ignored() -> None:
     """Neither engine takes it for an answer; then the resolver as a whole is silent for the native one."""
     with answering(b"\x81\x80" + bytes(8)) as port:
         theirs = oracle(["www.example.test"], port, 1, 0.2)
-        done = run(["www.example.test"], port, "--timeout", "0.2", "--attempts", "1")
+        done = run(["www.example.test"], port, "--timeout", "1", "--attempts", "1")
     assert {row["status"] for row in theirs} == {"TIMEOUT"}
     assert (done.returncode, done.stdout) == (3, "")
-    assert "3 answer another one" in done.stderr
+    # Each question is answered within the timeout, or on a busy machine one of them is.
+    assert re.search(r" [123] answer another one", done.stderr), done.stderr
 
 
 def test_silence_of_the_whole_resolver_is_named() -> None:
@@ -231,12 +232,20 @@ def test_the_resolver_that_is_down_is_named() -> None:
 
 def test_rate_is_kept(named: Named) -> None:
     start = time.monotonic()
-    done = [row["asked_at"] for row in native(["www.example.test"] * 50, named.port, "--rate", "100")]
+    times = sorted(row["asked_at"] for row in native(["www.example.test"] * 50, named.port, "--rate", "100"))
     # 150 queries at 100 per second; the first is sent at once.
     assert time.monotonic() - start >= 1.49
-    assert len(done) == 150
-    gaps = [after - before for before, after in pairwise(sorted(done))]
-    assert median(gaps) < 20_000_000, "nor at half the rate"
+    assert len(times) == 150
+    assert not slow(times, 100)
+    assert slow([at * 2 for at in times], 100), "the same questions at half the rate"
+
+
+def slow(times: Sequence[int], rate: int) -> bool:
+    """Return whether questions left at much less than a rate: by the median time that ten of them took.
+
+    A stall delays some, which follow faster; at half the rate each ten take twice as long.
+    """
+    return median(after - before for before, after in zip(times, times[10:], strict=False)) > 14e9 / rate
 
 
 @pytest.mark.parametrize(

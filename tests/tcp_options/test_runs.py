@@ -15,11 +15,12 @@ import pytest
 from scanner.backoff.pauses import REFUSED_DETAIL
 from tests.prober.conftest import FAST, LOOPBACK, Target, write_targets
 from tests.segments import rows_of
-from tests.shared_limits import check_turns
+from tests.shared_limits import EACH, check_turns
 from tests.tcp_options.conftest import engine
 from tests.waiting import until
 
-COUNT = 120
+# At the slow rate they take 15 s: a stall of the test does not let a run finish that is to be stopped.
+COUNT = 600
 SLOW, REST = ("--rate", "40"), ("--rate", "500")
 
 
@@ -150,7 +151,7 @@ def test_a_broken_command_is_3(tmp_path: Path, port: int) -> None:
 
 def test_turns_keep_two_engines_apart(tmp_path: Path, port: int) -> None:
     """Two engines share 20 connections a second to one prefix; no server gets more, nor both at once."""
-    path = write_targets(tmp_path / "t.csv", [("127.7.0.1", f"n{n}.test", port) for n in range(20)])
+    path = write_targets(tmp_path / "t.csv", [("127.7.0.1", f"n{n}.test", port) for n in range(EACH)])
     limits = ("--rate", 500, "--per-address-rate", 0, "--per-prefix-rate", 20)
     running = []
     for index in range(2):
@@ -162,4 +163,4 @@ def test_turns_keep_two_engines_apart(tmp_path: Path, port: int) -> None:
         _, messages = process.communicate(timeout=120)
         assert process.returncode == 0, messages
         sent += [(row["sent_at"], index) for row in rows_of(folder)]
-    check_turns(sent, 20)
+    check_turns(sent, EACH)

@@ -50,6 +50,11 @@ pub struct Progress {
 impl Progress {
     /// For `targets` targets, if that is known; `name` begins each line; `file`: where to write states (JSON).
     pub fn new(name: &'static str, targets: Option<u64>, file: Option<&Path>) -> Self {
+        Self::begun(name, targets, file, Instant::now())
+    }
+
+    /// As [`Self::new`], for a run that begins at `now`.
+    fn begun(name: &'static str, targets: Option<u64>, file: Option<&Path>, now: Instant) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let template = match targets {
@@ -60,7 +65,6 @@ impl Progress {
             let style = ProgressStyle::with_template(template);
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
-        let now = Instant::now();
         Progress {
             name,
             bar,
@@ -71,7 +75,10 @@ impl Progress {
 
     /// Takes note of the state, and reports it, not more often than the pauses allow.
     pub fn tick(&mut self, state: &Now) {
-        let now = Instant::now();
+        self.tick_at(Instant::now(), state);
+    }
+
+    fn tick_at(&mut self, now: Instant, state: &Now) {
         if let Some((path, span)) = &mut self.file
             && let Some((per_s, limit)) = span.note(now, state)
         {
