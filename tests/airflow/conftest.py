@@ -71,10 +71,10 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return parse_dags(tmp_path_factory.mktemp("airflow"), SITE)
 
 
-def parse_dags(home: Path, site: Path) -> dict[str, Any]:
+def parse_dags(home: Path, site: Path, dags: Path = TREE / "dags") -> dict[str, Any]:
     """Load all DAGs for the vantage points of a site's folder, as the fixture `parsed`."""
     done = subprocess.run(
-        [sys.executable, "-c", _PARSE, str(TREE / "dags")],
+        [sys.executable, "-c", _PARSE, str(dags)],
         env=airflow_environment(home, site),
         capture_output=True,
         text=True,

@@ -26,6 +26,7 @@ from orchestration.site import centre_token, inputs, site, vantage_points
 from orchestration.site.centre_client import CentreUnreachable
 from orchestration.site.vantage_points import VantagePoint
 from tests.airflow.conftest import SITE, TREE, airflow_environment
+from tests.waiting import until
 
 SECRET = "s" * 64
 HAMBURG = VantagePoint(
@@ -63,6 +64,16 @@ def open_run(folder: Path, list_bytes: int) -> Run:
     return run
 
 
+def answers(url: str, process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a server that `process` is to be answers."""
+    assert process.poll() is None, "the server ended"
+    try:
+        requests.get(url, timeout=60)
+    except requests.ConnectionError:
+        return False
+    return True
+
+
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Run the interface as the api-server mounts it; yields its URL."""
@@ -80,13 +91,7 @@ def serving(folder: Path) -> Iterator[str]:
     process = subprocess.Popen([sys.executable, "-c", mount], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
-            try:
-                requests.get(url, timeout=5)
-                break
-            except requests.ConnectionError:
-                assert process.poll() is None
-                time.sleep(0.1)
+        until(lambda: answers(url, process), "the centre")
         yield url
     finally:
         process.terminate()

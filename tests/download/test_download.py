@@ -206,7 +206,7 @@ def test_without_a_set_of_quic_nobody_asks(world: World, tmp_path: Path) -> None
 
 
 def test_a_file_that_changes(world: World, tmp_path: Path) -> None:
-    """nginx makes ETag and length of the file as it is: between two downloads it is replaced, ten seconds before the next."""
+    """nginx makes ETag and length of the file as it is: between two downloads it is replaced."""
     changing = world.folder / "www" / "changing"
     changing.write_bytes(b"1" * 1000)
     folder = tmp_path / "run"
@@ -218,6 +218,7 @@ def test_a_file_that_changes(world: World, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+    # The next download begins ten seconds after the warm-up.
     kept = folder / "taken" / "answers.jsonl"
     until(lambda: kept.is_file() and kept.read_bytes().count(b"\n") == 1, "the warm-up")
     changing.write_bytes(b"2" * 2000)

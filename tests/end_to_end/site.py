@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 BEHAVIOUR = ROOT / "lab" / "internet.toml"
@@ -23,7 +21,6 @@ PACKAGES = (
 )
 COPIED = "copied"  # in rows in place of a commit
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
-T = TypeVar("T")
 VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
 
 
@@ -90,29 +87,6 @@ class Site:
         rates = ["--rate", "50", "--per-prefix-rate", "0"]
         command = ["firstflight", "probe", "--targets", str(file), "--format", "jsonl", *nets, *rates]
         return self.lines("lab", "exec", vantage, *command)
-
-    def captured(self, vantage: str, capture: Path, action: Callable[[], T]) -> T:
-        """Write the packets of a vantage point's interface to `capture` until the block ends.
-
-        As beside a probe stage, the kernel delivers packets in blocks: waking tcpdump for each, between its
-        two stamps, would separate these by 20 us.
-        """
-        argv = ["lab", "exec", vantage, "tcpdump", "-i", "eth0", "-n", "-s", "0", "-U", "--nano"]
-        argv += ["-Z", "root", "-w", str(capture), "udp port 443 or icmp or icmp6"]
-        tcpdump = subprocess.Popen(
-            [FIRSTFLIGHT, *argv], env=self.environment, cwd=ROOT, stderr=subprocess.PIPE
-        )
-        assert tcpdump.stderr is not None
-        try:
-            while b"listening on" not in (line := tcpdump.stderr.readline()):
-                assert line, "tcpdump did not start"
-            done = action()
-            # The kernel delivers a block when it is full, or after a second.
-            time.sleep(1.2)
-        finally:
-            tcpdump.send_signal(signal.SIGINT)
-            tcpdump.wait(timeout=10)
-        return done
 
 
 @contextmanager

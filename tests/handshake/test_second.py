@@ -40,7 +40,7 @@ def test_a_session_is_resumed_and_the_request_taken_early(
     assert (row["second_token"], row["second_token_honoured"], row["second_retry"]) == (False, None, False)
     assert row["second_sent_at"] > row["sent_at"] and row["second_detail"] is None
     assert 0 < row["second_ack_us"] <= row["second_handshake_us"]
-    # The response to 0-RTT comes before the confirmation, which is waited for 50 ms then: without response, long.
+    # The response to 0-RTT comes before the confirmation, which is waited for 50 ms then.
     confirmed_us = row["second_confirmed_us"]
     assert (confirmed_us is None and http == "response") or confirmed_us >= row["second_handshake_us"]
     # No certificate comes again.

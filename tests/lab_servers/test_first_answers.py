@@ -93,7 +93,14 @@ def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
             client.send_hello()
             gaps.append(gap_us(client.read(PATIENCE_S, until=2)))
             client.send_close()
-    assert statistics.median(gaps) == pytest.approx(delay_us, abs=200), sorted(gaps)
+    assert is_kept(gaps, delay_us), sorted(gaps)
+    for fault_us in (500, -500):  # half a tick of a timer of 1 ms
+        assert not is_kept([gap + fault_us for gap in gaps], delay_us)
+
+
+def is_kept(gaps: list[float], delay_us: float) -> bool:
+    """Return whether answers came as late as declared, in the median."""
+    return abs(statistics.median(gaps) - delay_us) <= 200
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import statistics
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tests.prober.conftest import LOOPBACK, Probe, datagrams
 
 Silent = Callable[[str], socket.socket]
 TRIES = 5
+FAULT = 0.02  # of a rate, as a share
 QUICK = ("--timeout", "0.2", "--attempts", 1, "--linger-ms", 0)
 
 
@@ -133,14 +134,21 @@ def test_rate_and_ceiling(probe: Probe, responder: int) -> None:
         assert done.summary["max_new_per_second"] <= rate + batch
         assert done.summary["max_datagrams_per_second"] < 2 * rate + batch
         drifts.append(_drift(times, rate))
-        # Of a rate that is wrong by 2 % it would be 0.02.
-        if abs(drifts[-1]) < 0.02 * 2 / 3:
+        # The same times, further apart or closer by the fault, must be found.
+        if not _is_wrong(times, rate):
+            assert _is_wrong([times[0] + (at - times[0]) * (1 + FAULT) for at in times], rate)
+            assert _is_wrong([times[0] + (at - times[0]) * (1 - FAULT) for at in times], rate)
             return
     # A machine that has no time for the prober for seconds spoils one try or another.
     raise AssertionError(f"the rate is wrong by {drifts}")
 
 
-def _drift(times: list[int], rate: float) -> float:
+def _is_wrong(times: Sequence[float], rate: float) -> bool:
+    """Return whether probes left at a rate that is wrong by FAULT: half of that is the machine's."""
+    return abs(_drift(times, rate)) >= FAULT / 2
+
+
+def _drift(times: Sequence[float], rate: float) -> float:
     """Return by how much the rate seems to be too low, as a share, from the first to the last third.
 
     A stall of the machine delays probes, and what it delayed follows faster. So in each third some probes are

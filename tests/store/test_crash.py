@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -34,6 +38,20 @@ def load(*paths: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def seconds_of_a_file(paths: Sequence[Path], store: Path) -> float:
+    """Return how long each of several files takes, by a load into a store of its own on this machine now."""
+    with subprocess.Popen(
+        [*FIRSTFLIGHT, "load", *map(str, paths)],
+        env={**os.environ, "FIRSTFLIGHT_STORE": f"chdb:{store}"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        times = [time.monotonic() for _ in process.stderr]
+    assert process.returncode == 0 and len(times) >= len(paths), "a line for each file"
+    return median(after - before for before, after in pairwise(times))
+
+
 @pytest.mark.usefixtures("tables")
 def test_killed_at_random_moments_nothing_is_doubled_or_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -45,6 +63,8 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
         for path, (vantage, repetition) in zip(paths, units, strict=True):
             write(path, many(ROWS, outcome=outcome, vantage=vantage, repetition=repetition))
 
+    make("iack")
+    file_s = seconds_of_a_file(paths, tmp_path / "timed")
     moments = random.Random(20261120)
     killed, states = 0, set()
     for turn in range(TURNS):
@@ -54,10 +74,10 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
             [*FIRSTFLIGHT, "load", *map(str, paths)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as process:
             assert process.stderr is not None
-            # Kill after so many files and some time into the next: in the middle on a slow machine, too.
+            # Kill after so many files and some time into the next ones.
             for _ in range(moments.randrange(len(paths) - 1)):
                 process.stderr.readline()
-            time.sleep(moments.uniform(0, 0.6))  # loading a file takes about half of that
+            time.sleep(moments.uniform(0, 2 * file_s))
             process.kill()
             killed += process.wait() == -9
         now = state()
