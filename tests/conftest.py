@@ -49,25 +49,29 @@ LAB = (
 )
 
 
-# Tests that depend on a clock (docs/design/0013): `make test-timing` repeats them, idle and under load.
+# Tests that depend on a clock: those of the table of docs/design/0013, where each has what it protects
+# (tests/test_timing_table.py). `make test-timing` repeats them, idle and under load.
 TIMING = (
-    *(
-        "tests/end_to_end/test_agreement.py",
-        "tests/end_to_end/test_delays.py",
-        "tests/end_to_end/test_truth.py",
-    ),
-    *("tests/end_to_end/test_table1.py::test_trace", "tests/lab_network/test_link.py"),
-    *("tests/lab_network/test_bottleneck.py", "tests/download/test_throughput.py"),
+    *("tests/end_to_end/test_agreement.py", "tests/end_to_end/test_delays.py"),
+    *("tests/end_to_end/test_truth.py", "tests/end_to_end/test_table1.py::test_trace"),
+    *("tests/end_to_end/test_handshakes.py", "tests/lab_network/test_link.py"),
+    *("tests/lab_network/test_bottleneck.py", "tests/lab_network/test_options.py"),
     *("tests/lab_network/test_up_and_down.py", "tests/lab_network/test_hosts.py"),
+    *("tests/download/test_throughput.py", "tests/download/test_download.py"),
     *("tests/lab_servers/test_first_answers.py", "tests/lab_servers/test_rogue.py::test_the_delay"),
-    *("tests/lab_servers/test_outcomes.py", "tests/lab_services/test_names.py", "tests/prober/"),
-    *("tests/watch/test_watch.py", "tests/watch/test_two_watches.py", "tests/backoff/test_limits_of_all.py"),
-    *("tests/backoff/test_paused_network.py", "tests/resolve/test_resolve_query.py"),
-    *("tests/resolve/test_native_engine.py", "tests/resolve/test_resolve_stage.py"),
-    *("tests/campaign_loopback/test_stop.py", "tests/test_clock.py"),
-    *("tests/test_capture.py", "tests/test_stopped_prober.py", "tests/store/test_interrupt.py"),
+    *("tests/lab_servers/test_outcomes.py", "tests/lab_servers/test_listening.py"),
+    *("tests/lab_servers/test_http3.py", "tests/lab_services/test_names.py"),
+    *("tests/prober/", "tests/resolve/", "tests/handshake/", "tests/optout/", "tests/campaign_loopback/"),
+    *("tests/tcp_options/test_runs.py", "tests/watch/test_watch.py", "tests/watch/test_two_watches.py"),
+    *("tests/backoff/test_limits_of_all.py", "tests/backoff/test_paused_network.py"),
+    *("tests/differential/test_handshakes.py", "tests/test_clock.py", "tests/test_capture.py"),
+    *("tests/test_stopped_prober.py", "tests/dissect/test_prober_agrees.py"),
     *("tests/dissect/test_input.py::test_interrupted", "tests/dissect/test_input.py::test_a_second_signal"),
-    *("tests/attack/test_captures.py", "tests/airflow/test_dags.py::test_parsing_costs_little"),
+    *("tests/store/test_interrupt.py", "tests/store/test_crash.py", "tests/store/test_serve.py"),
+    *("tests/store/test_serve_access.py", "tests/store/test_sql.py", "tests/store/test_bad_days.py"),
+    *("tests/attack/test_captures.py", "tests/attack/test_store_login.py"),
+    *("tests/attack/test_store_protocol.py", "tests/airflow/test_dags.py::test_parsing_costs_little"),
+    "tests/airflow/test_dags.py::test_a_heavy_import",
 )
 
 
