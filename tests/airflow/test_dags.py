@@ -41,7 +41,7 @@ def test_a_heavy_import_shows(tmp_path: Path) -> None:
     """The same check on the DAG files with one more, which imports what others must not."""
     dags = tmp_path / "dags"
     shutil.copytree(TREE / "dags", dags, ignore=shutil.ignore_patterns("__pycache__"))
-    (dags / "heavy.py").write_text("import pandas, pyarrow.dataset  # a DAG\n")
+    (dags / "heavy.py").write_text("import pandas, pyarrow.dataset  # Airflow reads files with a DAG\n")
     found = parse_dags(tmp_path, SITE, dags)
     assert found["errors"] == {}
     print(found["cost_s"], found["import_s"], found["heavy"])

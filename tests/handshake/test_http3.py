@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.ipc
 import pytest
 
-from .conftest import CONTACT, HOST, Done, Http3, connect
+from .conftest import CONTACT, HOST, SILENT_S, Done, Http3, connect
 from .server import MODES
 
 SETTINGS = {"0x1": 4096, "0x7": 16}
@@ -19,7 +19,7 @@ SETTINGS = {"0x1": 4096, "0x7": 16}
 def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
     folder = tmp_path_factory.mktemp("modes")
     targets = [(HOST, f"{mode}.http3.test", http3.port) for mode in MODES]
-    options = ("--timeout", 3, "--verify", "chain", "--roots", http3.authority, "--path", "/a?b=c")
+    options = ("--timeout", SILENT_S, "--verify", "chain", "--roots", http3.authority, "--path", "/a?b=c")
     return connect(
         folder,
         targets,

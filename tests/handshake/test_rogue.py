@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from . import rogue, rogue_http
-from .conftest import HOST, Done, Target
+from .conftest import HOST, SILENT_S, Done, Target
 from .serving import connect_measured, serving
 from .test_http3 import segments
 
@@ -154,7 +154,7 @@ def named(modes: list[str], port: int) -> list[Target]:
 @pytest.fixture(scope="module")
 def done(server: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
     folder = tmp_path_factory.mktemp("done")
-    options = ("--timeout", 3, "--format", "jsonl", "--segments", folder / "segments")
+    options = ("--timeout", SILENT_S, "--format", "jsonl", "--segments", folder / "segments")
     return connect_measured(folder, named([*EXPECTED], server), *options)[0]
 
 
