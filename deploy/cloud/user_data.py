@@ -68,6 +68,17 @@ def user_data(user: str, keys: list[str]) -> dict[str, Any]:
     }
 
 
+def text(user: str, key_files: list[Path]) -> str:
+    """Return the user data as cloud-init reads it; OSError or WrongUse if a file or its key is none."""
+    keys = []
+    for path in key_files:
+        try:
+            keys.append(path.expanduser().read_text(encoding="utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise WrongUse(f"{path} is no text: name the file that ends with .pub") from error
+    return "#cloud-config\n" + yaml.safe_dump(user_data(user, keys), sort_keys=False)
+
+
 def main() -> int:
     """Print the user data; status 2 and one sentence for wrong use."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -75,12 +86,11 @@ def main() -> int:
     parser.add_argument("--user", default="deploy", metavar="NAME")
     options = parser.parse_args()
     try:
-        keys = [path.expanduser().read_text(encoding="utf-8").strip() for path in options.key]
-        made = user_data(options.user, keys)
-    except (OSError, UnicodeDecodeError, WrongUse) as error:
+        made = text(options.user, options.key)
+    except (OSError, WrongUse) as error:
         sys.stderr.write(f"user_data: {error}\n")
         return 2
-    sys.stdout.write("#cloud-config\n" + yaml.safe_dump(made, sort_keys=False))
+    sys.stdout.write(made)
     return 0
 
 

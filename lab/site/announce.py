@@ -20,8 +20,14 @@ def sql_line(site: Site, query: str = "SELECT * FROM table1") -> str:
     return f"FIRSTFLIGHT_STORE_FILE={store} {shlex.join([*enter, firstflight, 'sql', query])}"
 
 
+def optout_line(site: Site) -> str:
+    """Return the shell command that enters who asks to be left out, without the entries."""
+    firstflight = str(Path(sys.executable).with_name("firstflight"))
+    return f"FIRSTFLIGHT_OPTOUT={shlex.quote(str(site.optout('centre')))} {firstflight} optout add"
+
+
 def announce(site: Site, programs: Programs) -> None:
-    """Write site.json, and print page, login, the command for SQL and the folder of reports."""
+    """Write site.json, and print page, login, commands for SQL and opt-outs, and the folder of reports."""
     # Neither contains a secret: Airflow reads secrets from their files by commands.
     environment = {name: dict(plan.vantage_environment(site, name)) for name in site.vantages}
     environment["centre"] = plan.centre_environment(site)
@@ -31,10 +37,12 @@ def announce(site: Site, programs: Programs) -> None:
         "processes": {name: started.process.pid for name, started in programs.started.items()},
         "environment": environment,
         "sql": sql_line(site),
+        "optout": optout_line(site),
     }
     (site.folder / "site.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(f"page      {programs.page}")
     print(f"user      admin\npassword  {site.secrets.admin_password()}")
     print(f"sql       {about['sql']}")
+    print(f"opt-out   {about['optout']} ENTRY...")
     print(f"reports   {site.folder / 'reports'}/RUN/index.html, after the task `report` of quic_scan")
     print("Ctrl-C stops the site and removes the lab that it started.", flush=True)

@@ -34,7 +34,11 @@ class Level(IntEnum):
     @property
     def description(self) -> str:
         """The level's name in messages."""
-        return ("the databases", "Airflow's central services", "the scheduler and the Edge workers")[self]
+        return (
+            "the databases",
+            "Airflow's central services",
+            "the scheduler, and at the vantage points opt-out lists and Edge workers",
+        )[self]
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,10 @@ class Site:
         """Return the folder of runs of the centre or of a vantage point."""
         return self.folder / host / "runs"
 
+    def optout(self, host: str) -> Path:
+        """Return the site's opt-out list at the centre, or a vantage point's copy of it."""
+        return self.folder / host / "optout" / "list"
+
 
 def prepare(site: Site) -> None:
     """Write all files that the programs read: secrets, site.toml, certificates, nginx's configuration."""
@@ -101,6 +109,9 @@ def prepare(site: Site) -> None:
     for host in ("centre", *site.vantages):
         site.home(host).mkdir(parents=True, exist_ok=True)
         site.runs(host).mkdir(parents=True, exist_ok=True)
+        site.optout(host).parent.mkdir(exist_ok=True)
+    # A list that is missing is a broken one, which nobody confirms.
+    site.optout("centre").touch()
     authority = certificates.make_authority(site.lab.folder)
     address = f"{site.centre_v4}:{STORE_PORT}/firstflight?ca_certs={authority.path}"
     secrets.generate(site.secrets.folder, f"clickhouses://firstflight:{{password}}@{address}")
@@ -145,7 +156,14 @@ def parts(site: Site) -> list[Part]:
         Part("dag-processor", "centre", _airflow("dag-processor"), centre, level=Level.CENTRE),
         Part("scheduler", "centre", _airflow("scheduler"), centre, level=Level.WORK),
     ]
+    found += [follower(site, name) for name in site.vantages]
     return found + [worker(site, name) for name in site.vantages]
+
+
+def follower(site: Site, name: str) -> Part:
+    """Return what keeps a vantage point's copy of the opt-out list; without it nothing is sent from there."""
+    argv = (sys.executable, "-P", "-m", "cli", "optout", "follow", "--secret-file", str(site.secrets.jwt))
+    return Part(f"optout-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
 
 def worker(site: Site, name: str) -> Part:
@@ -215,6 +233,7 @@ def centre_environment(site: Site) -> dict[str, str]:
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(site.silence_s),
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "5",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+        "FIRSTFLIGHT_OPTOUT": str(site.optout("centre")),
         "FIRSTFLIGHT_REPORTS": str(site.folder / "reports"),
     }
 
@@ -227,4 +246,5 @@ def vantage_environment(site: Site, name: str) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"https://{site.centre_v4}/execution/",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "5",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(site.home(name) / "logs"),
+        "FIRSTFLIGHT_OPTOUT": f"followed:{site.optout(name)}",
     }

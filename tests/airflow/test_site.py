@@ -33,6 +33,7 @@ VANTAGES = {
 }
 KILLED = "hamburg"
 DAILY = ("targets", "as_data")
+OPTOUT_STATUS = (sys.executable, "-P", "-m", "cli", "optout", "status")
 FILES = ("cloudflare-1.mirrors.test", "no-sack.mirrors.test", "promise.mirrors.test")
 
 
@@ -286,6 +287,27 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
     assert done.returncode == 0, done.stderr
     assert [int(line) for line in done.stdout.split()] == list(offered.values())
     assert site.ask("GET", "/dags")["total_entries"] >= 3  # they exist nevertheless
+
+
+@pytest.mark.usefixtures("scan")
+def test_who_opts_out_at_the_centre_is_blocked_at_each_vantage_point(site: Site) -> None:
+    """By the line that is printed; the name is of none of the other tests."""
+    name = "opted-out.example"
+    (line,) = re.findall(r"^opt-out   (.*) ENTRY\.\.\.$", site.log_file.read_text(), re.MULTILINE)
+    subprocess.run(["bash", "-c", f"{line} {name}"], check=True, cwd="/", capture_output=True)
+    for place in VANTAGES:
+        wait_for(
+            lambda place=place: "  1 entries  confirmed " in site.execute(place, *OPTOUT_STATUS).stdout,
+            30,
+            lambda place=place: site.execute(place, *OPTOUT_STATUS),
+        )
+    targets = site.folder / "opted_out.csv"
+    (row,) = site.rows("SELECT ip FROM quic_probe WHERE outcome = 'iack' AND ip LIKE '198.18.%' LIMIT 1")
+    targets.write_text(f"ip,domain,port\n{row['ip']},{name},\n{row['ip']},kept.example,\n")
+    probe = ("probe", "--targets", str(targets), "--allow-net", "198.18.0.0/15", "--format", "jsonl")
+    rows = [json.loads(row) for row in site.firstflight(KILLED, *probe).splitlines()]
+    outcomes = {row["domain"]: row["outcome"] for row in rows}
+    assert outcomes[name] == "blocked" and outcomes["kept.example"] != "blocked", outcomes
 
 
 @pytest.fixture(scope="module")

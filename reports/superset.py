@@ -1,0 +1,298 @@
+"""Assets of Superset: the store as database, its tables as datasets, and one dashboard.
+
+    python -m reports.superset deploy/superset/assets
+
+writes them in the form in which Superset exports and imports (version 1.0.0), from schemas/superset.yaml and
+the record kinds and views, whose comments the columns have. deploy/superset/load.py imports the files. The
+address of the store is not in them.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import yaml
+
+from schemas import records, sql
+
+VERSION = "1.0.0"
+NAME = "firstflight"
+# The host is replaced at each connection (deploy/superset/superset_config.py). The setting: Superset calls
+# the start of a period like the column that it rounds, and WHERE would then compare the rounded one.
+STORE = f"clickhouse+native://store.invalid/{NAME}?prefer_column_name_to_alias=1"
+VIEWS = ("probes_by_day", "watch_hourly")
+_TIME_OF_VIEWS = {"probes_by_day": "day", "watch_hourly": "hour"}
+_STORE_TYPES = {"string": "String", "bool": "Bool", "date": "Date"}
+_EVERYTHING = "No filter"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A value of a group of rows. Its name is no column's: in ORDER BY it would mean the column."""
+
+    name: str
+    expression: str
+    meaning: str
+    format: str = ",d"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart of the dashboard; `x` is a time. `where`: (column, operator, value)."""
+
+    title: str
+    kind: str
+    dataset: str
+    metrics: list[str]
+    meaning: str
+    x: str = ""
+    by: list[str] = field(default_factory=list)
+    where: list[tuple[str, str, Any]] = field(default_factory=list)
+    width: int = 6
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def _read() -> tuple[dict[str, list[Metric]], list[Chart]]:
+    """Return the metrics by dataset, and the charts, of schemas/superset.yaml."""
+    read = yaml.safe_load((sql.HERE / "superset.yaml").read_text(encoding="utf-8"))
+    metrics = {name: [Metric(**one) for one in found] for name, found in read["metrics"].items()}
+    return metrics, [Chart(**one) for one in read["charts"]]
+
+
+METRICS, CHARTS = _read()
+
+
+def files() -> dict[str, str]:
+    """Return all files: path below deploy/superset/assets -> content."""
+    found: dict[str, Any] = {
+        "metadata.yaml": {"version": VERSION, "type": "assets"},
+        f"databases/{NAME}.yaml": database(),
+        f"dashboards/{NAME}.yaml": dashboard(),
+    }
+    for name in datasets():
+        found[f"datasets/{NAME}/{name}.yaml"] = dataset(name)
+    for chart in CHARTS:
+        found[f"charts/{chart.title.lower().replace(' ', '_')}.yaml"] = described(chart)
+    head = "# Made by `python -m reports.superset deploy/superset/assets`; change that instead.\n"
+    return {
+        path: head + yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)
+        for path, content in found.items()
+    }
+
+
+def datasets() -> list[str]:
+    """Return the tables and views that are datasets: measurements with an instant, and VIEWS."""
+    kinds = map(records.load, records.names())
+    timed = [kind.name for kind in kinds if kind.stored and kind.time and kind.column(kind.time).is_instant]
+    return sorted([*timed, *VIEWS])
+
+
+def identity(*words: str) -> str:
+    """Return the UUID of an asset: the same at each rendering, so that an import replaces it."""
+    return str(uuid5(NAMESPACE_URL, "/".join(["firstflight", "superset", *words])))
+
+
+def database() -> dict[str, Any]:
+    """Return the store as a database that is read only."""
+    return {
+        "database_name": NAME,
+        "sqlalchemy_uri": STORE,
+        "expose_in_sqllab": True,
+        "allow_run_async": False,
+        "allow_ctas": False,
+        "allow_cvas": False,
+        "allow_dml": False,
+        "allow_file_upload": False,
+        "extra": {"allows_virtual_table_explore": True, "metadata_params": {}, "engine_params": {}},
+        "uuid": identity("database"),
+        "version": VERSION,
+    }
+
+
+def dataset(name: str) -> dict[str, Any]:
+    """Return a table or view with the comments of its columns, and its metrics."""
+    if name in VIEWS:
+        view = next(one for one in sql.views() if one.name == name)
+        meaning, time = view.meaning, _TIME_OF_VIEWS[name]
+        columns = [
+            {"column_name": column, "type": _type_in_view(column), "description": comment}
+            for column, comment in view.columns.items()
+        ]
+    else:
+        kind = records.load(name)
+        meaning, time = kind.meaning, kind.time or ""
+        columns = [
+            {"column_name": one.name, "type": store_type(one), "description": one.comment}
+            for one in kind.columns
+        ]
+    for column in columns:
+        column["is_dttm"] = column["type"].startswith("Date")
+    return {
+        "table_name": name,
+        "main_dttm_col": time,
+        "description": meaning,
+        "columns": columns,
+        "metrics": [
+            {
+                "metric_name": metric.name,
+                "expression": metric.expression,
+                "description": metric.meaning,
+                "d3format": metric.format,
+            }
+            for metric in METRICS.get(name, [Metric("all_rows", "count()", "Rows.")])
+        ],
+        "uuid": identity("dataset", name),
+        "database_uuid": identity("database"),
+        "version": VERSION,
+    }
+
+
+def store_type(column: records.Column) -> str:
+    """Return the type of a column in the store, as far as Superset distinguishes: not how it is kept."""
+    if column.is_instant:
+        return "DateTime64(9, 'UTC')"
+    scalar = column.type.removeprefix("list<").removesuffix(">")
+    named = _STORE_TYPES.get(scalar) or scalar.capitalize().replace("Uint", "UInt")
+    return f"Array({named})" if column.is_list else named
+
+
+def _type_in_view(column: str) -> str:
+    """Return the type of a column of VIEWS, by its name; a test holds it against the engine's."""
+    if column in ("cdn", "vantage", "purpose", "first_answer"):
+        return "String"
+    if column in ("day", "hour"):
+        return "Date" if column == "day" else "DateTime('UTC')"
+    return "Float64" if "_us" in column or column.endswith("share") else "UInt64"
+
+
+def described(chart: Chart) -> dict[str, Any]:
+    """Return a chart as Superset's file."""
+    time = str(dataset(chart.dataset)["main_dttm_col"])
+    filters: list[dict[str, Any]] = [_filter(time, "TEMPORAL_RANGE", _EVERYTHING)]
+    filters += [_filter(*one) for one in chart.where]
+    params: dict[str, Any] = {"viz_type": chart.kind, "adhoc_filters": filters, "row_limit": 10000}
+    if chart.kind == "big_number_total":
+        (params["metric"],) = chart.metrics
+        params["y_axis_format"] = ",d"
+    else:
+        params |= {"metrics": chart.metrics, "groupby": chart.by}
+    if chart.x:
+        params |= {
+            "x_axis": chart.x,
+            "time_grain_sqla": "P1D",
+            "y_axis_format": ",d",
+            "rich_tooltip": True,
+            "show_legend": True,
+            "show_empty_columns": False,
+        }
+    elif chart.kind == "table":
+        params |= {"query_mode": "aggregate", "order_desc": True, "show_cell_bars": False}
+    return {
+        "slice_name": chart.title,
+        "description": chart.meaning,
+        "viz_type": chart.kind,
+        "params": params | chart.more,
+        "cache_timeout": None,
+        "uuid": identity("chart", chart.title),
+        "version": VERSION,
+        "dataset_uuid": identity("dataset", chart.dataset),
+    }
+
+
+def _filter(column: str, operator: str, value: Any) -> dict[str, Any]:
+    return {
+        "clause": "WHERE",
+        "expressionType": "SIMPLE",
+        "subject": column,
+        "operator": operator,
+        "comparator": value,
+    }
+
+
+def dashboard() -> dict[str, Any]:
+    """Return the dashboard: its charts in rows, and filters of time, CDN and vantage point."""
+    title = "First answers of QUIC servers"
+    position: dict[str, Any] = {
+        "DASHBOARD_VERSION_KEY": "v2",
+        "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
+        "GRID_ID": {"type": "GRID", "id": "GRID_ID", "parents": ["ROOT_ID"], "children": []},
+        "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": title}},
+    }
+    row, used = "", 12
+    for number, chart in enumerate(CHARTS, start=1):
+        if used + chart.width > 12:
+            row, used = f"ROW-{number}", 0
+            position["GRID_ID"]["children"].append(row)
+            position[row] = {
+                "type": "ROW",
+                "id": row,
+                "parents": ["ROOT_ID", "GRID_ID"],
+                "children": [],
+                "meta": {"background": "BACKGROUND_TRANSPARENT"},
+            }
+        used += chart.width
+        one = f"CHART-{number}"
+        position[row]["children"].append(one)
+        position[one] = {
+            "type": "CHART",
+            "id": one,
+            "parents": ["ROOT_ID", "GRID_ID", row],
+            "children": [],
+            "meta": {
+                "chartId": number,
+                "sliceName": chart.title,
+                "uuid": identity("chart", chart.title),
+                "width": chart.width,
+                "height": 50,
+            },
+        }
+    return {
+        "dashboard_title": title,
+        "slug": NAME,
+        "description": "Numbers by docs/definitions.md; the report of a run is its record.",
+        "css": "",
+        "published": True,
+        "position": position,
+        "metadata": {
+            "native_filter_configuration": _dashboard_filters(),
+            "cross_filters_enabled": True,
+            "refresh_frequency": 0,
+            "timed_refresh_immune_slices": [],
+            "expanded_slices": {},
+            "color_scheme": "supersetColors",
+        },
+        "uuid": identity("dashboard"),
+        "version": VERSION,
+    }
+
+
+def _dashboard_filters() -> list[dict[str, Any]]:
+    found = []
+    for name, column in (("Time", ""), ("CDN", "cdn"), ("Vantage point", "vantage")):
+        target = {"column": {"name": column}, "datasetUuid": identity("dataset", "probes_by_day")}
+        found.append(
+            {
+                "id": f"NATIVE_FILTER-{column or 'time'}",
+                "type": "NATIVE_FILTER",
+                "name": name,
+                "filterType": "filter_select" if column else "filter_time",
+                "targets": [target if column else {}],
+                "controlValues": {"multiSelect": True, "enableEmptyFilter": False} if column else {},
+                "scope": {"rootPath": ["ROOT_ID"], "excluded": []},
+                "defaultDataMask": {"extraFormData": {}, "filterState": {}, "ownState": {}},
+                "cascadeParentIds": [],
+                "description": "",
+            }
+        )
+    return found
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    for path, content in files().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content, encoding="utf-8")
