@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test dist dist-test deploy-test lint audit bench format clean
+.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -32,11 +32,15 @@ demo-downloads: setup-demo ## Raise the lab, crawl, ask for TCP options, downloa
 airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
 	@.venv/bin/python -m lab.site
 
-test: setup ## Run every test but those of `make testbed-test`, `dist-test` and `deploy-test`.
+superset: ## Start Superset, the analyst's bench, on the store that FIRSTFLIGHT_STORE names; Ctrl-C ends it.
+	@deploy/setup.sh superset
+	@.venv/bin/python -m deploy.superset.start
+
+test: setup ## Run every test but those of the targets *-test below.
 	cargo test --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	cd deploy/grafana/check && go vet ./...
-	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not dist and not machines"
+	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not superset and not cloud and not dist and not machines"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	cargo test --quiet --release --workspace --locked
@@ -60,6 +64,15 @@ testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated tim
 
 testbed-test: setup testbed-setup ## Run the tests in simulated time.
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
+
+superset-test: setup ## Install Superset, import the bench's assets, open its dashboard in Chromium.
+	@deploy/setup.sh superset
+	tests/isolated .venv/bin/python -m pytest -q -m superset tests/superset
+
+cloud-test: setup ## Build OpenTofu and a provider, and let them check the modules of deploy/cloud.
+	@mkdir -p target/tofu
+	cd deploy/cloud/check && go build -trimpath -o ../../../target/tofu/ tool
+	tests/isolated .venv/bin/python -m pytest -q -m cloud tests/cloud
 
 dist: setup ## Build what machines install instead of a checkout into dist/: wheels, static programs, checksums, SBOM.
 	@.venv/bin/python -m deploy.dist

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Prepares a Debian 12 machine for firstflight: system packages, a virtual environment, native programs.
 #
-#     deploy/setup.sh [demo|site|testbed|test|machines]
+#     deploy/setup.sh [demo|site|testbed|superset|test|machines]
 #
 # demo: the campaign and the lab; site: Airflow and its database as well; testbed: demo, and what builds the guest's
-# kernel; test (the default): everything that tests, lint and benches use; machines: test, and what boots the machines of
-# `make deploy-test`. Safe to run again: each step looks first and does only what is missing.
+# kernel; superset: demo, and Superset in an environment of its own; test (the default): everything that tests, lint and
+# benches use; machines: test, and what boots the machines of `make deploy-test`. Safe to run again: each step looks
+# first and does only what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$PATH"
@@ -26,12 +27,12 @@ version_of() { "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n
 
 PROFILE="${1:-test}"
 case "$PROFILE" in
-    demo | testbed) requirements=(requirements.txt); python_size="1.1 GB" ;;
+    demo | testbed | superset) requirements=(requirements.txt); python_size="1.1 GB" ;;
     site) requirements=(requirements.txt requirements-airflow.txt requirements-site.txt); python_size="1.3 GB" ;;
     test | machines)
         requirements=(requirements.txt requirements-airflow.txt requirements-site.txt requirements-deploy.txt requirements-dev.txt)
         python_size="1.5 GB" ;;
-    *) fail "'$PROFILE' is not demo, site, testbed, test or machines." ;;
+    *) fail "'$PROFILE' is not demo, site, testbed, superset, test or machines." ;;
 esac
 
 PYTHON="${PYTHON:-python3}"
@@ -103,6 +104,16 @@ if [ ! -x .venv/bin/firstflight ] || [ "$(cat ".venv/.$last" 2>/dev/null)" != "$
         files=("${requirements[@]:0:$count}")
         printf '%s' "$("$PYTHON" --version) $(sha256sum "${files[@]}" pyproject.toml)" >".venv/.${files[-1]}"
     done
+fi
+
+# Superset's dependencies are not ours: the analyst's bench has an environment of its own (deploy/superset).
+bench=requirements-superset.txt
+want="$("$PYTHON" --version) $(sha256sum "$bench")"
+if [ "$PROFILE" = superset ] && [ "$(cat ".venv-superset/.$bench" 2>/dev/null)" != "$want" ]; then
+    say "installing Superset: $(grep -c == "$bench") Python packages into .venv-superset (0.9 GB on disk)"
+    [ -x .venv-superset/bin/python ] || "$PYTHON" -m venv .venv-superset
+    .venv-superset/bin/pip install -q --disable-pip-version-check -r "$bench"
+    printf '%s' "$want" >".venv-superset/.$bench"
 fi
 
 benches=()

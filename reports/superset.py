@@ -23,7 +23,7 @@ VERSION = "1.0.0"
 NAME = "firstflight"
 # The host is replaced at each connection (deploy/superset/superset_config.py). The setting: Superset calls
 # the start of a period like the column that it rounds, and WHERE would then compare the rounded one.
-STORE = f"clickhouse+native://store.invalid/{NAME}?prefer_column_name_to_alias=1"
+STORE = f"clickhouse+native://store.invalid/{NAME}?prefer_column_name_to_alias=1&session_timezone=UTC"
 VIEWS = ("probes_by_day", "watch_hourly")
 _TIME_OF_VIEWS = {"probes_by_day": "day", "watch_hourly": "hour"}
 _STORE_TYPES = {"string": "String", "bool": "Bool", "date": "Date"}

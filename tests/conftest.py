@@ -39,6 +39,8 @@ GROUPS = {
     "site": "has real Airflow, PostgreSQL",
     "browser": "opens pages in a browser",
     "testbed": "runs guests in simulated time; needs the kernel of `make testbed-setup`",
+    "superset": "starts Superset; needs the environment of `deploy/setup.sh superset` (`make superset-test`)",
+    "cloud": "runs OpenTofu, which `make cloud-test` builds",
     "dist": "installs what `make dist` built",
     "machines": "installs a site on machines of systemd-nspawn (`make deploy-test`); root only",
 }
@@ -99,14 +101,13 @@ def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
     """Return the one of GROUPS that a test is in."""
     if nodeid.startswith("tests/airflow/"):
         return "site"
+    for name in ("superset", "cloud", "dist", "machines"):
+        if nodeid.startswith(f"tests/{name}/"):
+            return name
     if "browser" in fixtures:
         return "browser"
     if nodeid.startswith("tests/testbed/guests/"):
         return "testbed"
-    if nodeid.startswith("tests/dist/"):
-        return "dist"
-    if nodeid.startswith("tests/machines/"):
-        return "machines"
     return "lab" if nodeid.startswith(LAB) else "unit"
 
 

@@ -38,13 +38,15 @@ _STOP_S = 20.0
 def address(store: ServerLocation) -> str:
     """Return the store's address for clickhouse-sqlalchemy."""
     host = f"[{store.host}]" if ":" in store.host else store.host
-    options: dict[str, str] = {"compression": store.compression}
+    options: dict[str, str] = {}
     if store.secure:
-        options |= {"secure": "1", "verify": str(int(store.verify))}
+        options = {"secure": "1", "verify": str(int(store.verify))}
         if store.ca_certs:
             options["ca_certs"] = store.ca_certs
     who = f"{quote(store.user, safe='')}:{quote(store.password, safe='')}"
-    return f"clickhouse+native://{who}@{host}:{store.port}/{store.database}?{urlencode(options)}"
+    return f"clickhouse+native://{who}@{host}:{store.port}/{store.database}" + (
+        "?" + urlencode(options) if options else ""
+    )
 
 
 def keep(path: Path, text: str, *, again: bool = False) -> None:
@@ -89,16 +91,31 @@ async def serve(folder: Path, port: int, host: str) -> int:
         if await run(loading, folder, log, stopped) and not stopped.done():
             raise UsageError(f"Superset could not be prepared: the end of {log} says why")
         if not stopped.done():
-            say(f"user {ADMIN}, password in {folder / 'admin_password'}")
-            say(f"serving Superset at http://{at}/superset/dashboard/firstflight/")
             serving = [gunicorn, "--bind", at, "--workers", "1", "--threads", "16", "--timeout", "150"]
+            serving += ["--graceful-timeout", "5", "--no-control-socket"]
             log = folder / "superset.log"
-            await run([*serving, "--no-control-socket", "superset.app:create_app()"], folder, log, stopped)
+            telling = asyncio.create_task(_say_when_it_listens(folder, host, port))
+            await run([*serving, "superset.app:create_app()"], folder, log, stopped)
+            telling.cancel()
         if not stopped.done():
             raise UsageError(f"Superset has ended: the end of {log} says why")
         return stopped.result()
     finally:
         await store.stop()
+
+
+async def _say_when_it_listens(folder: Path, host: str, port: int) -> None:
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError:
+            await asyncio.sleep(0.2)
+            continue
+        writer.close()
+        at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        say(f"user {ADMIN}, password in {folder / 'admin_password'}; Ctrl-C ends it")
+        say(f"serving Superset at http://{at}/superset/dashboard/firstflight/")
+        return
 
 
 def _stop(stopped: asyncio.Future[int], status: int) -> None:
