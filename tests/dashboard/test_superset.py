@@ -11,23 +11,24 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
+from clickhouse_driver.errors import ServerException
 from sqlalchemy.engine import make_url
 
 from deploy.superset import start
 from reports import superset
 from schemas import records, sql
-from store import Store
 from store.url import ServerLocation
-from tests.queries.conftest import campaign, known, template
+from tests.queries.conftest import campaign, template
+from tests.store.serving import serving
 
-__all__ = ["campaign", "known", "template"]
+__all__ = ["campaign", "template"]
 
 TREE = Path(__file__).parents[2]
 BENCH = TREE / "deploy" / "superset"
@@ -41,12 +42,21 @@ def assets(kind: str) -> dict[str, dict[str, Any]]:
     return {path.stem: yaml.safe_load(path.read_text()) for path in sorted((FOLDER / kind).rglob("*.yaml"))}
 
 
-def rows(store: Store, text: str) -> list[dict[str, Any]]:
-    """Return the answer to a statement with the settings of the database's address."""
+Rows = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def rows(campaign: str) -> Iterator[Rows]:
+    """What the served store answers, with the settings of the database's address or `other` ones."""
     address = assets("databases")["firstflight"]["sqlalchemy_uri"]
     given = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
-    settings = ", ".join(f"{name} = '{value}'" for name, value in given.items())
-    return store.rows(f"{text} SETTINGS {settings}")
+    with serving(Path(campaign.removeprefix("chdb:"))) as served, served.client() as client:
+
+        def ask(text: str, **other: str) -> list[dict[str, Any]]:
+            found, columns = client.execute(text, settings=given | other, with_column_types=True)
+            return [dict(zip([name for name, _ in columns], row, strict=True)) for row in found]
+
+        yield ask
 
 
 def test_committed_files_are_what_the_generator_makes() -> None:
@@ -105,12 +115,11 @@ def class_of(kind: str) -> int:
     return next(n for n, pattern in enumerate(CLASSES) if re.search(pattern, kind))
 
 
-def test_types_are_the_stores(known: Store) -> None:
+def test_types_are_the_stores(rows: Rows) -> None:
     for name, dataset in assets("datasets").items():
         there = {
             one["name"]: one["type"]
             for one in rows(
-                known,
                 f"SELECT name, type FROM system.columns WHERE database = 'firstflight' AND table = '{name}'",
             )
         }
@@ -142,11 +151,10 @@ def statement(chart: Mapping[str, Any]) -> str:
     return f"{text} ORDER BY {metrics[0]} DESC LIMIT 10000"
 
 
-def test_charts_have_the_numbers_of_the_store(known: Store) -> None:
-    found = {name: rows(known, statement(chart)) for name, chart in assets("charts").items()}
+def test_charts_have_the_numbers_of_the_store(rows: Rows) -> None:
+    found = {name: rows(statement(chart)) for name, chart in assets("charts").items()}
     assert all(found.values()), {name for name, answer in found.items() if not answer}
     (total,) = rows(
-        known,
         "SELECT sum(probes) AS n, sum(iack) AS i, sum(iack + coalesced + sh_first) AS a FROM probes_by_day",
     )
     assert found["probes"] == [{"all_probes": total["n"]}]
@@ -155,16 +163,14 @@ def test_charts_have_the_numbers_of_the_store(known: Store) -> None:
     for one in found["share_of_instant_acks"]:
         day = f"{one['day']:%Y-%m-%d}"
         (by_hand,) = rows(
-            known,
-            f"SELECT sum(iack) / sum(iack + coalesced + sh_first) AS share FROM probes_by_day "
+            f"SELECT sum(iack) / nullIf(sum(iack + coalesced + sh_first), 0) AS share FROM probes_by_day "
             f"WHERE day = '{day}' AND cdn = '{one['cdn']}'",
         )
         assert one["share_of_instant_acks"] == pytest.approx(by_hand["share"])
-    (probes,) = rows(known, "SELECT count() AS n FROM quic_probe WHERE sent_at IS NOT NULL")
+    (probes,) = rows("SELECT count() AS n FROM quic_probe WHERE sent_at IS NOT NULL")
     assert sum(one["all_probes"] for one in found["outcomes"]) == probes["n"]
     delays = {one["cdn"]: one for one in found["from_ack_to_serverhello"]}
     (google,) = rows(
-        known,
         "SELECT count() AS n, quantileExact(0.5)(sh_us - ack_us) AS median FROM quic_probe "
         "WHERE cdn = 'Google' AND outcome = 'iack' AND attempts = 1",
     )
@@ -174,17 +180,30 @@ def test_charts_have_the_numbers_of_the_store(known: Store) -> None:
     )
 
 
-def test_the_setting_of_the_address_is_needed(known: Store) -> None:
-    """Without it WHERE compares the start of the day, and the day's probes are missing."""
+def test_the_setting_of_the_address_is_needed(rows: Rows) -> None:
+    """Without it WHERE means the start of the day, and the engine refuses that."""
     text = (
         "SELECT toStartOfDay(toDateTime(sent_at)) AS sent_at, count() AS n FROM quic_probe "
         "WHERE sent_at >= toDateTime('2026-11-20 05:00:00', 'UTC') "
         "AND sent_at < toDateTime('2026-11-21 00:00:00', 'UTC') "
         "GROUP BY toStartOfDay(toDateTime(sent_at))"
     )
-    (one,) = rows(known, text)
+    (one,) = rows(text)
     assert one["n"] == 13
-    assert known.rows(f"{text} SETTINGS prefer_column_name_to_alias = 0") == []
+    with pytest.raises(ServerException, match="NOT_AN_AGGREGATE"):
+        rows(text, prefer_column_name_to_alias="0")
+
+
+@pytest.mark.parametrize("view", sorted(view.name for view in sql.views()))
+def test_views_mean_the_same_with_the_setting(rows: Rows, view: str) -> None:
+    """A view's own SELECT gets the setting, too."""
+    # A state of quantiles is no value that a client reads.
+    states = [one.name for one in records.load("probe_day").columns if one.type == "quantiles"]
+    (columns,) = ([*one.columns] for one in sql.views() if one.name == view)
+    if view == "probe_day_all":
+        columns = [name for name in columns if name not in states]
+    text = f"SELECT {', '.join(f'`{name}`' for name in columns)} FROM {view}"
+    assert sorted(map(str, rows(text))) == sorted(map(str, rows(text, prefer_column_name_to_alias="0")))
 
 
 def settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
