@@ -115,6 +115,7 @@ def database() -> dict[str, Any]:
 
 def dataset(name: str) -> dict[str, Any]:
     """Return a table or view with the comments of its columns, and its metrics."""
+    columns: list[dict[str, Any]]
     if name in VIEWS:
         view = next(one for one in sql.views() if one.name == name)
         meaning, time = view.meaning, _TIME_OF_VIEWS[name]
@@ -126,11 +127,11 @@ def dataset(name: str) -> dict[str, Any]:
         kind = records.load(name)
         meaning, time = kind.meaning, kind.time or ""
         columns = [
-            {"column_name": one.name, "type": store_type(one), "description": one.comment}
-            for one in kind.columns
+            {"column_name": column.name, "type": store_type(column), "description": column.comment}
+            for column in kind.columns
         ]
-    for column in columns:
-        column["is_dttm"] = column["type"].startswith("Date")
+    for one in columns:
+        one["is_dttm"] = one["type"].startswith("Date")
     return {
         "table_name": name,
         "main_dttm_col": time,
@@ -271,7 +272,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def _dashboard_filters() -> list[dict[str, Any]]:
-    found = []
+    found: list[dict[str, Any]] = []
     for name, column in (("Time", ""), ("CDN", "cdn"), ("Vantage point", "vantage")):
         target = {"column": {"name": column}, "datasetUuid": identity("dataset", "probes_by_day")}
         found.append(

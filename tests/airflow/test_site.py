@@ -296,11 +296,7 @@ def test_who_opts_out_at_the_centre_is_blocked_at_each_vantage_point(site: Site)
     (line,) = re.findall(r"^opt-out   (.*) ENTRY\.\.\.$", site.log_file.read_text(), re.MULTILINE)
     subprocess.run(["bash", "-c", f"{line} {name}"], check=True, cwd="/", capture_output=True)
     for place in VANTAGES:
-        wait_for(
-            lambda place=place: "  1 entries  confirmed " in site.execute(place, *OPTOUT_STATUS).stdout,
-            30,
-            lambda place=place: site.execute(place, *OPTOUT_STATUS),
-        )
+        wait_for(partial(_has_one_entry, site, place), 30, partial(site.execute, place, *OPTOUT_STATUS))
     targets = site.folder / "opted_out.csv"
     (row,) = site.rows("SELECT ip FROM quic_probe WHERE outcome = 'iack' AND ip LIKE '198.18.%' LIMIT 1")
     targets.write_text(f"ip,domain,port\n{row['ip']},{name},\n{row['ip']},kept.example,\n")
@@ -308,6 +304,10 @@ def test_who_opts_out_at_the_centre_is_blocked_at_each_vantage_point(site: Site)
     rows = [json.loads(row) for row in site.firstflight(KILLED, *probe).splitlines()]
     outcomes = {row["domain"]: row["outcome"] for row in rows}
     assert outcomes[name] == "blocked" and outcomes["kept.example"] != "blocked", outcomes
+
+
+def _has_one_entry(site: Site, place: str) -> bool:
+    return "  1 entries  confirmed " in site.execute(place, *OPTOUT_STATUS).stdout
 
 
 @pytest.fixture(scope="module")
