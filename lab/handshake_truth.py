@@ -25,6 +25,7 @@ Columns = dict[str, Any]
 NO_APPLICATION_PROTOCOL = 120  # RFC 7301 3.2
 CRYPTO_ERROR = 0x100  # RFC 9001 4.8: an alert as error code of QUIC
 VERSION_1 = "0x00000001"
+OTHERS = "Others"
 PORT_UNREACHABLE = {4: (3, 3), 6: (1, 4)}  # ICMP type and code by family
 # Chains that lead to the lab's root, and certificates that are for the names of their servers.
 VERIFIED: frozenset[CertificateName] = frozenset({"small", "large", "other_name"})
@@ -38,7 +39,7 @@ OF_COMPLETE = (
     *("tickets", "early_data", "tokens"),
     *("certificate_compression", "certificate_bytes", "certificate_uncompressed_bytes", "chain_sha256"),
     *("leaf_sha256", "chain_length", "ocsp_stapled", "signature_valid", "verified", "name_matches"),
-    *("http", "status", "server_header", "edge_location"),
+    *("http", "status", "server_header", "edge_location", "cdn_by_header", "cdn_by_certificate"),
 )
 # Columns of http3_response with the value of one field.
 FIELDS = ("server", "alt_svc", "via", "location", "cf_ray", "x_amz_cf_pop", "x_cache", "x_served_by", "age")
@@ -51,6 +52,8 @@ class HandshakeTruth:
         self._internet = internet
         self._chains = Chains(state)
         self._drops = {drop.ip: drop.rule for drop in internet.drops}
+        # Whose fields a host's servers send: those of the CDN whose name it has.
+        self._fields_of = {name.lower(): name for name in internet.cdns}
 
     def columns(self, endpoint: Endpoint) -> Columns:
         """Return columns of quic_handshake with their values.
@@ -66,6 +69,7 @@ class HandshakeTruth:
             "asn": endpoint.asn,
             "cdn": endpoint.cdn,
             "cdn_by_asn": endpoint.cdn,
+            "cdn_by_cname": OTHERS,  # no alias in the lab is a CDN's own name
             "version": None if endpoint.outcome == "blocked" else VERSION_1,
             "versions_offered": None if endpoint.outcome == "blocked" else VERSION_1,
             "version_change": None,
@@ -233,6 +237,8 @@ class HandshakeTruth:
             "verified": endpoint.certificate in VERIFIED,
             "name_matches": endpoint.certificate in MATCHING,
             **_answered(answer),
+            "cdn_by_header": self._fields_of.get(endpoint.host, OTHERS) if answer else None,
+            "cdn_by_certificate": OTHERS,  # names and issuers are the lab's
         }
         return found | self._chain(endpoint)
 
