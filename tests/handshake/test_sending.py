@@ -19,7 +19,7 @@ def test_all_datagrams_stay_under_five_times_the_rate(tmp_path: Path) -> None:
         endpoint("rogue", "endless_crypto", None, domain=f"n{number}.small.test") for number in range(NAMES)
     ]
     summary = tmp_path / "summary.json"
-    limits = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", RATE)
+    limits = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", str(RATE))
     with running(tmp_path, "rogue", endpoints) as server:
         targets = [(HOST, one.domain, server.port) for one in endpoints]
         done = connect(tmp_path, targets, "--timeout", 2, "--summary", summary, limits=limits)
