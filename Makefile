@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
+OPENSTACK_PROVIDER := github.com/terraform-provider-openstack/terraform-provider-openstack/v3@v3.4.0
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
 
@@ -71,7 +72,8 @@ superset-test: setup ## Install Superset, import the bench's assets, open its da
 
 cloud-test: setup ## Build OpenTofu and a provider, and let them check the modules of deploy/cloud.
 	@mkdir -p target/tofu
-	cd deploy/cloud/check && go build -trimpath -o ../../../target/tofu/ tool
+	cd deploy/cloud/check && go build -trimpath -o ../../../target/tofu/ github.com/opentofu/opentofu/cmd/tofu
+	GOBIN=$(CURDIR)/target/tofu go install -trimpath $(OPENSTACK_PROVIDER)
 	tests/isolated .venv/bin/python -m pytest -q -m cloud tests/cloud
 
 dist: setup ## Build what machines install instead of a checkout into dist/: wheels, static programs, checksums, SBOM.
@@ -110,4 +112,4 @@ format: ## Put all code into the project's style.
 
 clean: ## Remove what was built and measured (not the download caches).
 	-@[ -x $(FF) ] && $(FF) lab down
-	rm -rf target var dist .venv
+	rm -rf target var dist .venv .venv-superset

@@ -60,7 +60,7 @@ def pinned(tree: Path) -> list[Package]:
     found += [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]
     sums = "".join(
         (tree / folder / "go.sum").read_text(encoding="utf-8")
-        for folder in ("lab/stacks/quic-go", "deploy/grafana/check")
+        for folder in ("lab/stacks/quic-go", "deploy/grafana/check", "deploy/cloud/check")
     )
     of_go = dict.fromkeys(_GO_SUM.findall(sums))
     found += [Package("Go", name, version) for name, version in of_go]
