@@ -137,9 +137,8 @@ def test_variables_are_described_and_those_of_the_inventory_the_same(module: Mod
 def test_variables_are_those_that_are_written(tmp_path: Path, module: Module) -> None:
     cloud = module.files[0].parent.name
     found = machines.variables(points(tmp_path, VANTAGE.replace("hetzner", cloud)), "", ["192.0.2.0/24"])
-    assert set(found[cloud]) == {
-        name for name, body in module.named("variable").items() if "type" in body
-    } & set(found[cloud])
+    # What is left has a default, or is the user's choice: types of machines differ by cloud and year.
+    assert set(found[cloud]) <= set(module.named("variable"))
     fields = set(re.findall(r"(\w+)\s+= (?:list\()?string", module.text.split("object({")[1].split("})")[0]))
     (machine,) = found[cloud]["machines"].values()
     assert set(machine) == fields
@@ -265,18 +264,14 @@ def test_the_inventory_is_the_one_truth(tmp_path: Path) -> None:
         (re.sub("contact_url.*\n", "", VANTAGE), "192.0.2.0/24", "has a cloud and no contact_url"),
         (VANTAGE.replace("measurements.example.org", "192.0.2.1"), "192.0.2.0/24", "not an address"),
         (VANTAGE.replace("measurements.example.org", "[2001:db8::1]"), "192.0.2.0/24", "not an address"),
-        (VANTAGE.replace("measurements.example.org", "localhost"), "192.0.2.0/24", None),
         (VANTAGE, "192.0.2.1/24", "without host bits"),
         (VANTAGE, "office", "is no network"),
         (VANTAGE, "0.0.0.0/0", "is everybody"),
         (VANTAGE, "::/0", "is everybody"),
     ],
 )
-def test_faults_are_one_sentence(tmp_path: Path, text: str, ssh_from: str, shown: str | None) -> None:
+def test_faults_are_one_sentence(tmp_path: Path, text: str, ssh_from: str, shown: str) -> None:
     declared = points(tmp_path, text)
-    if shown is None:
-        assert machines.variables(declared, "", [ssh_from])
-        return
     with pytest.raises(UsageError, match=re.escape(shown)) as caught:
         machines.variables(declared, "", [ssh_from])
     assert "\n" not in str(caught.value)
