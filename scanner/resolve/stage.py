@@ -5,7 +5,6 @@ Only the resolver is contacted, so names on an opt-out list are resolved too; th
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.driver import process, rules
+from scanner.records import finished as finished_stage
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
 from scanner.resolver.names import domains, read_list
@@ -52,11 +52,12 @@ def stage(run: Run, key: StageKey) -> None:
         common = {**key.columns(), "tool_version": tool_version()}
         counts = answers.join(segments, names, common, path)
         _account(counts, count)
-        shutil.rmtree(segments)
-        (folder / "names.txt").unlink()
         report.rows_out = counts.pop("rows")
         report.counts = dict(counts)
         run.add_output(report, path)
+    # Not before the report says that the stage is done: without segments it would ask for every name again.
+    finished_stage.remove_segments(path, report.rows_out, segments)
+    (folder / "names.txt").unlink(missing_ok=True)
 
 
 def _prepare(segments: Path) -> None:

@@ -1,0 +1,122 @@
+"""The resolve stage and its engine under SIGKILL: nothing is lost, no answered name is asked again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from crawler.lists import stage as targets
+from firstflight.run.run import Run
+from firstflight.system import files
+from scanner.driver.segments import closed_segments
+from scanner.resolve import stage as resolve
+from tests.download.runs import child_of
+from tests.resolve.conftest import MakeRun
+from tests.resolve.named import Named
+from tests.resolve.test_resolve_stage import rows_in, rows_of
+from tests.waiting import until
+
+NAMES = [f"n{i}.example.test" for i in range(200)]
+
+# Kills itself with -9 before the Nth step: a file gets its name, a file or folder is removed.
+_KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+from firstflight.run.run import Run
+from scanner.resolve.stage import stage
+left = int(sys.argv[2])
+def counted(function):
+    def call(*arguments, **options):
+        global left
+        # Progress is written as often as time passes.
+        left -= not str(arguments[0]).endswith("progress.json") and "progress" not in str(arguments[1:2])
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return call
+Path.replace = counted(Path.replace)
+Path.unlink = counted(Path.unlink)
+shutil.rmtree = counted(shutil.rmtree)
+run = Run.open(sys.argv[1])
+stage(run, run.key("here", 1))
+"""
+
+
+def kept_in(folder: Path) -> int:
+    return sum(rows_in(path) for path in closed_segments(folder / "segments"))
+
+
+def ended(pid: int) -> bool:
+    """Return whether a process, perhaps nobody's child any more, has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def quicker(run: Run) -> Run:
+    """Return the run without a limit of its rate."""
+    there = files.read_json(run.layout.settings)
+    there["resolve"]["rate"] = 0
+    files.write_json(run.layout.settings, there)
+    return Run(run.path)
+
+
+def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeRun) -> None:
+    names = ["www.example.test", "two.example.test", "nope.example.test"]
+    steps, after_report = 0, 0
+    while True:
+        run = make_run(names, resolver="127.0.0.1", port=named.port)
+        targets.stage(run)
+        key = run.key("here", 1)
+        argv = [sys.executable, "-c", _KILLED, str(run.path), str(steps + 1)]
+        killed = subprocess.run(argv, capture_output=True, check=False)
+        if killed.returncode == 0:
+            break
+        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+        steps += 1
+        folder = run.layout.stage("resolve", key)
+        before, again_ns = kept_in(folder), time.time_ns()
+        if run.done("resolve", key):  # it is not run again
+            after_report += 1
+        else:
+            assert before in (0, 10), "of two.example.test there are four rows"
+            resolve.stage(run, key)
+            assert sum(row["asked_at"] < again_ns for row in rows_of(run)) == before, steps
+            assert not (folder / "segments").exists() and not (folder / "names.txt").exists()
+        assert len(rows_of(run)) == 10, steps
+    assert steps > 5 and after_report > 0
+
+
+@pytest.mark.parametrize("who", ["stage", "engine"])
+def test_killed_while_it_asks_it_goes_on_where_it_was(named: Named, make_run: MakeRun, who: str) -> None:
+    run = make_run(NAMES, resolver="127.0.0.1", port=named.port, rate=20, concurrency=4)
+    targets.stage(run)
+    key = run.key("here", 1)
+    argv = [sys.executable, "-m", "cli", "stage", "resolve", "--run", run.id, "--vantage", "here"]
+    stage = subprocess.Popen([*argv, "--repetition", "1"], stderr=subprocess.PIPE, text=True)
+    folder = run.layout.stage("resolve", key)
+    until(lambda: closed_segments(folder / "segments"), "a segment")
+    engine = child_of(stage.pid, str(folder / "names.txt"))
+    assert Path(f"/proc/{engine}/comm").read_text().startswith("firstflight-res")
+    killed = stage.pid if who == "stage" else engine
+    subprocess.run(["kill", "-KILL", str(killed)], check=True)
+    _, messages = stage.communicate(timeout=120)
+    until(lambda: ended(engine), "the end of the engine")
+    if who == "stage":
+        assert stage.returncode == -signal.SIGKILL
+    else:
+        assert stage.returncode == 1 and "ended with status -9" in messages and "Traceback" not in messages
+    assert not run.done("resolve", key)
+    before, again_ns = kept_in(folder), time.time_ns()
+    assert 0 < before < 3 * len(NAMES)
+    run = quicker(run)
+    resolve.stage(run, key)
+    rows = rows_of(run)
+    assert sorted({row["domain"] for row in rows}) == sorted(NAMES) and len(rows) == 3 * len(NAMES)
+    assert sum(row["asked_at"] < again_ns for row in rows) == before
