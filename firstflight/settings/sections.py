@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from pydantic import (
 
 from firstflight.settings.types import (
     DAY_S,
+    RESOLVER_RATE,
     YEAR_S,
     Address,
     Command,
@@ -32,6 +34,7 @@ from firstflight.settings.types import (
     StoreUrl,
     VantageName,
     WeightedResolver,
+    is_ours,
 )
 from firstflight.shard import MOST
 
@@ -151,7 +154,8 @@ class Resolve(Section):
     # Several that share the queries: ADDRESS or ADDRESS#PORT, with ,weight=N for a larger share.
     resolvers: tuple[WeightedResolver, ...] = ()
     concurrency: int = Field(default=64, ge=1, le=10_000)
-    rate: Rate = 100  # queries per second to each resolver
+    # Queries per second to each resolver; 0 = no limit, None = RESOLVER_RATE to one that is not our own.
+    rate: Limit | None = None
     timeout_s: float = Field(default=3.0, gt=0, le=300)  # per attempt
     attempts: int = Field(default=3, ge=1, le=10)
 
@@ -160,6 +164,19 @@ class Resolve(Section):
         if self.resolver is not None and self.resolvers:
             raise ValueError("resolver and resolvers are both given: name all of them in resolvers")
         return self
+
+    def rates(self) -> tuple[float | None, ...]:
+        """Return the most queries per second to each resolver, by the engine's rule; None = no limit.
+
+        The one of /etc/resolv.conf, which another machine may have, counts as one of others.
+        """
+        addresses = self.resolvers or (self.resolver,)
+        if self.rate is not None:
+            return (self.rate or None,) * len(addresses)
+        return tuple(
+            None if address and is_ours(re.split("[#,]", address)[0]) else RESOLVER_RATE
+            for address in addresses
+        )
 
 
 InitialSize = Annotated[int, Field(ge=1200, le=1472)]

@@ -35,6 +35,15 @@ LAB_NETWORKS = tuple(
 )
 
 
+# Queries per second to a resolver outside LAB_NETWORKS by default; the same in firstflight-resolve.
+RESOLVER_RATE = 200.0
+
+
+def is_ours(address: str) -> bool:
+    """Return whether an address leads to no machine of others: whether it is in LAB_NETWORKS."""
+    return any(ipaddress.ip_address(address) in network for network in LAB_NETWORKS)
+
+
 def _absolute(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base", Path.cwd())
     return Path(base, path.expanduser()).resolve()

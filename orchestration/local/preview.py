@@ -49,10 +49,12 @@ def describe(settings: Settings) -> Iterator[str]:
     if settings.download.enabled:
         yield _downloads(settings)
     longest = 0.0
-    queries = settings.resolve.rate * max(1, len(settings.resolve.resolvers))
+    rates = settings.resolve.rates()
+    queries = math.inf if None in rates else sum(rate for rate in rates if rate is not None)
+    resolving = ", queries without a limit" if math.isinf(queries) else f", {queries:g} queries per second"
     for vantage in settings.vantage:
         rate = settings.rate_at(vantage)
-        line = f"{vantage.name}: at most {rate:g} probes and {queries:g} queries per second"
+        line = f"{vantage.name}: at most {rate:g} probes per second{resolving}"
         if names is not None and not probe.all_addresses:
             probes = names * len(probe.families)
             seconds = names * QUERIES_PER_NAME / queries + probes / rate + probe.timeout_s

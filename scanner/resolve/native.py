@@ -45,21 +45,23 @@ def write_names(names: Iterable[list[str]], folder: Path) -> None:
 def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[str]:
     """Return the argument list of `firstflight-resolve`, with its files in `folder`.
 
-    A shard has its share of the rate and of the questions under way; rate 0, no limit, stays.
+    A shard has its share of the rate, also of the engine's default, and of the questions under way.
     """
     resolve = settings.resolve
-    rate = resolve.rate if shard.is_whole else resolve.rate / shard.of
     options: process.Options = [
         ("--names", folder / "names.txt"),
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
         ("--progress", folder / process.STATE),
-        ("--rate", rate),
         ("--concurrency", max(1, resolve.concurrency // shard.of)),
         ("--timeout", resolve.timeout_s),
         ("--attempts", resolve.attempts),
         ("--silence", SILENCE),
     ]
+    if not shard.is_whole:
+        options.append(("--shards", shard.of))
+    if resolve.rate is not None:
+        options.append(("--rate", resolve.rate))
     options += [("--resolver", resolver) for resolver in configured_resolvers(resolve)]
     options += [("--blocklist", path) for path in settings.probe.blocklist]
     options += [("--optout", path) for path in settings.probe.optout]

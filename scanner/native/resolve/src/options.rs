@@ -12,6 +12,9 @@ use crate::wire::types::QType;
 /// Questions per second to a resolver of others, unless --rate says otherwise.
 pub const RATE: f64 = 200.0;
 
+/// Most processes that divide the names of a vantage point.
+const MOST_SHARDS: i64 = 64;
+
 /// Asks resolvers for addresses and HTTPS records of names, or for other types: one row per record of an
 /// answer, one row with the status for an answer without.
 #[derive(Parser, Debug)]
@@ -55,6 +58,15 @@ pub struct Options {
     /// private network)
     #[arg(long, value_name = "N", value_parser = rate)]
     pub rate: Option<f64>,
+
+    /// This process is one of N that divide the names: it has 1/N of the rate
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=MOST_SHARDS)
+    )]
+    pub shards: u32,
 
     /// Most questions in flight, at least those of one name
     #[arg(
@@ -116,13 +128,14 @@ impl Options {
         types
     }
 
-    /// Questions per second to a resolver at `ip`; `None`: no limit.
+    /// Questions per second of this process to a resolver at `ip`; `None`: no limit.
     pub fn rate_to(&self, ip: IpAddr) -> Option<f64> {
-        match self.rate {
+        let together = match self.rate {
             Some(0.0) => None,
             Some(rate) => Some(rate),
             None => (!firstflight_core::policy::is_ours(ip)).then_some(RATE),
-        }
+        };
+        together.map(|rate| rate / f64::from(self.shards))
     }
 }
 
@@ -197,6 +210,11 @@ mod tests {
             let options = parsed(&[&["--names", "n"], &more[..]].concat()).unwrap();
             assert_eq!((options.rate_to(foreign), options.rate_to(own)), expected);
         }
+        let options = parsed(&["--names", "n", "--shards", "4"]).unwrap();
+        assert_eq!(
+            (options.rate_to(foreign), options.rate_to(own)),
+            (Some(RATE / 4.0), None)
+        );
         let options = parsed(&["--names", "n", "--types", "mx,A,MX"]).unwrap();
         assert_eq!(options.distinct_types(), [QType::Mx, QType::A]);
     }
