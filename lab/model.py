@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-HostKind = Literal["vantage", "centre", "dns", "web", "files", "mirror", "edge"]
+HostKind = Literal["vantage", "centre", "dns", "resolver", "web", "files", "mirror", "edge"]
 
 # Packets that the link drops on purpose, per edge address. `odd_flows`: the first, third, fifth ... flow
 # (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client;

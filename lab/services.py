@@ -20,6 +20,7 @@ from lab import (
     list_host,
     mirror_host,
     mirror_sites,
+    recursive,
     routeviews,
     routing,
     web,
@@ -36,7 +37,8 @@ FIRST_EPOCH = 1
 def services(internet: Internet, state: Path) -> list[Service]:
     """Write all configuration and content for epoch 1 and return the services, in the order to start them.
 
-    They are: named, the announcing BIRD (host `dns`), nginx, the collecting BIRD, and the publisher of its
+    They are: named, unbound (host of kind `resolver`, if there is one), the announcing BIRD (host `dns`),
+    nginx, the collecting BIRD, and the publisher of its
     tables (host `web`), the two servers of files (host `files`, if there is one), and those of
     the hosts of kind `mirror`.
     Raises UsageError if a program is missing or the Internet cannot be served this way.
@@ -44,7 +46,7 @@ def services(internet: Internet, state: Path) -> list[Service]:
     state = state.resolve()
     names, site = _only(internet, "dns"), _only(internet, "web")
     today = datetime.now(UTC).date()
-    for left_over in ("dns", "web", "bird", "files", mirror_host.FOLDER):
+    for left_over in ("dns", "recursive", "web", "bird", "files", mirror_host.FOLDER):
         shutil.rmtree(state / left_over, ignore_errors=True)
 
     lists = list_host.lists([domain for _, domain in internet.names], today)
@@ -84,6 +86,7 @@ def services(internet: Internet, state: Path) -> list[Service]:
     server, collector = routing.routing_services(internet.routes, state, names, site)
     return [
         dns.dns_service(state, names, _records(internet, FIRST_EPOCH, site), _broken(internet)),
+        *(recursive.resolver_service(state, resolver, names) for resolver in _resolvers(internet)),
         server,
         web.nginx_service(state, site, sites),
         collector,
@@ -106,7 +109,9 @@ def epoch_commands(internet: Internet, state: Path) -> list[tuple[str, list[str]
 
     Each exits with status 0 when the new zones are served, else with another and one sentence on stderr.
     """
-    return [dns.reload_command(state.resolve(), _only(internet, "dns"))]
+    state = state.resolve()
+    forget = [recursive.flush_command(state, resolver) for resolver in _resolvers(internet)]
+    return [dns.reload_command(state, _only(internet, "dns")), *forget]
 
 
 def _site(authority: Authority, name: str, root: Path, *, before: str = "", locations: str = "") -> web.Site:
@@ -120,6 +125,13 @@ def _organisations(internet: Internet) -> dict[int, str]:
     return {
         route.as_path[-1]: f"Lab {cdn_of.get(route.as_path[-1]) or 'Others'}" for route in internet.routes
     }
+
+
+def _resolvers(internet: Internet) -> list[Host]:
+    found = [host for host in internet.hosts if host.kind == "resolver"]
+    if len(found) > 1:
+        raise UsageError(f"the lab has {len(found)} hosts of kind 'resolver'; declare one at most")
+    return found
 
 
 def _only(internet: Internet, kind: HostKind) -> Host:

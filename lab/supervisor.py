@@ -73,7 +73,8 @@ class Supervisor:
 
     def _own_files(self) -> None:
         """Mount the lab's resolver and authority, and write the lists of the campaign."""
-        resolver = next(host for host in self.internet.hosts if host.kind == "dns")
+        of_kind = {host.kind: host for host in self.internet.hosts}
+        resolver = of_kind.get("resolver") or of_kind["dns"]
         resolv = self.state.folder / "resolv.conf"
         resolv.write_text(f"nameserver {resolver.v4}\noptions timeout:1 attempts:2\n", encoding="ascii")
         mounts.own_file(resolv, Path("/etc/resolv.conf"))
