@@ -18,6 +18,11 @@ DAY_S = 86_400
 DAYS = 5 * 365 + 1
 # A disk of a server of the store, filled to three quarters: merges need room.
 SHARD_TB = 8 * 0.75
+# Merged rows take this share of the bytes of loaded ones (docs/measured.md, bytes per row).
+MERGED = 45.1 / 49.4
+# Not measured: a part of a batch has so many bytes; a merge makes one part of so many, up to one of a month
+# or of the most bytes that the store merges (its setting max_bytes_to_merge_at_max_space_in_pool).
+PART_BYTES, PARTS_A_MERGE, MONTH_DAYS, MERGED_BYTES = 8e6, 10, 30, 150 * 2**30
 
 
 @dataclass(frozen=True)
@@ -42,19 +47,19 @@ class Costs:
         return self.resolve_cpu_s + self.probe_cpu_s + self.dissect_cpu_s + self.load_cpu_s
 
 
-# docs/measured.md, the campaign before; dissecting and captures are those of trimmed captures. Rows: three of
-# dns_answer a name, one of quic_probe and one of quic_connection a target.
+# docs/measured.md, the campaign with trimmed captures on a quiet machine. Rows: 3 of dns_answer a name, one
+# of quic_probe and one of quic_connection a target. Files: those of probe, resolve, dissect and targets.
 MEASURED = Costs(
-    resolve_cpu_s=56.5,
-    probe_cpu_s=86.1,
-    dissect_cpu_s=48.8,
-    load_cpu_s=48.2,
-    centre_cpu_s=3.9 + 1.1 + 7.8 + 6.4,
+    resolve_cpu_s=24.7,
+    probe_cpu_s=30.6,
+    dissect_cpu_s=16.2,
+    load_cpu_s=74.9,
+    centre_cpu_s=3.6 + 0.9 + 1.8 + 8.8,
     targets=920_000,
     rows=3_000_000 + 2 * 920_000,
-    row_bytes=434e6 / 4_840_000,
-    file_bytes=(4779 - 4680 + 45 + 82 + 13) * 1e6,
-    capture_bytes=3720e6,
+    row_bytes=394e6 / 4_840_000,
+    file_bytes=(886 - 785 + 44 + 61 + 13) * 1e6,
+    capture_bytes=785e6,
     # Both directions of a probe, as captured, and 300 bytes for each of three questions and its answer.
     network_bytes=920_000 * 5_100 + 3 * 1_000_000 * 300,
 )
@@ -88,17 +93,21 @@ def lines(costs: Costs, scale: Scale) -> Iterator[tuple[str, str]]:
     yield "targets per vantage point and day", _many(targets)
     yield f"sending at {scale.rate:,.0f} probes per second", f"{targets / scale.rate / 3600:,.1f} h"
     yield "rate for sending within 12 h", f"{targets / (DAY_S / 2):,.0f} per second"
-    yield "CPU at a vantage point per day", f"{n * costs.vantage_cpu_s / 3600:,.1f} h"
+    yield "CPU at a vantage point per day", _time(n * costs.vantage_cpu_s)
     yield "cores there, if all is to end within a day", f"{n * costs.vantage_cpu_s / DAY_S:.2f}"
-    yield "CPU at the centre per day", f"{n * costs.centre_cpu_s / 3600:,.2f} h"
+    yield "CPU at the centre per day", _time(n * costs.centre_cpu_s)
     yield "network of a vantage point per day", _bytes(n * costs.network_bytes)
     yield "record files of a vantage point per day", _bytes(n * costs.file_bytes)
     yield "captures of a vantage point per day", _bytes(n * costs.capture_bytes)
     yield "rows per day, all vantage points", _many(rows)
-    yield "store per day", _bytes(rows * costs.row_bytes)
-    total = rows * costs.row_bytes * DAYS
+    daily = rows * costs.row_bytes
+    yield "store per day", _bytes(daily)
+    times = max(1.0, math.log(min(MONTH_DAYS * daily, MERGED_BYTES) / PART_BYTES, PARTS_A_MERGE))
+    yield f"written by merges per day, {PARTS_A_MERGE} parts each", _bytes(daily * MERGED * times)
+    total = daily * DAYS
     yield "rows in five years", _many(rows * DAYS)
     yield "store in five years", _bytes(total)
+    yield "the same after merges", _bytes(total * MERGED)
     yield f"shards of {SHARD_TB:.0f} TB for that", f"{max(1, -(-total // (SHARD_TB * 1e12))):,.0f}"
 
 
@@ -108,6 +117,10 @@ def grown(measured_s: float, growth: float, rows: float, measured_rows: float) -
     A power of the rows through two measured points; beyond them it is an extrapolation.
     """
     return float(measured_s * (rows / measured_rows) ** math.log10(growth))
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60:,.1f} min" if seconds < 3600 else f"{seconds / 3600:,.1f} h"
 
 
 def _many(count: float) -> str:
