@@ -23,7 +23,14 @@ START = 400
 # pass sends twice (new ones, closes), and reads stamps and answers of the ports that have some.
 @pytest.mark.parametrize(
     ("rate", "count", "waits_each", "calls_each"),
-    [(1, 3, 12, 60), (50, 100, 0.6, 3), (200, 600, 0.5, 1.5), (500, 1500, 0.5, 1.7), (1000, 3000, 1, 2.5)],
+    [
+        (1, 3, 12, 60),
+        (50, 100, 0.6, 3),
+        (200, 600, 0.5, 1.5),
+        (500, 1500, 0.5, 1.7),
+        (1000, 3000, 1, 2.5),
+        (10_000, 20_000, 0.3, 1.2),
+    ],
 )
 def test_probes_share_system_calls(
     responder: int, tmp_path: Path, rate: int, count: int, waits_each: float, calls_each: float
