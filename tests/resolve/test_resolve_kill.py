@@ -51,7 +51,7 @@ def kept_in(folder: Path) -> int:
     return sum(rows_in(path) for path in closed_segments(folder / "segments"))
 
 
-def ended(pid: int) -> bool:
+def has_exited(pid: int) -> bool:
     """Return whether a process, perhaps nobody's child any more, has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -107,7 +107,7 @@ def test_killed_while_it_asks_it_goes_on_where_it_was(named: Named, make_run: Ma
     killed = stage.pid if who == "stage" else engine
     subprocess.run(["kill", "-KILL", str(killed)], check=True)
     _, messages = stage.communicate(timeout=120)
-    until(lambda: ended(engine), "the end of the engine")
+    until(lambda: has_exited(engine), "the end of the engine")
     if who == "stage":
         assert stage.returncode == -signal.SIGKILL
     else:
