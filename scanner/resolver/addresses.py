@@ -102,7 +102,7 @@ class Addresses:
             pq.write_table(table, temporary, compression="zstd")
 
     async def _query_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
-        pace = Pace(self._settings.rate)
+        pace = Pace(self._settings.rates()[0])
         room = asyncio.Semaphore(self._settings.concurrency)
 
         async def one(name: Name) -> tuple[Name, dict[str, Outcome]]:

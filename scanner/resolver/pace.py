@@ -6,10 +6,10 @@ import asyncio
 
 
 class Pace:
-    """Rate limiter: at most `rate` turns per second; unused turns do not accumulate."""
+    """Rate limiter: at most `rate` turns per second (None: no limit); unused turns do not accumulate."""
 
-    def __init__(self, rate: float) -> None:
-        self._interval = 1 / rate
+    def __init__(self, rate: float | None) -> None:
+        self._interval = 1 / rate if rate else 0.0
         self._next = 0.0
 
     async def turn(self) -> None:

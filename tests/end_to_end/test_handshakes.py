@@ -336,8 +336,8 @@ def test_a_wrong_value_is_seen(finished: Finished) -> None:
         for name in lines[0]
         if name != "transport_parameters" and len({str(line[name]) for line in lines}) == 1
     }
-    # The lab has one port, no alias that is a CDN's, and nothing that compresses, staples or offers these; its
-    # campaign offers one version and no ECH (tests/handshake/test_versions.py, test_ech.py).
+    # The lab has one port, no alias that is a CDN's, and nothing that compresses, staples or offers these;
+    # its campaign offers one version and no ECH (tests/handshake/test_versions.py, test_ech.py).
     assert same == {
         *("port", "cdn_by_cname", "certificate_compression", "min_ack_delay_us", "min_ack_delay_id"),
         *("max_datagram_frame_size", "multipath_id", "multipath_value", "version_change"),
