@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.ipc
 import pytest
 
-from .conftest import CONTACT, HOST, SILENT_S, Done, Http3, connect
+from .conftest import CONTACT, ENDS_S, HOST, SILENT_S, Done, Http3, connect
 from .server import MODES
 
 SETTINGS = {"0x1": 4096, "0x7": 16}
 
 
+def asked(http3: Http3, folder: Path, timeout_s: float, modes: Sequence[str]) -> Done:
+    targets = [(HOST, f"{mode}.http3.test", http3.port) for mode in modes]
+    options = ("--timeout", timeout_s, "--verify", "chain", "--roots", http3.authority, "--path", "/a?b=c")
+    files = ("--segments", folder / "segments", "--summary", folder / "s")
+    return connect(folder, targets, *options, "--format", "jsonl", *files)
+
+
 @pytest.fixture(scope="module")
 def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    folder = tmp_path_factory.mktemp("modes")
-    targets = [(HOST, f"{mode}.http3.test", http3.port) for mode in MODES]
-    options = ("--timeout", SILENT_S, "--verify", "chain", "--roots", http3.authority, "--path", "/a?b=c")
-    return connect(
-        folder,
-        targets,
-        *options,
-        "--format",
-        "jsonl",
-        "--segments",
-        folder / "segments",
-        "--summary",
-        folder / "s",
+    """The rows of all modes whose connections end by themselves."""
+    return asked(
+        http3, tmp_path_factory.mktemp("modes"), ENDS_S, [mode for mode in MODES if mode != "silent"]
     )
+
+
+@pytest.fixture(scope="module")
+def silent(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """The row of the one that never responds."""
+    return asked(http3, tmp_path_factory.mktemp("silent"), SILENT_S, ["silent"])
 
 
 def segments(folder: Path) -> list[dict[str, Any]]:
@@ -62,9 +66,9 @@ def segments(folder: Path) -> list[dict[str, Any]]:
     ],
 )
 def test_each_answer_has_its_words(
-    done: Done, mode: str, http: str, status: int | None, more: dict[str, object]
+    done: Done, silent: Done, mode: str, http: str, status: int | None, more: dict[str, object]
 ) -> None:
-    row = done.row(f"{mode}.http3.test")
+    row = (silent if mode == "silent" else done).row(f"{mode}.http3.test")
     assert (row["outcome"], row["http"], row["status"]) == ("done", http, status)
     assert {name: row[name] for name in more} == more
     # HANDSHAKE_DONE may come behind what ends the connection.
@@ -112,11 +116,11 @@ def test_certificates_and_responses_have_their_segments(done: Done) -> None:
     assert {row["domain"] for row in rows} == {row["domain"] for row in done.rows}
 
 
-def test_requests_say_who_asks_and_for_what(done: Done, http3: Http3) -> None:
-    assert done.status == 0, done.messages
-    asked = {one[":authority"].split(".")[0]: one for one in http3.asked()}
-    assert asked.keys() >= MODES.keys()
-    request = asked["plain"]
+def test_requests_say_who_asks_and_for_what(done: Done, silent: Done, http3: Http3) -> None:
+    assert (done.status, silent.status) == (0, 0), done.messages + silent.messages
+    requests = {one[":authority"].split(".")[0]: one for one in http3.asked()}
+    assert requests.keys() >= MODES.keys()
+    request = requests["plain"]
     assert (request[":method"], request[":scheme"], request[":path"]) == ("HEAD", "https", "/a?b=c")
     assert request["user-agent"].startswith("firstflight/") and CONTACT in request["user-agent"]
 
