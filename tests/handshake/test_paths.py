@@ -9,11 +9,15 @@ import pytest
 
 from tests.lab_servers.running import endpoint, running
 
-from .conftest import HOST, Done, Http3, connect
+from .conftest import ENDS_S, HOST, Done, Http3, connect
 from .relay import Rule, relays
 
 # More than a connection without losses has in either direction.
 MOST = 12
+# So that a server and relays in Python keep up.
+SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "20")
+# Of handshakes that lose a datagram, with a server that then keeps silent.
+WAITING_S = 15
 ONE_BY_ONE = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "2")
 MODES = ("wait", "iack", "retry", "hello-retry")
 
@@ -102,7 +106,7 @@ RULES: dict[str, Rule] = {
 def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
     with relays(http3.port, RULES) as ports:
         targets = [(HOST, f"{name}.http3.test", port) for name, port in ports.items()]
-        return connect(tmp_path_factory.mktemp("paths"), targets, "--timeout", 12)
+        return connect(tmp_path_factory.mktemp("paths"), targets, "--timeout", ENDS_S, limits=SLOW)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -119,7 +123,7 @@ def undisturbed(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
     with relays(http3.port, dict.fromkeys(names, RULES["clean"])) as ports:
         targets = [(HOST, f"{name}.http3.test", port) for name, port in ports.items()]
         folder = tmp_path_factory.mktemp("undisturbed")
-        return connect(folder, targets, "--timeout", 12, limits=ONE_BY_ONE)
+        return connect(folder, targets, "--timeout", ENDS_S, limits=ONE_BY_ONE)
 
 
 def test_every_datagram_of_a_connection_is_lost_once(done: Done, undisturbed: Done) -> None:
@@ -159,7 +163,7 @@ def shaken(tmp_path_factory: pytest.TempPathFactory) -> Done:
         with relays(server.port, flat) as ports:
             # A line's port tells which datagram is lost.
             targets = [(HOST, name.split()[0], port) for name, port in ports.items()]
-            found = connect(folder, targets, "--timeout", 7)
+            found = connect(folder, targets, "--timeout", WAITING_S)
         names = {port: name for name, port in ports.items()}
         return Done(
             found.status,
