@@ -19,7 +19,7 @@ from firstflight import capture, settings
 from firstflight.run.run import Run
 from firstflight.system import files
 from schemas import records
-from tests import minimal
+from tests import minimal, self_killing
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
 from tests.dissect.conftest import dissect, rows
@@ -193,29 +193,7 @@ def test_without_room_for_copies_captures_stay(root: Path, monkeypatch: pytest.M
     assert warning.startswith("captures are kept whole: a trimmed copy in "), warning
 
 
-# Kills itself with -9 before the Nth step: a program ends, a file gets its name, a folder is removed.
-_KILLED = """
-import os, shutil, signal, sys
-from pathlib import Path
-from dissector.stage import stage
-from firstflight.run.run import Run
-from firstflight.system import reading
-left = int(sys.argv[2])
-def counted(function):
-    def call(*arguments, **options):
-        global left
-        # Progress is written as often as time passes.
-        left -= not str(arguments[0]).endswith("progress.json") and "progress" not in str(arguments[1:2])
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return call
-Path.replace = counted(Path.replace)
-shutil.rmtree = counted(shutil.rmtree)
-reading.finished = counted(reading.finished)
-run = Run.open(sys.argv[1])
-stage(run, run.key("here", 1))
-"""
+_KILLED = self_killing.program("dissector.stage")
 
 
 def test_killed_at_any_step_nothing_is_lost(root: Path) -> None:

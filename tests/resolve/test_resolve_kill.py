@@ -11,40 +11,18 @@ from pathlib import Path
 import pytest
 
 from crawler.lists import stage as targets
-from firstflight.run.run import Run
-from firstflight.system import files
 from scanner.driver.segments import closed_segments
 from scanner.resolve import stage as resolve
+from tests import self_killing
 from tests.download.runs import child_of
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
-from tests.resolve.test_resolve_stage import rows_in, rows_of
+from tests.resolve.test_resolve_stage import at_rate, rows_in, rows_of
 from tests.waiting import until
 
 NAMES = [f"n{i}.example.test" for i in range(200)]
 
-# Kills itself with -9 before the Nth step: a file gets its name, a file or folder is removed.
-_KILLED = """
-import os, shutil, signal, sys
-from pathlib import Path
-from firstflight.run.run import Run
-from scanner.resolve.stage import stage
-left = int(sys.argv[2])
-def counted(function):
-    def call(*arguments, **options):
-        global left
-        # Progress is written as often as time passes.
-        left -= not str(arguments[0]).endswith("progress.json") and "progress" not in str(arguments[1:2])
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return call
-Path.replace = counted(Path.replace)
-Path.unlink = counted(Path.unlink)
-shutil.rmtree = counted(shutil.rmtree)
-run = Run.open(sys.argv[1])
-stage(run, run.key("here", 1))
-"""
+_KILLED = self_killing.program("scanner.resolve.stage")
 
 
 def kept_in(folder: Path) -> int:
@@ -57,14 +35,6 @@ def has_exited(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
-
-
-def quicker(run: Run) -> Run:
-    """Return the run without a limit of its rate."""
-    there = files.read_json(run.layout.settings)
-    there["resolve"]["rate"] = 0
-    files.write_json(run.layout.settings, there)
-    return Run(run.path)
 
 
 def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeRun) -> None:
@@ -115,7 +85,7 @@ def test_killed_while_it_asks_it_goes_on_where_it_was(named: Named, make_run: Ma
     assert not run.done("resolve", key)
     before, again_ns = kept_in(folder), time.time_ns()
     assert 0 < before < 3 * len(NAMES)
-    run = quicker(run)
+    run = at_rate(run, 0)
     resolve.stage(run, key)
     rows = rows_of(run)
     assert sorted({row["domain"] for row in rows}) == sorted(NAMES) and len(rows) == 3 * len(NAMES)
