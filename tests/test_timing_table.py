@@ -21,9 +21,12 @@ def files(name: str) -> set[str]:
     return {str(one.relative_to(ROOT)) for one in found}
 
 
-def in_table() -> set[str]:
-    """Return the files of the first column: `FOLDER/`, `FOLDER/test_NAME`, and names in the same folder."""
-    _, _, text = DESIGN.read_text(encoding="utf-8").partition("| test | protects | by |")
+def in_table(head: str) -> set[str]:
+    """Return the files of the first column: `FOLDER/`, `FOLDER/test_NAME`, and names in the same folder.
+
+    `head`: the line above the table's rows.
+    """
+    _, _, text = DESIGN.read_text(encoding="utf-8").partition(head)
     table, _, _ = text.partition("\n\n")
     found: set[str] = set()
     for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:]:
@@ -37,6 +40,8 @@ def in_table() -> set[str]:
 
 def test_every_test_of_the_table_is_marked_and_every_marked_one_is_in_it() -> None:
     marked = {file for name in TIMING for file in files(name.partition("::")[0])}
-    table = in_table()
+    table = in_table("| test | protects | by |")
     assert len(table) > 30 and table >= NOT_REPEATED
     assert table - NOT_REPEATED == marked
+    # A folder stands for those of its tests that are not in the first table.
+    assert in_table("| test | waits for |") - marked
