@@ -1,7 +1,7 @@
 """Finds the guest's kernel in the user's cache folder, and builds it there from Debian's source.
 
-A kernel's folder is named by its version and a hash of version and configuration: another configuration, or
-another version, is another folder, and a folder is whole as soon as it has its name.
+A kernel's folder is named by its version and a hash of version and recipe (configuration and change of the
+source). Another recipe, or another version, is another folder; one that has its name is whole.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from testbed.apt import Archive, open_archive
 
 PACKAGE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).with_name("uml.config")
+# What is changed in the source, and why.
+CHANGE = Path(__file__).with_name("registers.patch")
 # Program -> Debian package that has it.
-NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "perl")}
+NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "perl", "patch")}
 NEEDED |= {"xz": "xz-utils", "strip": "binutils", "dpkg-deb": "dpkg"}
 NICENESS = 5
 _SCRATCH = "build-"
@@ -37,19 +39,24 @@ def cache() -> Path:
     return base / "firstflight" / "testbed"
 
 
-def key(version: str, configuration: str) -> str:
-    """Return the folder name of a kernel: the Debian version of its source, and a hash of both arguments."""
-    digest = hashlib.sha256(f"{PACKAGE}\0{version}\0{configuration}".encode()).hexdigest()
+def recipe() -> str:
+    """Return all that decides how the source is built: its configuration, and what is changed in it."""
+    return f"{CONFIGURATION.read_text()}\0{CHANGE.read_text()}"
+
+
+def key(version: str, made_by: str) -> str:
+    """Return the folder name of a kernel: the Debian version of its source, a hash of that and the recipe."""
+    digest = hashlib.sha256(f"{PACKAGE}\0{version}\0{made_by}".encode()).hexdigest()
     return f"linux-{version}-{digest[:16]}"
 
 
 def built() -> Path | None:
-    """Return the newest kernel that has the present configuration; None if there is none."""
-    configuration = CONFIGURATION.read_text()
+    """Return the newest kernel of the present recipe; None if there is none."""
+    made_by = recipe()
     found = []
     for path in cache().glob("linux-*/linux"):
         version = path.parent.name.removeprefix("linux-").rpartition("-")[0]
-        if path.parent.name == key(version, configuration) and os.access(path, os.X_OK):
+        if path.parent.name == key(version, made_by) and os.access(path, os.X_OK):
             found.append((_order(version), path))
     return max(found)[1] if found else None
 
@@ -120,6 +127,7 @@ def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs:
     _step(["dpkg-deb", "-x", str(package), str(fetched)], scratch)
     _step(["tar", "-xf", str(fetched / "usr" / "src" / f"{PACKAGE}.tar.xz"), "-C", str(scratch)], scratch)
     tree = scratch / PACKAGE
+    _step(["patch", "--batch", "--forward", "-s", "-p1", "-i", str(CHANGE)], tree)
     configuration = CONFIGURATION.read_text()
     make = ["nice", "-n", str(NICENESS), "make", "-s", "ARCH=um"]
     _step([*make, f"KCONFIG_ALLCONFIG={CONFIGURATION}", "allnoconfig"], tree)
@@ -133,7 +141,7 @@ def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs:
     ready = scratch / "ready"
     ready.mkdir()
     _step(["strip", "-o", str(ready / "linux"), str(tree / "linux")], scratch)
-    place = cache() / key(version, configuration)
+    place = cache() / key(version, recipe())
     shutil.rmtree(place, ignore_errors=True)
     ready.rename(place)
     return place / "linux"

@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def put(folder: Path, version: str, configuration: str | None = None) -> Path:
     """Write a program where the kernel of this version belongs."""
-    name = kernel.key(version, configuration or kernel.CONFIGURATION.read_text())
+    name = kernel.key(version, configuration or kernel.recipe())
     (folder / name).mkdir(parents=True)
     program = folder / name / "linux"
     program.write_text("#!/bin/sh\n")

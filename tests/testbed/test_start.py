@@ -20,7 +20,7 @@ from testbed.parts import parts
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in the place of the kernel, in a new cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = kernel.cache() / kernel.key("6.12.1-1", kernel.CONFIGURATION.read_text())
+    folder = kernel.cache() / kernel.key("6.12.1-1", kernel.recipe())
     folder.mkdir(parents=True)
     path = folder / "linux"
     path.write_text("#!/bin/sh\necho it is broken\nexit 1\n")
