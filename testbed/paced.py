@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from statistics import mean, median, pstdev
+from statistics import mean, pstdev
 from typing import Any
 
-from reports.tables.columns import Column, drawn
+from reports.tables.columns import Column
 from testbed.cell import Cell
+from testbed.cell_rows import by_cell, column, done, median_of
 from testbed.experiment import Experiment, PacedResult
+from testbed.page import Check, number, page
 from testbed.trial_row import Row
 
 _APART_POINTS = 70.0
@@ -52,13 +54,8 @@ class Paced:
 
 
 def cells(experiment: Experiment, rows: Sequence[Row]) -> list[Paced]:
-    """Return a line for each cell of the experiment that `rows` are of, in its order."""
-    by_name: dict[str, list[Row]] = {}
-    for row in rows:
-        by_name.setdefault(row["cell"], []).append(row)
-    return [
-        _paced(experiment, cell, by_name[cell.name]) for cell in experiment.cells() if cell.name in by_name
-    ]
+    """Return a line for each cell that `rows` are of, in the experiment's order. InputError as `by_cell`."""
+    return [_paced(experiment, cell, own) for cell, own in by_cell(experiment, rows)]
 
 
 def text(experiment: Experiment, found: Sequence[Paced], *, terminal: bool) -> str:
@@ -66,7 +63,7 @@ def text(experiment: Experiment, found: Sequence[Paced], *, terminal: bool) -> s
     here = [one for one in found if one.done]
 
     def published(value: Callable[[PacedResult], float | None], digits: int) -> list[str]:
-        return [_number(value(one.published) if one.published else None, digits) for one in here]
+        return [number(value(one.published) if one.published else None, digits) for one in here]
 
     columns = [
         Column("server\n", [one.server for one in here], right=False),
@@ -77,36 +74,26 @@ def text(experiment: Experiment, found: Sequence[Paced], *, terminal: bool) -> s
         Column("publ.\n", published(lambda one: one.dropped, 0)),
         Column("goodput\nMbit/s", [_spread(one.goodput_mbit, one.goodput_sd_mbit, 2) for one in here]),
         Column("publ.\n", published(lambda one: one.goodput_mbit, 2)),
-        Column("<= 0.1 ms\n%", [_number(one.below_percent, 1) for one in here]),
+        Column("<= 0.1 ms\n%", [number(one.below_percent, 1) for one in here]),
         Column("publ.\n", published(lambda one: one.below_percent, 1)),
-        Column("alone\n%", [_number(one.alone_percent, 1) for one in here]),
+        Column("alone\n%", [number(one.alone_percent, 1) for one in here]),
         Column("publ.\n", published(lambda one: one.alone_percent, 1)),
-        Column("<= 5\n%", [_number(one.le5_percent, 1) for one in here]),
+        Column("<= 5\n%", [number(one.le5_percent, 1) for one in here]),
         Column("publ.\n", published(lambda one: one.le5_percent, 1)),
-        Column("gap p50\nus", [_number(one.gap_p50_us, 0) for one in here]),
+        Column("gap p50\nus", [number(one.gap_p50_us, 0) for one in here]),
         Column("publ.\n", published(lambda one: one.gap_p50_us, 0)),
-        Column("longest\ntrain", [_number(one.longest_train, 0) for one in here]),
+        Column("longest\ntrain", [number(one.longest_train, 0) for one in here]),
         Column("trials\ndone", [f"{one.done}/{one.trials}" for one in here]),
     ]
-    out = f"{experiment.title}.\nPublished: {experiment.source}.\n"
-    if here:
-        out += f"\n{drawn(columns, terminal=terminal)}\n"
-        out += (
-            "Dropped by the queue, and goodput: mean and standard deviation; else medians. Gaps and trains\n"
-            "as the server sends them: a train's gaps are below 0.1 ms; alone: trains of one packet.\n"
-        )
-    out += "".join(
-        f"{about}: {'met' if met else 'not met'}: {expected}: {what}.\n"
-        for about, expected, what, met in _checks(here)
+    legend = (
+        "Dropped by the queue, and goodput: mean and standard deviation; else medians. Gaps and trains\n"
+        "as the server sends them: a train's gaps are below 0.1 ms; alone: trains of one packet.\n"
     )
-    out += "".join(f"The captures show: {reason}.\n" for reason in experiment.shows)
     missing = [one.cell for one in found if not one.done]
-    return out + (
-        f"Not done here, {len(missing)} of {len(found)}: {', '.join(missing)}.\n" if missing else ""
-    )
+    return page(experiment, columns, legend, list(_checks(here)), missing, len(found), terminal=terminal)
 
 
-def _checks(found: Sequence[Paced]) -> Iterator[tuple[str, str, str, bool]]:
+def _checks(found: Sequence[Paced]) -> Iterator[Check]:
     """Yield what the paper's servers showed, and whether it is so for cells that differ in that alone."""
     for off in found:
         on = next((one for one in found if one.gso and not off.gso and _same(one, off, "gso")), None)
@@ -115,10 +102,11 @@ def _checks(found: Sequence[Paced]) -> Iterator[tuple[str, str, str, bool]]:
         apart = off.alone_percent - on.alone_percent
         about = f"{off.server}, qdisc {off.qdisc}"
         expected = f"without GSO at least {_APART_POINTS:g} points more of the packets are alone"
-        yield about, expected, f"{apart:+.1f} points", apart >= _APART_POINTS
+        yield Check(about, expected, f"{apart:+.1f} points", apart >= _APART_POINTS)
         if on.dropped is not None and off.dropped is not None:
             drops = f"{on.dropped:.0f} and {off.dropped:.0f}"
-            yield about, "with GSO fewer packets are dropped than without", drops, on.dropped < off.dropped
+            fewer = "with GSO fewer packets are dropped than without"
+            yield Check(about, fewer, drops, on.dropped < off.dropped)
     for none in found:
         fq = next((one for one in found if one.qdisc == "fq" and _same(one, none, "qdisc")), None)
         if none.qdisc != "none" or fq is None:
@@ -126,7 +114,7 @@ def _checks(found: Sequence[Paced]) -> Iterator[tuple[str, str, str, bool]]:
         about = f"{none.server}, {none.congestion_control or 'own control'}"
         if fq.dropped is not None and none.dropped is not None:
             drops = f"{fq.dropped:.0f} and {none.dropped:.0f}"
-            yield about, "fq drops more than no qdisc", drops, fq.dropped > none.dropped
+            yield Check(about, "fq drops more than no qdisc", drops, fq.dropped > none.dropped)
 
 
 def _same(one: Paced, other: Paced, but: str) -> bool:
@@ -138,28 +126,28 @@ def _same(one: Paced, other: Paced, but: str) -> bool:
 
 
 def _paced(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Paced:
-    done = [row for row in rows if row["outcome"] == "done"]
-    drops = [row["queue_drops"] for row in done]
-    goodputs = [8 * row["body_bytes"] / row["transfer_us"] for row in done if row["transfer_us"]]
+    ended = done(rows)
+    drops = [row["queue_drops"] for row in ended]
+    goodputs = [8 * row["body_bytes"] / row["transfer_us"] for row in ended if row["transfer_us"]]
     key = (cell.server, cell.congestion_control, cell.qdisc, cell.gso)
     return Paced(
         cell=cell.name,
         server=cell.server,
-        server_version=done[0]["server_version"] if done else None,
+        server_version=ended[0]["server_version"] if ended else None,
         congestion_control=cell.congestion_control,
         qdisc=cell.qdisc,
         gso=cell.gso,
         trials=len(rows),
-        done=len(done),
+        done=len(ended),
         dropped=mean(drops) if drops else None,
         dropped_sd=pstdev(drops) if drops else None,
         goodput_mbit=mean(goodputs) if goodputs else None,
         goodput_sd_mbit=pstdev(goodputs) if goodputs else None,
-        below_percent=_median(done, "gaps_up_to_100us_share", 100),
-        alone_percent=_median(done, "share_in_trains_1", 100),
-        le5_percent=_median(done, "share_in_trains_le5", 100),
-        gap_p50_us=_median(done, "gap_p50_ns", 1e-3),
-        longest_train=_median(done, "longest_train", 1),
+        below_percent=_median(ended, "gaps_up_to_100us_share", 100),
+        alone_percent=_median(ended, "share_in_trains_1", 100),
+        le5_percent=_median(ended, "share_in_trains_le5", 100),
+        gap_p50_us=_median(ended, "gap_p50_ns", 1e-3),
+        longest_train=_median(ended, "longest_train", 1),
         published=next(
             (
                 one
@@ -171,13 +159,9 @@ def _paced(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Paced:
     )
 
 
-def _median(rows: Sequence[Row], column: str, times: float) -> float | None:
-    values = [row[column] for row in rows if row[column] is not None]
-    return median(values) * times if values else None
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def _median(rows: Sequence[Row], name: str, times: float) -> float | None:
+    found = median_of(rows, column(name))
+    return None if found is None else found * times
 
 
 def _spread(value: float | None, deviation: float | None, digits: int) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 
 from testbed import captured
 from testbed.acks import model
-from testbed.acks.cells import by_cell, column, done, median_of
 from testbed.captured import Packet
 from testbed.cell import Cell
+from testbed.cell_rows import by_cell, column, done, median_of
 from testbed.experiment import Experiment
 from testbed.trial_row import Row
 

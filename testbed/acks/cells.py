@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any
 
-from firstflight.errors import InputError
 from testbed.acks import model
 from testbed.cell import Cell
+from testbed.cell_rows import by_cell, column, done, median_of, percent
 from testbed.experiment import Experiment, Transfer
 from testbed.trial_row import Row
 
@@ -56,46 +55,9 @@ class Acked:
         return asdict(self)
 
 
-def done(rows: Sequence[Row]) -> list[Row]:
-    """Return the trials that were done."""
-    return [row for row in rows if row["outcome"] == "done"]
-
-
-def by_cell(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[Cell, list[Row]]]:
-    """Return the cells that `rows` are of, in the experiment's order, with their rows.
-
-    InputError if a row is of a cell that the experiment does not have.
-    """
-    cells = {cell.name: cell for cell in experiment.cells()}
-    found: dict[str, list[Row]] = {name: [] for name in cells}
-    for row in rows:
-        if row["cell"] not in found:
-            raise InputError(
-                f"the experiment has no cell {row['cell']} any more: remove the folder of its trials"
-            )
-        found[row["cell"]].append(row)
-    return [(cells[name], own) for name, own in found.items() if own]
-
-
 def cells(experiment: Experiment, rows: Sequence[Row]) -> list[Acked]:
     """Return a line for each cell that `rows` are of, in the experiment's order. InputError as `by_cell`."""
     return [_acked(experiment, cell, own) for cell, own in by_cell(experiment, rows)]
-
-
-def median_of(rows: Sequence[Row], value: Callable[[Row], float | None]) -> float | None:
-    """Return the median of what `value` returns; None if that is None for all."""
-    values = [found for row in rows if (found := value(row)) is not None]
-    return median(values) if values else None
-
-
-def column(name: str) -> Callable[[Row], float | None]:
-    """Return what reads a column of a row."""
-    return lambda row: row[name]
-
-
-def percent(part: str, whole: str) -> Callable[[Row], float | None]:
-    """Return what divides one column by another, in percent; None without either, or if that is zero."""
-    return lambda row: 100 * row[part] / row[whole] if row[part] is not None and row[whole] else None
 
 
 def _acked(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Acked:

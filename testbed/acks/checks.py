@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from testbed.acks.cells import Acked, by_cell, cells
+from testbed.acks.cells import Acked, cells
 from testbed.acks.paired import SIGNIFICANT, compare
 from testbed.cell import Cell
+from testbed.cell_rows import by_cell
 from testbed.experiment import Experiment
+from testbed.page import Check
 from testbed.trial_row import Row
 
 MODEL_WITHIN = 0.05
 FEWER_ACKS = (4.0, 5.2)
 """From a ratio of 2 to one of 10: equation 3 with Table 5's shares gives 4.2 to 4.9."""
 SMALL_PERCENT = 1.0
-
-
-@dataclass(frozen=True)
-class Check:
-    """What is expected, what was found, and whether it is met."""
-
-    about: str
-    expected: str
-    found: str
-    met: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
-        return asdict(self)
 
 
 def checks(experiment: Experiment, rows: Sequence[Row]) -> list[Check]:
@@ -110,12 +96,12 @@ def _timer(found: Sequence[Acked]) -> Iterator[Check]:
 
     for loss, reordering in sorted({(one.loss_percent, one.ack_reordering or "") for one in found}):
         alike = [one for one in found if (one.loss_percent, one.ack_reordering or "") == (loss, reordering)]
-        told = f", loss {loss:g} %, {reordering}" if loss else ""
+        among = f", loss {loss:g} %, {reordering}" if loss else ""
         for rtt_ms, two, ten in _pairs(alike, 2, 10):
-            yield from check(f"RTT {rtt_ms:g} ms, ratio 10 after 2{told}", two, ten)
+            yield from check(f"RTT {rtt_ms:g} ms, ratio 10 after 2{among}", two, ten)
         tens = sorted((one for one in alike if one.ack_ratio == 10), key=lambda one: one.rtt_ms)
         for short, long in itertools.pairwise(tens):
-            yield from check(f"ratio 10, RTT {long.rtt_ms:g} after {short.rtt_ms:g} ms{told}", short, long)
+            yield from check(f"ratio 10, RTT {long.rtt_ms:g} after {short.rtt_ms:g} ms{among}", short, long)
 
 
 def _no_order(found: Sequence[tuple[Cell, list[Row]]]) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from testbed.acks.cells import done
+from testbed.cell_rows import done
 from testbed.trial_row import Row
 
 SIGNIFICANT = 0.05

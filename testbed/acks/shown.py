@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.tables.columns import Column, drawn
+from reports.tables.columns import Column
 from testbed.acks.asymmetry import WITHIN, Asymmetric
 from testbed.acks.cells import Acked
-from testbed.acks.checks import Check
 from testbed.acks.survey import Client
 from testbed.experiment import Experiment
+from testbed.page import Check, number, page
 
 _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 
@@ -21,33 +21,28 @@ def acked(experiment: Experiment, found: Sequence[Acked], checked: Sequence[Chec
         Column("RTT\nms", [f"{one.rtt_ms:g}" for one in here]),
         Column("loss\n%", [f"{one.loss_percent:g}" for one in here]),
         Column("asked\nratio", [_count(one.ack_ratio) for one in here]),
-        Column("\ndelay", [_number(one.ack_delay_ms, 0) for one in here]),
+        Column("\ndelay", [number(one.ack_delay_ms, 0) for one in here]),
         Column("reor-\ndering", [_REORDERING[one.ack_reordering] for one in here], right=False),
         Column("transfer\ns", [_seconds(one.transfer_ms) for one in here]),
         Column("publ.\ns", [_seconds(one.published_transfer_ms) for one in here]),
-        Column("packets\n", [_number(one.packets, 0) for one in here]),
-        Column("ACKs\n", [_number(one.acks, 0) for one in here]),
-        Column("\nmodel", [_number(one.model_acks, 0) for one in here]),
-        Column("timer\n%", [_number(one.timer_percent, 1) for one in here]),
-        Column("publ.\n%", [_number(one.published_timer_percent, 0) for one in here]),
-        Column("ACK\nbytes", [_number(one.ack_bytes, 0) for one in here]),
-        Column("client\n%", [_number(one.client_percent, 2) for one in here]),
-        Column("publ.\n%", [_number(one.published_client_percent, 2) for one in here]),
+        Column("packets\n", [number(one.packets, 0) for one in here]),
+        Column("ACKs\n", [number(one.acks, 0) for one in here]),
+        Column("\nmodel", [number(one.model_acks, 0) for one in here]),
+        Column("timer\n%", [number(one.timer_percent, 1) for one in here]),
+        Column("publ.\n%", [number(one.published_timer_percent, 0) for one in here]),
+        Column("ACK\nbytes", [number(one.ack_bytes, 0) for one in here]),
+        Column("client\n%", [number(one.client_percent, 2) for one in here]),
+        Column("publ.\n%", [number(one.published_client_percent, 2) for one in here]),
         Column("trials\ndone", [f"{one.done}/{one.trials}" for one in here]),
     ]
-    out = _begun(experiment)
-    if here:
-        out += f"\n{drawn(columns, terminal=terminal)}\n"
-        out += (
-            "Medians. Packets: ack-eliciting ones that came to the client. ACKs: its packets with an ACK\n"
-            "frame; model: equation 3 of the paper. Timer: share of ACKs that waited their longest delay.\n"
-            "Client: its IP bytes for 100 of the server's. Reordering: D, an ACK at once; NR, none; 3A, one\n"
-            "for each of the next three packets.\n"
-        )
-    out += "".join(
-        f"{one.about}: {'met' if one.met else 'not met'}: {one.expected}: {one.found}.\n" for one in checked
+    legend = (
+        "Medians. Packets: ack-eliciting ones that came to the client. ACKs: its packets with an ACK\n"
+        "frame; model: equation 3 of the paper. Timer: share of ACKs that waited their longest delay.\n"
+        "Client: its IP bytes for 100 of the server's. Reordering: D, an ACK at once; NR, none; 3A, one\n"
+        "for each of the next three packets.\n"
     )
-    return out + _reasons(experiment) + _missing([one.cell for one in found if not one.done], len(found))
+    missing = [one.cell for one in found if not one.done]
+    return page(experiment, columns, legend, checked, missing, len(found), terminal=terminal)
 
 
 def asymmetric(experiment: Experiment, found: Sequence[Asymmetric], *, terminal: bool) -> str:
@@ -58,25 +53,23 @@ def asymmetric(experiment: Experiment, found: Sequence[Asymmetric], *, terminal:
         Column("queue\nback", [_count(one.up_queue_packets) for one in here]),
         Column("asked\nratio", [_count(one.ack_ratio) for one in here]),
         Column("transfer\ns", [_seconds(one.transfer_ms) for one in here]),
-        Column("data\nbytes", [_number(one.data_bytes, 0) for one in here]),
-        Column("ACK\nbytes", [_number(one.ack_bytes, 0) for one in here]),
-        Column("limit\nMbit/s", [_number(one.limit_mbit, 2) for one in here]),
-        Column("expected\nMbit/s", [_number(one.expected_mbit, 2) for one in here]),
-        Column("found\nMbit/s", [_number(one.mbit, 2) for one in here]),
-        Column("way back\n%", [_number(one.back_percent, 0) for one in here]),
-        Column("\ndrops", [_number(one.back_drops, 0) for one in here]),
+        Column("data\nbytes", [number(one.data_bytes, 0) for one in here]),
+        Column("ACK\nbytes", [number(one.ack_bytes, 0) for one in here]),
+        Column("limit\nMbit/s", [number(one.limit_mbit, 2) for one in here]),
+        Column("expected\nMbit/s", [number(one.expected_mbit, 2) for one in here]),
+        Column("found\nMbit/s", [number(one.mbit, 2) for one in here]),
+        Column("way back\n%", [number(one.back_percent, 0) for one in here]),
+        Column("\ndrops", [number(one.back_drops, 0) for one in here]),
         Column("trials\ndone", [f"{one.done}/{one.trials}" for one in here]),
         Column("\n", [one.verdict or "" for one in here], right=False),
     ]
-    out = _begun(experiment)
-    if here:
-        out += f"\n{drawn(columns, terminal=terminal)}\n"
-        out += (
-            "Limit: rate towards the server x ratio x bytes of data / bytes of an ACK, as predicted.\n"
-            "Expected: the limit, or the path's rate if that is less. Found: in a transfer's second half.\n"
-            f"Met: within {100 * WITHIN:g} %. Bytes are of Ethernet frames; medians.\n"
-        )
-    return out + _reasons(experiment) + _missing([one.cell for one in found if not one.done], len(found))
+    legend = (
+        "Limit: rate towards the server x ratio x bytes of data / bytes of an ACK, as predicted.\n"
+        "Expected: the limit, or the path's rate if that is less. Found: in a transfer's second half.\n"
+        f"Met: within {100 * WITHIN:g} %. Bytes are of Ethernet frames; medians.\n"
+    )
+    missing = [one.cell for one in found if not one.done]
+    return page(experiment, columns, legend, (), missing, len(found), terminal=terminal)
 
 
 def surveyed(experiment: Experiment, found: Sequence[Client], *, terminal: bool) -> str:
@@ -85,48 +78,29 @@ def surveyed(experiment: Experiment, found: Sequence[Client], *, terminal: bool)
     columns = [
         Column("client\n", [one.client for one in here], right=False),
         Column("version\n", [one.version or "-" for one in here], right=False),
-        Column("packets\nper ACK", [_number(one.eliciting_per_ack, 2) for one in here]),
-        Column("first\n100", [_number(one.first100, 2) for one in here]),
-        Column("after\n100", [_number(one.after100, 2) for one in here]),
+        Column("packets\nper ACK", [number(one.eliciting_per_ack, 2) for one in here]),
+        Column("first\n100", [number(one.first100, 2) for one in here]),
+        Column("after\n100", [number(one.after100, 2) for one in here]),
         Column("published\nratio", [one.published_ratio or "-" for one in here], right=False),
-        Column("ACK\nbytes", [_number(one.ack_bytes, 0) for one in here]),
+        Column("ACK\nbytes", [number(one.ack_bytes, 0) for one in here]),
         Column("publ.\nbytes", [_count(one.published_ack_bytes) for one in here]),
-        Column("bundled\n%", [_number(one.bundled_percent, 1) for one in here]),
+        Column("bundled\n%", [number(one.bundled_percent, 1) for one in here]),
         Column("takes ACK_\nFREQUENCY", [_yes(one.takes_requests) for one in here], right=False),
         Column("publ.\nparses", [_yes(one.published_parses) for one in here], right=False),
         Column("asked\nratio", [_count(one.asked_ratio) for one in here]),
-        Column("\nfound", [_number(one.asked_eliciting_per_ack, 2) for one in here]),
+        Column("\nfound", [number(one.asked_eliciting_per_ack, 2) for one in here]),
         Column("\nfollows", [_yes(one.follows) for one in here], right=False),
     ]
-    out = _begun(experiment)
-    if here:
-        out += f"\n{drawn(columns, terminal=terminal)}\n"
-        out += (
-            "Medians. Packets per ACK: ack-eliciting ones that it acknowledges for the first time. Takes\n"
-            "ACK_FREQUENCY: its transport parameters have min_ack_delay. Found: packets per ACK after 100.\n"
-        )
-    return out + _reasons(experiment) + _missing([one.client for one in found if not one.done], len(found))
-
-
-def _begun(experiment: Experiment) -> str:
-    published = f"Published: {experiment.source}.\n" if experiment.source else ""
-    return f"{experiment.title}.\n{published}"
-
-
-def _reasons(experiment: Experiment) -> str:
-    return "".join(f"The captures show: {reason}.\n" for reason in experiment.shows)
-
-
-def _missing(names: Sequence[str], of: int) -> str:
-    return f"Not done here, {len(names)} of {of}: {', '.join(names)}.\n" if names else ""
+    legend = (
+        "Medians. Packets per ACK: ack-eliciting ones that it acknowledges for the first time. Takes\n"
+        "ACK_FREQUENCY: its transport parameters have min_ack_delay. Found: packets per ACK after 100.\n"
+    )
+    missing = [one.client for one in found if not one.done]
+    return page(experiment, columns, legend, (), missing, len(found), terminal=terminal)
 
 
 def _seconds(value_ms: float | None) -> str:
     return "-" if value_ms is None else f"{value_ms / 1000:.2f}"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _count(value: int | None) -> str:

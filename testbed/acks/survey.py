@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from testbed.acks.cells import by_cell, column, done, median_of, percent
 from testbed.cell import Cell
+from testbed.cell_rows import by_cell, column, done, median_of, percent
 from testbed.experiment import Experiment
 from testbed.trial_row import Row
 

@@ -58,7 +58,7 @@ def test_a_group_is_paused_and_freed(tmp_path: Path, command: str, status: int, 
         assert engine.stdin is not None
         engine.stdin.write("hold 7\n")
         engine.stdin.flush()
-        # Twice: half a second in which five would leave if the engine only said that it pauses.
+        # Twice: half a second in which five would leave if the engine reported a pause and went on.
         first = paused_at(engine, tmp_path / "progress", 0)
         last = paused_at(engine, tmp_path / "progress", first)
         commanded = time.time_ns()

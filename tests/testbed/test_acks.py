@@ -12,6 +12,7 @@ from testbed import experiment, measured, trial_row
 from testbed.acks import asymmetry, cells, checks, model, paired, survey
 from testbed.cell import Cell
 from testbed.experiment import Experiment
+from testbed.page import Check
 
 
 def named(name: str, **where: object) -> Cell:
@@ -93,7 +94,7 @@ def lossless(**times_us: int) -> list[dict[str, Any]]:
     ]
 
 
-def met(found: list[checks.Check], about: str) -> list[bool]:
+def met(found: list[Check], about: str) -> list[bool]:
     return [one.met for one in found if about in one.about]
 
 
