@@ -11,6 +11,7 @@ import click
 
 from firstflight.errors import Interrupted, UsageError
 from firstflight.system import terminal
+from firstflight.system.tcp_listener import host_and_port
 
 
 @click.group(epilog="Example: firstflight store serve --port 9000")
@@ -123,8 +124,7 @@ def serve(
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
-        shown = f"[{where}]" if ":" in where else where
-        terminal.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
+        terminal.echo(f"serving the store in {place.path} at {host_and_port(where, on)}", err=True)
         if address is not None:
             terminal.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
         if measured is not None:

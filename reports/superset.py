@@ -24,8 +24,8 @@ NAME = "firstflight"
 # The host is replaced at each connection (deploy/superset/superset_config.py). The setting: Superset calls
 # the start of a period like the column that it rounds, and WHERE would then compare the rounded one.
 STORE = f"clickhouse+native://store.invalid/{NAME}?prefer_column_name_to_alias=1&session_timezone=UTC"
-VIEWS = ("probes_by_day", "watch_hourly")
-_TIME_OF_VIEWS = {"probes_by_day": "day", "watch_hourly": "hour"}
+# View -> its column of time.
+VIEWS = {"probes_by_day": "day", "watch_hourly": "hour"}
 _STORE_TYPES = {"string": "String", "bool": "Bool", "date": "Date"}
 _EVERYTHING = "No filter"
 
@@ -118,7 +118,7 @@ def dataset(name: str) -> dict[str, Any]:
     columns: list[dict[str, Any]]
     if name in VIEWS:
         view = next(one for one in sql.views() if one.name == name)
-        meaning, time = view.meaning, _TIME_OF_VIEWS[name]
+        meaning, time = view.meaning, VIEWS[name]
         columns = [
             {"column_name": column, "type": _type_in_view(column), "description": comment}
             for column, comment in view.columns.items()

@@ -15,7 +15,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from firstflight.errors import UsageError
-from firstflight.system import lock
+from firstflight.system import files, lock
+from firstflight.system.tcp_listener import host_and_port
 from store.url import ServerLocation, parse
 
 LOCK = "firstflight.lock"  # in a store's folder, beside the engine's files
@@ -74,18 +75,11 @@ def write(
             host = "127.0.0.1" if address.version == 4 else "::1"
     except ValueError:
         pass
-    host = f"[{host}]" if ":" in host else host
     who = f"{quote(user, safe='')}:{quote(secret, safe='')}@" if secret else ""
-    url = f"clickhouse://{who}{host}:{port}/{database}" + ("?secure=1&verify=0" if tls else "")
+    url = f"clickhouse://{who}{host_and_port(host, port)}/{database}" + ("?secure=1&verify=0" if tls else "")
     path = path_of(store)
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.unlink(missing_ok=True)
-        with os.fdopen(
-            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w"
-        ) as file:
-            file.write(f"{url}\n{_PROCESS}{os.getpid()}\n" + f"{_DRAWN}\n" * drawn)
-        part.replace(path)
+        files.write_secret(path, f"{url}\n{_PROCESS}{os.getpid()}\n" + f"{_DRAWN}\n" * drawn)
     except OSError as error:
         raise UsageError(f"cannot write the store's address to {path}: {error.strerror}") from error
     return path

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from firstflight.errors import UsageError
+from firstflight.system.tcp_listener import host_and_port
 from store import secrets
 
 SCHEMES = ("clickhouse", "clickhouses")
@@ -41,8 +42,7 @@ class ServerLocation:
     @property
     def shown(self) -> str:
         """The address for messages, without user and password."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"clickhouse://{host}:{self.port}/{self.database}"
+        return f"clickhouse://{host_and_port(self.host, self.port)}/{self.database}"
 
 
 def parse(url: str, database: str) -> ServerLocation:

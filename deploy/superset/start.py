@@ -21,7 +21,8 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.system import children, terminal
+from firstflight.system import children, files, terminal
+from firstflight.system.tcp_listener import host_and_port
 from reports.dashboard.faults import NoAnswer
 from reports.dashboard.served import ServedStore
 from store.clickhouse import listening
@@ -37,27 +38,21 @@ _STOP_S = 20.0
 
 def address(store: ServerLocation) -> str:
     """Return the store's address for clickhouse-sqlalchemy."""
-    host = f"[{store.host}]" if ":" in store.host else store.host
     options: dict[str, str] = {}
     if store.secure:
         options = {"secure": "1", "verify": str(int(store.verify))}
         if store.ca_certs:
             options["ca_certs"] = store.ca_certs
     who = f"{quote(store.user, safe='')}:{quote(store.password, safe='')}"
-    return f"clickhouse+native://{who}@{host}:{store.port}/{store.database}" + (
+    return f"clickhouse+native://{who}@{host_and_port(store.host, store.port)}/{store.database}" + (
         "?" + urlencode(options) if options else ""
     )
 
 
 def keep(path: Path, text: str, *, again: bool = False) -> None:
     """Write a secret that only this user reads; one that is there stays, unless `again`."""
-    if path.exists() and not again:
-        return
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
-        file.write(f"{text}\n")
-    part.replace(path)
+    if again or not path.exists():
+        files.write_secret(path, f"{text}\n")
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -81,7 +76,6 @@ async def serve(folder: Path, port: int, host: str) -> int:
         asyncio.get_running_loop().add_signal_handler(signum, partial(_stop, stopped, status))
     store = ServedStore()
     python, gunicorn = (str(ENVIRONMENT / "bin" / name) for name in ("python", "gunicorn"))
-    at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         located = await store.location(_SERVED_S)
         keep(folder / "store_url", address(located), again=True)
@@ -91,7 +85,17 @@ async def serve(folder: Path, port: int, host: str) -> int:
         if await run(loading, folder, log, stopped) and not stopped.done():
             raise UsageError(f"Superset could not be prepared: the end of {log} says why")
         if not stopped.done():
-            serving = [gunicorn, "--bind", at, "--workers", "1", "--threads", "16", "--timeout", "150"]
+            serving = [
+                gunicorn,
+                "--bind",
+                host_and_port(host, port),
+                "--workers",
+                "1",
+                "--threads",
+                "16",
+                "--timeout",
+                "150",
+            ]
             serving += ["--graceful-timeout", "5", "--no-control-socket"]
             log = folder / "superset.log"
             telling = asyncio.create_task(_say_when_it_listens(folder, host, port))
@@ -112,9 +116,8 @@ async def _say_when_it_listens(folder: Path, host: str, port: int) -> None:
             await asyncio.sleep(0.2)
             continue
         writer.close()
-        at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         say(f"user {ADMIN}, password in {folder / 'admin_password'}; Ctrl-C ends it")
-        say(f"serving Superset at http://{at}/superset/dashboard/firstflight/")
+        say(f"serving Superset at http://{host_and_port(host, port)}/superset/dashboard/firstflight/")
         return
 
 

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from prometheus_client.registry import Collector
 
 from firstflight.errors import FirstflightError
+from firstflight.system.tcp_listener import host_and_port
 
 PATH = "/metrics"
 _CLIENT_S = 5.0
@@ -32,7 +33,7 @@ def text(metrics: Iterable[Metric]) -> bytes:
 def url(listener: socket.socket) -> str:
     """Return the address of the metrics on that socket."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
+    return f"http://{host_and_port(host, port)}{PATH}"
 
 
 class _Given(Collector):

@@ -54,6 +54,16 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_secret(path: Path, text: str) -> None:
+    """Write `text` (UTF-8) to `path` in one step, for this user alone (mode 0600); OSError if that fails."""
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON to `path` in one step."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

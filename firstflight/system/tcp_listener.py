@@ -1,4 +1,4 @@
-"""A listening socket, or one sentence why there is none."""
+"""A listening socket, or one sentence why there is none; and how an address is written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 import socket
 
 from firstflight.errors import UsageError
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Return HOST:PORT as in URLs: an IPv6 address is in brackets (RFC 3986, 3.2.2)."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listener(host: str, port: int) -> socket.socket:

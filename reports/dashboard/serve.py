@@ -82,9 +82,10 @@ def serve(options: Options) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
         host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
         scheme = "https" if options.certificate else "http"
-        terminal.echo(f"serving the dashboard at {scheme}://{shown}:{port}/", err=True)
+        terminal.echo(
+            f"serving the dashboard at {scheme}://{tcp_listener.host_and_port(host, port)}/", err=True
+        )
         server.run(sockets=[listener])
     if signal.SIGINT in caught:
         raise Interrupted("interrupted; the dashboard has stopped")

@@ -129,7 +129,9 @@ pub fn check(parameters: TransportParameters<'_>, ids: &Ids) -> Result<(), Strin
 mod tests {
     use super::*;
 
-    fn written(parameters: &[(u64, &[u8])]) -> Vec<u8> {
+    type Parameter<'a> = (u64, &'a [u8]);
+
+    fn written(parameters: &[Parameter]) -> Vec<u8> {
         let mut out = [0; 200];
         let mut w = Writer::new(&mut out);
         for (id, value) in parameters {
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_shorter_idle_timeout_holds() {
-        let cases: [(&[(u64, &[u8])], Mono); 6] = [
+        let cases: [(&[Parameter], Mono); 6] = [
             (&[], 30),
             (&[(0x01, &[0])], 30),
             (&[(0x01, &[0x53, 0x88])], 5),
