@@ -65,8 +65,11 @@ TIMING = (
     *("tests/resolve/test_resolve_query.py", "tests/resolve/test_native_engine.py"),
     *("tests/resolve/test_resolve_stage.py", "tests/resolve/test_waits.py"),
     *("tests/handshake/test_feed.py", "tests/handshake/test_hostile.py", "tests/handshake/test_paths.py"),
-    *("tests/campaign_loopback/test_campaign.py", "tests/campaign_loopback/test_first_flight.py"),
-    *("tests/campaign_loopback/test_shards.py", "tests/campaign_loopback/test_stop.py"),
+    *(
+        "tests/campaign_loopback/test_first_flight.py",
+        "tests/campaign_loopback/test_shards.py::test_the_limits",
+    ),
+    "tests/campaign_loopback/test_stop.py",
     *("tests/tcp_options/test_runs.py", "tests/watch/test_watch.py", "tests/watch/test_two_watches.py"),
     *("tests/backoff/test_limits_of_all.py", "tests/backoff/test_paused_network.py"),
     *("tests/differential/test_handshakes.py", "tests/test_clock.py", "tests/test_capture.py"),

@@ -13,7 +13,7 @@ import pytest
 
 from firstflight.system import progress
 from tests.segments import rows_of
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
@@ -141,7 +141,7 @@ def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) ->
     assert "in use by process" in refused.stderr
 
     process.send_signal(signum)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     if signum == signal.SIGKILL:
         assert process.returncode == -signal.SIGKILL
     else:

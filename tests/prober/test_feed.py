@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from scanner.backoff.pauses import REFUSED_DETAIL
+from tests.feeding import started
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 from tests.segments import rows_of
 from tests.shared_limits import EACH, check_turns
@@ -82,9 +83,14 @@ Feeds = Callable[..., Fed]
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feeds:
-    """Starts a prober with a feed; more options by argument."""
+    """Starts a prober with a feed, which `first` is in before it starts; more options by argument."""
 
-    def start(*options: object, limits: tuple[str, str] = ("0", "0"), targets: str | None = None) -> Fed:
+    def start(
+        *options: object,
+        limits: tuple[str, str] = ("0", "0"),
+        targets: str | None = None,
+        first: Sequence[str] = (),
+    ) -> Fed:
         listed: list[object] = []
         if targets is not None:
             (tmp_path / "targets.csv").write_text(targets)
@@ -94,8 +100,7 @@ def feed(tmp_path: Path) -> Feeds:
             *("--summary", tmp_path / "summary", *LOOPBACK, "--timeout", "0.3", "--linger-ms", "0"),
             *("--per-address-rate", limits[0], "--per-prefix-rate", limits[1], *options),
         )
-        pipe = subprocess.PIPE
-        return Fed(tmp_path, subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True))
+        return Fed(tmp_path, started(command, *first))
 
     return start
 
@@ -201,8 +206,8 @@ def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Sile
     one, two = silent("127.0.0.1"), silent("127.0.0.1")
     ports = [one.getsockname()[1], two.getsockname()[1]]
     lines = [f"127.0.0.1,n{n}.test,{ports[n % 2]},{n % 2 + 1}" for n in range(60)]
-    fed = feed("--rate", 20, "--attempts", 2, targets="\n".join(["ip,domain,port,group", *lines]))
-    fed.say("hold 2")
+    targets = "\n".join(["ip,domain,port,group", *lines])
+    fed = feed("--rate", 20, "--attempts", 2, targets=targets, first=["hold 2"])
     arrivals(one, 60)  # both attempts of all of group 1: the list would be done by now
     held_at = len(datagrams(two))
     assert held_at < 30 and fed.process.poll() is None, "targets of group 2 are waited for"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scanner.backoff.pauses import REFUSED_DETAIL
+from tests.feeding import started
 from tests.prober.conftest import FAST, LOOPBACK, Target, write_targets
 from tests.segments import rows_of
 from tests.shared_limits import EACH, check_turns
@@ -49,9 +50,9 @@ def names(port: int, count: int = COUNT) -> list[Target]:
     return [(f"127.7.0.{number % 50 + 1}", f"n{number}.test", port) for number in range(count)]
 
 
-def start(command: Sequence[str], feed: int | None = None) -> subprocess.Popen[str]:
+def start(command: Sequence[str]) -> subprocess.Popen[str]:
     """Start the engine; its messages can be read."""
-    return subprocess.Popen(command, stdin=feed, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
 def finish(command: Sequence[str]) -> None:
@@ -125,10 +126,7 @@ def test_a_paused_group_waits(tmp_path: Path, port: int, last: str, status: int,
     (tmp_path / "t.csv").write_text("\n".join(["ip,domain,port,group", *lines]) + "\n")
     folder = tmp_path / "segments"
     options = ("--targets", tmp_path / "t.csv", "--segments", folder, "--feed", "--rate", 20)
-    fed = start(engine(*options, *LOOPBACK, *FAST), feed=subprocess.PIPE)
-    assert fed.stdin is not None
-    fed.stdin.write("hold 2\n")
-    fed.stdin.flush()
+    fed = started(engine(*options, *LOOPBACK, *FAST), "hold 2")
 
     def of_group(number: int) -> list[str]:
         return [row["detail"] for row in rows_of(folder) if row["ip"] == f"127.7.{number - 1}.1"]
@@ -144,8 +142,8 @@ def test_a_paused_group_waits(tmp_path: Path, port: int, last: str, status: int,
 
 def test_a_broken_command_is_3(tmp_path: Path, port: int) -> None:
     path = write_targets(tmp_path / "t.csv", names(port))
-    fed = start(engine("--targets", path, "--feed", *LOOPBACK, *FAST, *SLOW), feed=subprocess.PIPE)
-    _, messages = fed.communicate("hold 5\nconnect\n", timeout=60)
+    fed = started(engine("--targets", path, "--feed", *LOOPBACK, *FAST, *SLOW), "hold 5", "connect")
+    _, messages = fed.communicate(timeout=60)
     assert fed.returncode == 3 and "line 2 of the feed" in messages and "panicked" not in messages
 
 
