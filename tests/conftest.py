@@ -28,8 +28,10 @@ LONGEST = (
     "tests/airflow/test_site.py",
     "tests/end_to_end/",
     "tests/lab_network/",
+    "tests/store/test_crash.py",
     "tests/watch/",
     "tests/backoff/",
+    "tests/campaign_loopback/",
 )
 
 # Groups that can be run alone (`make test-unit` ...); a test is in one of them.
