@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dissector import agreement, trim
-from firstflight import capture
+from firstflight import capture_files
 from firstflight.errors import InputError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
@@ -41,7 +41,7 @@ def stage(run: Run, key: StageKey) -> None:
                 broken = job.dissect_and_trim(_probes(run, key) if run.settings.capture.trim else [])
                 summary = json.loads((Path(folder) / SUMMARY).read_text(encoding="utf-8"))
                 (Path(folder) / out.name).replace(out)
-        taken = [record.captured for record in capture.records(run.layout.stage("capture", key))]
+        taken = [record.captured for record in capture_files.records(run.layout.stage("capture", key))]
         known = [packets for packets in taken if packets is not None]
         report.rows_in = sum(known) if len(known) == len(taken) else None
         _account(run, report, summary["quic_connection"], out)
@@ -51,14 +51,16 @@ def stage(run: Run, key: StageKey) -> None:
 
 def _captures(run: Run, key: StageKey) -> list[Path]:
     folder = run.layout.stage("capture", key)
-    taken = [folder / record.file for record in capture.records(folder)]
+    taken = [folder / record.file for record in capture_files.records(folder)]
     present = [path for path in taken if path.is_file()]
     if not present:
         raise InputError(
             f"there is no capture in {folder}: run the probe stage of {key.vantage} with capture enabled"
         )
     # A killed stage leaves a `.part` file, which its next attempt renames.
-    missing = [path.name for path in taken if path not in present and not capture.part_of(path).is_file()]
+    missing = [
+        path.name for path in taken if path not in present and not capture_files.part_of(path).is_file()
+    ]
     if missing:
         # Otherwise the connections of the others would look complete.
         raise InputError(
@@ -107,7 +109,7 @@ class Job:
     def _trim(self, probes: list[Path]) -> str | None:
         """Put trimmed copies in place of the captures; return why that was not done, or None."""
         found = agreement.compare(probes, self.folder / ROWS)
-        taken = capture.records(self.captures[0].parent)
+        taken = capture_files.records(self.captures[0].parent)
         dropped = sum(record.dropped_by_kernel or 0 for record in taken)
         against = trim.reason_against(found, dropped)
         if against is None and found.differing:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dissector.agreement import Agreement
-from firstflight import capture
+from firstflight import capture_files
 from firstflight.errors import InputError
 from firstflight.system import files
 
@@ -68,7 +68,7 @@ class Copies:
                 if trimmed + unpadded and copy.stat().st_size < path.stat().st_size:
                     copy.replace(path)
                     _sync(path.parent)
-            capture.set_trimmed(path, trimmed, unpadded)
+            capture_files.set_trimmed(path, trimmed, unpadded)
 
 
 def reason_against(agreement: Agreement, dropped: int = 0) -> str | None:

@@ -10,7 +10,7 @@ from downloader import outcome
 from downloader.clients.contract import Answer
 from downloader.flows import Flow, Flows
 from downloader.option_sets import SETS, WARMUP
-from firstflight import capture
+from firstflight import capture_files
 from firstflight.errors import InputError
 
 # Columns of a row by headers of the response.
@@ -131,7 +131,7 @@ def _of_flow(flow: Flow | None) -> dict[str, Any]:
 def _drops(folder: Path) -> dict[str, int | None]:
     """Return by capture how many packets it lost; None if that is not known."""
     found: dict[str, int | None] = {}
-    for record in capture.records(folder):
+    for record in capture_files.records(folder):
         known = (record.dropped_by_kernel, record.dropped_by_interface)
         found[record.file] = None if record.captured is None else sum(count or 0 for count in known)
     return found

@@ -27,7 +27,7 @@ from downloader.http3 import Asker, Capable
 from downloader.option_sets import WARMUP, OptionSet
 from downloader.targets import Target
 from downloader.worker import Worker
-from firstflight import capture
+from firstflight import capture, capture_files
 from firstflight.egress import lab
 from firstflight.egress.current import Trust
 from firstflight.errors import InputError
@@ -104,7 +104,7 @@ class Session:
             for place, one in enumerate(self.sets):
                 inside = stack.enter_context(Masqueraded(place, one.sysctls(), mark=mark))
                 taken = capture.Capture(
-                    capture.next_path(self.folder, one.name),
+                    capture_files.next_path(self.folder, one.name),
                     Masqueraded.interface,
                     "tcp or udp",
                     snaplen=SNAPLEN[one.protocol],

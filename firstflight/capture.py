@@ -1,30 +1,28 @@
 """Captures packets beside the probe: starts tcpdump, waits until it captures, monitors and stops it.
 
-Time stamps have nanosecond resolution. A capture is written as NAME.part and renamed when tcpdump has closed
-it. Each capture has an entry in its folder's `capture.json`; a resumed run has several captures.
+Time stamps have nanosecond resolution. What lies in the folder is described in `firstflight.capture_files`.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import selectors
-import struct
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from firstflight.errors import FirstflightError, InputError, OutputError, UsageError
-from firstflight.system import children, files, path_names
+from firstflight.capture_files import CaptureRecord, add_record, keep_whole_packets, part_of
+from firstflight.errors import FirstflightError, OutputError, UsageError
+from firstflight.system import children, files
 
 # With less free disk space than this, the capture and the probe are stopped.
 LEAST_FREE_BYTES = 65_536
-MAX_SNAPLEN = 262_144
+# A capture that is not done by then is stopped all the same.
+_READ_S = 60.0
 _LISTENING = re.compile(rb"listening on ")
 _STATISTICS = {
     "captured": re.compile(r"(\d+) packets? captured"),
@@ -32,26 +30,6 @@ _STATISTICS = {
     "dropped_by_kernel": re.compile(r"(\d+) packets? dropped by kernel"),
     "dropped_by_interface": re.compile(r"(\d+) packets? dropped by interface"),
 }
-
-
-@dataclass
-class CaptureRecord:
-    """One entry of capture.json. Counts are tcpdump's; null = not reported (tcpdump was killed)."""
-
-    file: str
-    interface: str
-    filter: str
-    snaplen: int
-    started_ns: int  # UTC; every packet sent after this is in the capture
-    ended_ns: int | None = None
-    captured: int | None = None
-    received_by_filter: int | None = None
-    dropped_by_kernel: int | None = None
-    dropped_by_interface: int | None = None
-    # Packets that the dissect stage cut behind their headers; null = the capture was not trimmed.
-    trimmed: int | None = None
-    # Packets without their padding, which `firstflight dissect --restore` puts back; null likewise.
-    unpadded: int | None = None
 
 
 class Capture:
@@ -109,7 +87,7 @@ class Capture:
             self._process.wait()
             raise
         self.record.started_ns = time.time_ns()
-        _add_record(self.path.parent, self.record)
+        add_record(self.path.parent, self.record)
         return self
 
     def __exit__(
@@ -120,6 +98,7 @@ class Capture:
             # The kernel delivers packets when a block of its ring is full, or after a second (tcpdump's read
             # timeout, retire_blk_tov): a capture stopped before loses the packets in the open block.
             time.sleep(self.drain_s)
+            self._wait_until_read(_READ_S)
         status = children.stop(self._process)
         self.record.ended_ns = time.time_ns()
         assert self._process.stderr is not None
@@ -132,7 +111,7 @@ class Capture:
         with files.explain_os_errors(self.path):
             whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
-        _add_record(self.path.parent, self.record)
+        add_record(self.path.parent, self.record)
         if error is None and status != 0:
             raise FirstflightError(self._failure("ended badly"))
         # tcpdump does not notice when its file cannot be written.
@@ -184,6 +163,16 @@ class Capture:
                 raise FirstflightError(f"tcpdump listens but writes no file {self._part}")
             time.sleep(0.005)
 
+    def _wait_until_read(self, limit_s: float) -> None:
+        """Wait until tcpdump is asleep: then it has read all packets that the kernel has delivered.
+
+        On a busy machine that may be long after they were delivered.
+        """
+        assert self._process is not None
+        deadline = time.monotonic() + limit_s
+        while not children.is_asleep(self._process) and time.monotonic() < deadline:
+            time.sleep(0.005)
+
     def _failure(self, what: str) -> str:
         lines = [line for line in self._messages.decode(errors="replace").splitlines() if line.strip()]
         if self._process is not None and self._process.stderr is not None and not self._process.stderr.closed:
@@ -193,70 +182,6 @@ class Capture:
         ]
         reason = "; ".join(line.removeprefix("tcpdump: ") for line in errors[-2:]) or "it gave no reason"
         return f"tcpdump {what} on {self.record.interface}: {reason}"
-
-
-def next_path(folder: Path, name: str = "probe") -> Path:
-    """Return the next free name of a capture in a folder: NAME.pcap, then NAME-2.pcap, ...
-
-    First renames a `.part` that a killed process left to its final name, without its last partial packet.
-    """
-    for part in (*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")):
-        keep_whole_packets(part)
-        part.replace(part.with_suffix(""))
-    number = 1
-    while (path := folder / (f"{name}.pcap" if number == 1 else f"{name}-{number}.pcap")).exists():
-        number += 1
-    return path
-
-
-def part_of(path: Path) -> Path:
-    """Return the path of a capture while it is written; it stays there when its writer is killed."""
-    return path.with_name(path.name + ".part")
-
-
-def records(folder: Path) -> list[CaptureRecord]:
-    """Read the entries of a folder's capture.json, oldest first; InputError if it is broken.
-
-    Their `file` is a plain name: a capture is in that folder.
-    """
-    path = folder / "capture.json"
-    if not path.is_file():
-        return []
-    try:
-        found = [CaptureRecord(**entry) for entry in files.read_json(path)["captures"]]
-        for record in found:
-            path_names.component(record.file)
-    except (AttributeError, KeyError, TypeError, path_names.UnsafeName) as error:
-        raise InputError(f"{path} is not a list of captures ({error}): restore the file") from error
-    return found
-
-
-def set_trimmed(path: Path, packets: int, unpadded: int) -> None:
-    """Write into capture.json how many packets of the capture at `path` were trimmed, how many unpadded."""
-    found = records(path.parent)
-    for record in found:
-        if record.file == path.name:
-            record.trimmed, record.unpadded = packets, unpadded
-    _write_records(path.parent, found)
-
-
-def keep_whole_packets(path: Path) -> int:
-    """Truncate a pcap file (native byte order) after its last whole packet; return the number of packets."""
-    size = path.stat().st_size
-    if size < 24:
-        return 0
-    packets, end = 0, 24
-    with path.open("r+b") as file:
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            while end + 16 <= size:
-                (length,) = struct.unpack_from("=I", content, end + 8)
-                if length > MAX_SNAPLEN or end + 16 + length > size:
-                    break
-                packets += 1
-                end += 16 + length
-        if end < size:
-            file.truncate(end)
-    return packets
 
 
 def default_interface() -> str:
@@ -274,13 +199,3 @@ def default_interface() -> str:
     raise UsageError(
         "there is no default route that selects the interface to capture on: set [[vantage]] interface"
     )
-
-
-def _add_record(folder: Path, record: CaptureRecord) -> None:
-    kept = [entry for entry in records(folder) if entry.file != record.file]
-    _write_records(folder, [*kept, record])
-
-
-def _write_records(folder: Path, found: Sequence[CaptureRecord]) -> None:
-    value: dict[str, Any] = {"captures": [asdict(entry) for entry in found]}
-    files.write_json(folder / "capture.json", value)

@@ -8,12 +8,13 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from firstflight import capture
+from firstflight import capture, capture_files
 from firstflight.errors import FirstflightError, UsageError
 from tests.waiting import until
 
@@ -50,11 +51,23 @@ def test_every_packet_between_start_and_end_is_captured(tmp_path: Path) -> None:
     send(3)
     numbers = [struct.unpack("!I", packet[-4:])[0] for packet in packets(tmp_path / "probe.pcap")]
     assert sorted(set(numbers)) == list(range(500))
-    (record,) = capture.records(tmp_path)
+    (record,) = capture_files.records(tmp_path)
     assert record.captured == len(numbers)
     assert record.dropped_by_kernel == 0
     assert record.ended_ns is not None and 0 < record.started_ns < record.ended_ns
     assert running.losses() == []
+
+
+def test_a_capture_that_gets_no_processor_is_waited_for(tmp_path: Path) -> None:
+    """As on a busy machine; what tcpdump had not read when it is stopped is lost."""
+    with new(tmp_path / "probe.pcap") as running:
+        assert running._process is not None
+        running._process.send_signal(signal.SIGSTOP)
+        send(500)
+        again = threading.Timer(2 * running.drain_s, running._process.send_signal, [signal.SIGCONT])
+        again.start()
+    numbers = [struct.unpack("!I", packet[-4:])[0] for packet in packets(tmp_path / "probe.pcap")]
+    assert sorted(set(numbers)) == list(range(500))
 
 
 def test_drops_are_a_warning(tmp_path: Path) -> None:
@@ -107,7 +120,7 @@ def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path
         until(lambda: (tmp_path / "probe.pcap.part").stat().st_size > 20 * 60, "20 packets in the file")
         parent.kill()
     until(lambda: not Path(f"/proc/{tcpdump}").exists() or _state(tcpdump) == "Z", "tcpdump's end")
-    assert capture.next_path(tmp_path).name == "probe-2.pcap"
+    assert capture_files.next_path(tmp_path).name == "probe-2.pcap"
     assert len(packets(tmp_path / "probe.pcap")) >= 20
 
 
@@ -125,7 +138,7 @@ def test_a_cut_capture_keeps_its_whole_packets(tmp_path: Path) -> None:
     (tmp_path / "probe.pcap").unlink()
     for cut in (1, 10, 30, 47):
         (tmp_path / "probe.pcap.part").write_bytes(whole[:-cut])
-        capture.next_path(tmp_path)
+        capture_files.next_path(tmp_path)
         assert 2 <= len(packets(tmp_path / "probe.pcap")) < len(packets_of(whole, tmp_path))
         (tmp_path / "probe.pcap").unlink()
 

@@ -76,3 +76,11 @@ def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
         stop(process)
         raise Interrupted("stopped by a signal; the stage can be run again") from error
     return stdout or b"", stderr or b""
+
+
+def is_asleep(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process waits for what is not there yet (state S of proc(5)), or has ended."""
+    if process.poll() is not None:
+        return True
+    state = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
+    return state.split()[0] == "S"

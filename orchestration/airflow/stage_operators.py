@@ -177,9 +177,9 @@ def stage_tasks(
 
 def captured(run: Run, key: StageKey) -> bool:
     """Return whether a key has a capture: not with `capture.enabled` false, or with nothing to probe."""
-    from firstflight import capture
+    from firstflight import capture_files
 
-    return bool(capture.records(run.layout.stage("capture", key)))
+    return bool(capture_files.records(run.layout.stage("capture", key)))
 
 
 def centre_of(run: str) -> tuple[str, Callable[[], str]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from firstflight import capture
+from firstflight import capture_files
 from firstflight.errors import FirstflightError, InputError, OutputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
@@ -187,7 +187,7 @@ class Campaign:
     def _has_nothing(self, name: str, key: StageKey) -> bool:
         """Return whether a stage needs a capture, and its shard took none because no name is its own."""
         needs = stages.named(name).needs_capture and not key.shard.is_whole
-        return needs and not capture.records(self.run.layout.stage("capture", key))
+        return needs and not capture_files.records(self.run.layout.stage("capture", key))
 
     async def _wait_until_due(self, repetition: int) -> None:
         """Wait until the interval since the last repetition's start is over; record this one's start."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from firstflight import capture
+from firstflight import capture_files
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.report import StageReport
@@ -173,7 +173,7 @@ def _losses(newest: Sequence[Newest]) -> Iterator[Metric]:
     for stage in newest:
         if stage.labels[1] not in ("probe", "watch"):
             continue
-        entries = [one for key in stage.keys for one in capture.records(stage.run.layout.capture(key))]
+        entries = [one for key in stage.keys for one in capture_files.records(stage.run.layout.capture(key))]
         known = [
             n for one in entries for n in (one.dropped_by_kernel, one.dropped_by_interface) if n is not None
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from firstflight import capture
+from firstflight import capture, capture_files
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 
@@ -24,7 +24,7 @@ def probe_capture(
     folder = run.layout.stage("capture", key)
     ports = ports or settings.ports_at(vantage, shard=key.shard)
     return capture.Capture(
-        capture.next_path(folder),
+        capture_files.next_path(folder),
         vantage.interface or capture.default_interface(),
         f"(udp and portrange {ports}) or icmp or icmp6",
         snaplen=settings.capture.snaplen,

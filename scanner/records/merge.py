@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firstflight.capture import CaptureRecord
+from firstflight.capture_files import CaptureRecord
 from firstflight.errors import InputError
 from firstflight.layout import StageKey
 from firstflight.system import files

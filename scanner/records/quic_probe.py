@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from firstflight import capture
+from firstflight import capture_files
 from firstflight.as_map import Mapper
 from firstflight.layout import StageKey
 from firstflight.run import accounting
@@ -95,7 +95,7 @@ def _merged(
     """Yield the records of the first `listed` rows, in tables of at most BATCH rows."""
     folder = run.layout.stage("probe", key)
     paused = pauses.read_pauses(folder)
-    captures = capture.records(run.layout.stage("capture", key))
+    captures = capture_files.records(run.layout.stage("capture", key))
     last = LastProbes(rows, _earlier(run, key))
     begin = 0
     for block in rows.blocks(listed):

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firstflight.capture import records as captures_in
+from firstflight.capture_files import records as captures_in
 from firstflight.errors import UsageError
 from firstflight.run import accounting
 from firstflight.system import files

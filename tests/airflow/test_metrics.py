@@ -14,7 +14,7 @@ import requests
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from firstflight import capture
+from firstflight import capture_files
 from firstflight.run.run import Run
 from firstflight.system import exporter, files
 from firstflight.system.clock import Offset
@@ -111,7 +111,7 @@ def test_rates_losses_and_clock_are_of_the_newest_run(place: Path) -> None:
         {"dropped_by_kernel": 0, "dropped_by_interface": 1},
     ]
     files.write_json(folder / "capture.json", {"captures": [entry | one for one in lost]})
-    assert len(capture.records(folder)) == 2
+    assert len(capture_files.records(folder)) == 2
     found = now()
     assert found["firstflight_stage_targets_per_second"] == {
         ("hamburg", "probe", "limit"): 150,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import capture, settings
+from firstflight import capture_files, settings
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.system import path_names
@@ -72,10 +72,10 @@ def test_a_run_id_of_an_event_is_no_path(run: Run, run_id: str) -> None:
 def test_capture_json_names_captures_of_its_folder(tmp_path: Path, file: object) -> None:
     entry = {"file": file, "interface": "lo", "filter": "", "snaplen": 1, "started_ns": 1}
     (tmp_path / "capture.json").write_text(json.dumps({"captures": [{**entry, "file": "probe.pcap"}]}))
-    assert [record.file for record in capture.records(tmp_path)] == ["probe.pcap"]
+    assert [record.file for record in capture_files.records(tmp_path)] == ["probe.pcap"]
     (tmp_path / "capture.json").write_text(json.dumps({"captures": [entry]}))
     with pytest.raises(InputError, match="is not a list of captures") as refused:
-        capture.records(tmp_path)
+        capture_files.records(tmp_path)
     assert "\n" not in str(refused.value)
 
 

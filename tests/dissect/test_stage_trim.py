@@ -15,7 +15,7 @@ import pytest
 
 from dissector import agreement, trim
 from dissector.stage import stage
-from firstflight import capture, settings
+from firstflight import capture_files, settings
 from firstflight.run.run import Run
 from firstflight.system import files
 from schemas import records
@@ -78,7 +78,7 @@ def done(run: Run) -> dict[str, Any]:
     assert report is not None and report.state == "done"
     folder = run.layout.stage("capture", key)
     assert {path.name for path in folder.iterdir()} == {*NAMES, "capture.json"}
-    left = {record.file: record.trimmed for record in capture.records(folder)}
+    left = {record.file: record.trimmed for record in capture_files.records(folder)}
     assert tuple(left) == NAMES
     return {"facts": report.facts, "warnings": report.warnings, "trimmed": list(left.values())}
 
@@ -111,7 +111,7 @@ def test_captures_that_agree_with_the_prober_are_trimmed(root: Path) -> None:
     # The padding of two ClientHellos is left out, too.
     assert sizes[0] - sizes[1] > 4200 + 2 * 700
     assert [
-        record.unpadded for record in capture.records(run.layout.stage("capture", run.key("here", 1)))
+        record.unpadded for record in capture_files.records(run.layout.stage("capture", run.key("here", 1)))
     ] == [1, 1]
     tables = [
         pq.read_table(one.layout.quic_connection(one.key("here", 1))).drop(["run", "source_file"])

@@ -28,6 +28,7 @@ from tests.resolve.named import Named, free_port
 from tests.resolve.test_resolve_query import ANSWERED_S, UNREADABLE_S, answering
 
 Row = dict[str, Any]
+TRIES = 5
 
 # Of the columns that both engines fill; times differ, and the native engine alone reads ECH configurations.
 LEFT_OUT = {"asked_at", "duration_us", "https_ech_config_ids", "https_ech_public_names", "data"}
@@ -231,13 +232,18 @@ def test_the_resolver_that_is_down_is_named() -> None:
 
 
 def test_rate_is_kept(named: Named) -> None:
-    start = time.monotonic()
-    times = sorted(row["asked_at"] for row in native(["www.example.test"] * 50, named.port, "--rate", "100"))
-    # 150 queries at 100 per second; the first is sent at once.
-    assert time.monotonic() - start >= 1.49
-    assert len(times) == 150
-    assert not slow(times, 100)
-    assert slow([at * 2 for at in times], 100), "the same questions at half the rate"
+    """Never more, and not much less in one of some tries: a machine without time for it makes all slow."""
+    for _ in range(TRIES):
+        start = time.monotonic()
+        rows = native(["www.example.test"] * 50, named.port, "--rate", "100")
+        times = sorted(row["asked_at"] for row in rows)
+        # 150 queries at 100 per second; the first is sent at once.
+        assert time.monotonic() - start >= 1.49
+        assert len(times) == 150
+        assert slow([at * 2 for at in times], 100), "the same questions at half the rate"
+        if not slow(times, 100):
+            return
+    raise AssertionError(f"slow in each of {TRIES} runs")
 
 
 def slow(times: Sequence[int], rate: int) -> bool:

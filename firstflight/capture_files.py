@@ -1,0 +1,113 @@
+"""Captures in a folder: their names, their whole packets, and their entries in `capture.json`.
+
+A capture is written as NAME.part and renamed when tcpdump has closed it; a resumed run has several.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import InputError
+from firstflight.system import files, path_names
+
+MAX_SNAPLEN = 262_144
+
+
+@dataclass
+class CaptureRecord:
+    """One entry of capture.json. Counts are tcpdump's; null = not reported (tcpdump was killed)."""
+
+    file: str
+    interface: str
+    filter: str
+    snaplen: int
+    started_ns: int  # UTC; every packet sent after this is in the capture
+    ended_ns: int | None = None
+    captured: int | None = None
+    received_by_filter: int | None = None
+    dropped_by_kernel: int | None = None
+    dropped_by_interface: int | None = None
+    # Packets that the dissect stage cut behind their headers; null = the capture was not trimmed.
+    trimmed: int | None = None
+    # Packets without their padding, which `firstflight dissect --restore` puts back; null likewise.
+    unpadded: int | None = None
+
+
+def next_path(folder: Path, name: str = "probe") -> Path:
+    """Return the next free name of a capture in a folder: NAME.pcap, then NAME-2.pcap, ...
+
+    First renames a `.part` that a killed process left to its final name, without its last partial packet.
+    """
+    for part in (*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")):
+        keep_whole_packets(part)
+        part.replace(part.with_suffix(""))
+    number = 1
+    while (path := folder / (f"{name}.pcap" if number == 1 else f"{name}-{number}.pcap")).exists():
+        number += 1
+    return path
+
+
+def part_of(path: Path) -> Path:
+    """Return the path of a capture while it is written; it stays there when its writer is killed."""
+    return path.with_name(path.name + ".part")
+
+
+def records(folder: Path) -> list[CaptureRecord]:
+    """Read the entries of a folder's capture.json, oldest first; InputError if it is broken.
+
+    Their `file` is a plain name: a capture is in that folder.
+    """
+    path = folder / "capture.json"
+    if not path.is_file():
+        return []
+    try:
+        found = [CaptureRecord(**entry) for entry in files.read_json(path)["captures"]]
+        for record in found:
+            path_names.component(record.file)
+    except (AttributeError, KeyError, TypeError, path_names.UnsafeName) as error:
+        raise InputError(f"{path} is not a list of captures ({error}): restore the file") from error
+    return found
+
+
+def set_trimmed(path: Path, packets: int, unpadded: int) -> None:
+    """Write into capture.json how many packets of the capture at `path` were trimmed, how many unpadded."""
+    found = records(path.parent)
+    for record in found:
+        if record.file == path.name:
+            record.trimmed, record.unpadded = packets, unpadded
+    _write_records(path.parent, found)
+
+
+def keep_whole_packets(path: Path) -> int:
+    """Truncate a pcap file (native byte order) after its last whole packet; return the number of packets."""
+    size = path.stat().st_size
+    if size < 24:
+        return 0
+    packets, end = 0, 24
+    with path.open("r+b") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            while end + 16 <= size:
+                (length,) = struct.unpack_from("=I", content, end + 8)
+                if length > MAX_SNAPLEN or end + 16 + length > size:
+                    break
+                packets += 1
+                end += 16 + length
+        if end < size:
+            file.truncate(end)
+    return packets
+
+
+def add_record(folder: Path, record: CaptureRecord) -> None:
+    """Write the entry of one capture into capture.json, in the place of one for the same file."""
+    kept = [entry for entry in records(folder) if entry.file != record.file]
+    _write_records(folder, [*kept, record])
+
+
+def _write_records(folder: Path, found: Sequence[CaptureRecord]) -> None:
+    value: dict[str, Any] = {"captures": [asdict(entry) for entry in found]}
+    files.write_json(folder / "capture.json", value)
