@@ -100,7 +100,8 @@ def run(
             "LD_PRELOAD": str(built.seeded),
             "FIRSTFLIGHT_SEED": str(seed),
             "TMPDIR": str(SHARED_MEMORY),
-            "HOME": str(own),  # the kernel keeps a folder for itself below it
+            # The kernel keeps a folder for itself below it, and runs in the job's.
+            "HOME": str(own.absolute()),
         }
         with (own / "console").open("wb") as console:
             process = children.start(

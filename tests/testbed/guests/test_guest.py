@@ -65,6 +65,14 @@ def test_waiting_takes_no_time_of_the_host(tmp_path: Path) -> None:
     assert 86_400_000_000_000 <= done.took_ns < 86_401_000_000_000
 
 
+def test_the_jobs_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`testbed run` has results in var/testbed unless told otherwise."""
+    monkeypatch.chdir(tmp_path)
+    Path("var/job").mkdir(parents=True)
+    assert guest.run(["sh", "-c", "pwd >where"], Path("var/job")).status == 0
+    assert Path("var/job/where").read_text() == "/run/job\n"
+
+
 def test_files_go_in_and_results_come_out(tmp_path: Path) -> None:
     (tmp_path / "question").write_bytes(bytes(range(256)) * 100)
     lines = [
