@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "optout": ("cli.optout", "Enter who asks to be left out, and follow the centre's list."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
     "qlog": ("cli.qlog", "Write the connections of captures as qlog files."),
+    "qlog-metrics": ("cli.qlog_metrics", "Print the RTT estimates that QUIC stacks wrote as qlog."),
     "query": ("cli.query", "Run a named query on the store."),
     "report": ("cli.report", "Create a page about a run, or print the tables of the papers."),
     "resolve": ("cli.resolve", "Resolve names to addresses and HTTPS records."),
