@@ -6,6 +6,7 @@ It moves some 10 MB per CPU second, so its own work limits it above 100 Mbit/s (
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -22,6 +23,7 @@ from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamReset
+from aioquic.quic.logger import QuicLogger
 
 from downloader.clients import shared
 from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
@@ -132,6 +134,7 @@ async def download(request: Request, keys: TextIO) -> Answer:
         max_stream_data=STREAM_WINDOW,
         idle_timeout=request.timeout_s,
         secrets_log_file=keys,
+        quic_logger=QuicLogger() if os.environ.get("QLOGDIR") else None,
     )
     configuration.load_verify_locations(cafile=request.roots)
     started_at, cpu = time.time_ns(), time.process_time_ns()
@@ -177,6 +180,17 @@ async def download(request: Request, keys: TextIO) -> Answer:
         return answer
     finally:
         transport.close()
+        _write_qlog(configuration.quic_logger)
+
+
+def _write_qlog(logger: QuicLogger | None) -> None:
+    """Write the connection's log into the folder QLOGDIR, if the environment names one."""
+    if logger is None:
+        return
+    log = logger.to_dict()
+    for trace in log["traces"]:
+        path = Path(os.environ["QLOGDIR"]) / f"{trace['common_fields']['ODCID']}_client.qlog"
+        path.write_text(json.dumps({**log, "traces": [trace]}), encoding="utf-8")
 
 
 def main(arguments: Iterable[str]) -> None:

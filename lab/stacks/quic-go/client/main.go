@@ -12,6 +12,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/qlog"
 )
 
 func main() {
@@ -34,7 +35,11 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 	transport := &http3.Transport{
 		DisableCompression: true,
 		TLSClientConfig:    configuration,
-		QUICConfig:         &quic.Config{HandshakeIdleTimeout: asked.Patience(), MaxIdleTimeout: asked.Patience()},
+		QUICConfig: &quic.Config{
+			HandshakeIdleTimeout: asked.Patience(), MaxIdleTimeout: asked.Patience(),
+			// Writes into the folder QLOGDIR, if the environment names one.
+			Tracer: qlog.DefaultConnectionTracer,
+		},
 		Dial: func(ctx context.Context, _ string, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {
 			conn, err := quic.DialAddr(ctx, asked.Address(), tlsConfig, config)
 			if err == nil {

@@ -6,11 +6,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"firstflight/lab/stacks/quic-go/requests"
 
 	"golang.org/x/net/quic"
+	"golang.org/x/net/quic/qlog"
 )
 
 // closing is how long the end of a connection may take.
@@ -46,6 +50,7 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 	}()
 	conn, err := endpoint.Dial(ctx, "udp", asked.Address(), &quic.Config{
 		TLSConfig: configuration, HandshakeTimeout: asked.Patience(), MaxIdleTimeout: asked.Patience(),
+		QLogLogger: logger(),
 	})
 	if err != nil {
 		return err
@@ -63,3 +68,27 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 	stream.CloseWrite()
 	return made.Read(asked, stream)
 }
+
+// logger writes a qlog file of each connection into the folder QLOGDIR; nil if the environment names none.
+func logger() *slog.Logger {
+	folder := os.Getenv("QLOGDIR")
+	if folder == "" {
+		return nil
+	}
+	return slog.New(qlog.NewJSONHandler(qlog.HandlerOptions{
+		Level: quic.QLogLevelPacket,
+		NewTrace: func(about qlog.TraceInfo) (io.WriteCloser, error) {
+			if about.Vantage == qlog.VantageEndpoint {
+				return nothing{}, nil
+			}
+			return os.Create(filepath.Join(folder, about.GroupID+"_client.sqlog"))
+		},
+	}))
+}
+
+// nothing takes what is not of a connection.
+type nothing struct{}
+
+func (nothing) Write(text []byte) (int, error) { return len(text), nil }
+
+func (nothing) Close() error { return nil }
