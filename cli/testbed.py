@@ -178,8 +178,16 @@ def run(
     help="Medians of cells, or of pairs of them, or a line per trial (jsonl only).",
 )
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write all of it as an HTML page instead, which needs no network and no script, and print its path.",
+)
 @_OUT
-def show(name: str | None, scenario: Path | None, part: str, output_format: str, out: Path) -> None:
+def show(
+    name: str | None, scenario: Path | None, part: str, output_format: str, page: Path | None, out: Path
+) -> None:
     """Print what an experiment measures, beside the published values, and whether expectations are met.
 
     iack-pto, iack-pto-reduction and ack-overhead are computed, and need no trials.
@@ -187,15 +195,22 @@ def show(name: str | None, scenario: Path | None, part: str, output_format: str,
     from testbed import measured, series, shown
     from testbed.figures import COMPUTED
 
+    if page is not None and (part == "trials" or output_format == "jsonl"):
+        raise UsageError("--page writes a page, not rows: leave --part and --format out")
     if name in COMPUTED and scenario is None:
         stdout.check_open()
+        if page is not None:
+            from testbed import report
+
+            terminal.echo(str(report.write(report.of_figure(str(name), COMPUTED[name]), page)))
+            return
         figure = COMPUTED[name]
         if part == "trials":
             raise UsageError(f"{name} has no trials, because it is computed: leave --part out")
         if output_format == "jsonl":
             made = "".join(terminal.as_json(row) + "\n" for row in figure.rows())
         else:
-            made = terminal.lines(shown.computed(figure, terminal=sys.stdout.isatty()))
+            made = terminal.lines(shown.computed(figure).text(terminal=sys.stdout.isatty()))
         stdout.write(made.encode())
         return
     name, wanted = _chosen(name, scenario)
@@ -204,13 +219,19 @@ def show(name: str | None, scenario: Path | None, part: str, output_format: str,
     if part == "trials":
         given: Sequence[Row] = rows
     else:
-        found, text = measured.measured(wanted, out / name, rows, terminal=sys.stdout.isatty())
+        found, said = measured.measured(wanted, out / name, rows)
+        if page is not None:
+            from testbed import report
+
+            content = report.of_trials(name, wanted, out / name, rows, found, said(), scenario)
+            terminal.echo(str(report.write(content, page)))
+            return
         given = [one.as_dict() for one in found]
     if part == "trials" or output_format == "jsonl":
-        made = "".join(terminal.as_json(row) + "\n" for row in given)
+        text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
-        made = terminal.lines(text())
-    stdout.write(made.encode())
+        text = terminal.lines(said().text(terminal=sys.stdout.isatty()))
+    stdout.write(text.encode())
 
 
 @command.command(epilog="Example: firstflight testbed verify --cells quiche-aioquic")

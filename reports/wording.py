@@ -72,6 +72,11 @@ def plain_long(text: object) -> str:
     )
 
 
+def plain_lines(text: object) -> str:
+    """Like `plain_long`, of a text with several lines, as one line."""
+    return plain_long(" ".join(str(text).split()))
+
+
 def listed(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     names = [plain(name) for name in names]

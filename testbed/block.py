@@ -51,7 +51,9 @@ class Block:
     @property
     def seed(self) -> int:
         """Return the seed of the guest's random numbers."""
-        text = f"{self.experiment}\n{self.cell.model_dump_json()}\n{self.first}"
+        # Cells without such a log have the seeds that they had before there was one.
+        left_out = set() if self.cell.client_qlog else {"client_qlog"}
+        text = f"{self.experiment}\n{self.cell.model_dump_json(exclude=left_out)}\n{self.first}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     @property
@@ -68,6 +70,8 @@ class Block:
             return server.unavailable or f"{self.cell.server} has no server in testbed/stacks"
         if not server.server_speaks(client.alpn):
             return f"the server {self.cell.server} does not speak {client.alpn}, and the client nothing else"
+        if self.cell.client_qlog and not client.qlog:
+            return f"the client {self.cell.client} writes no qlog"
         return _cannot_vary(self.cell, server)
 
 
@@ -107,6 +111,16 @@ def digest(folder: Path) -> str:
     for name in RESULTS:
         whole.update((folder / name).read_bytes())
     return whole.hexdigest()
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the hash of each block in an experiment's folder whose captures were kept, by its name."""
+    found = sorted(path.parent for path in folder.glob(f"*/*/{RESULTS[0]}"))
+    return {
+        f"{one.parent.name}/{one.name}": digest(one)
+        for one in found
+        if not one.suffix and all((one / name).is_file() for name in RESULTS)
+    }
 
 
 def _trials(block: Block, folder: Path) -> list[Row]:

@@ -25,18 +25,28 @@ def connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
     return [one for row in captures.values() for one in _connections(folder, row)]
 
 
+def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
+    """Return the rows of quic_connection of the captures of `rows`. InputError as `connections`."""
+    captures = {(row["cell"], row["capture_file"]): row for row in rows}
+    return [one for row in captures.values() for one in _dissected(folder, row, "quic_connection")]
+
+
 def _connections(folder: Path, row: Row) -> list[list[Packet]]:
+    found: dict[tuple[Any, ...], list[Packet]] = {}
+    for packet in _dissected(folder, row, "quic_packet"):
+        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
+        found.setdefault(key, []).append(packet)
+    return list(found.values())[1:]
+
+
+def _dissected(folder: Path, row: Row, kind: str) -> list[Packet]:
     if row["capture_file"] is None or row["keys_file"] is None:
         raise InputError(
             f"{folder}: the captures of cell {row['cell']} were not kept, and this table is of them"
         )
-    argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_packet"]
+    argv = [str(binaries.find("firstflight-dissect")), "--kind", kind]
     argv += ["--keys", str(folder / row["keys_file"]), str(folder / row["capture_file"])]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     lines, stderr = children.finished(process)
     binaries.unreadable(process.returncode, stderr)
-    found: dict[tuple[Any, ...], list[Packet]] = {}
-    for packet in map(json.loads, lines.splitlines()):
-        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
-        found.setdefault(key, []).append(packet)
-    return list(found.values())[1:]
+    return [json.loads(line) for line in lines.splitlines()]

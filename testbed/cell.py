@@ -71,6 +71,10 @@ class Cell(BaseModel):
     )
     ack_reordering: Reordering | None = Field(default=None, description="With ack_ratio.")
 
+    client_qlog: bool = Field(
+        default=False, description="The client writes what it knows of the connection, as qlog."
+    )
+
     @model_validator(mode="after")
     def _asks_for_a_ratio(self) -> Cell:
         if self.ack_ratio is None and (self.ack_delay_ms, self.ack_reordering) != (None, None):

@@ -10,10 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from reports.tables.columns import Column, drawn
+from reports.tables.columns import Column
 from testbed import captured, second_flight
 from testbed.captured import Packet
 from testbed.experiment import Accept, Experiment
+from testbed.page import UNAVAILABLE, Check, Page, page
 from testbed.trial_row import Row
 
 
@@ -47,8 +48,8 @@ def clients(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[C
     return [_client(experiment, folder, name, rows) for name in sorted({row["client"] for row in rows})]
 
 
-def text(experiment: Experiment, found: Sequence[Client], *, terminal: bool) -> str:
-    """Return title, table and verdicts; `terminal`: with colours and lines."""
+def said(experiment: Experiment, found: Sequence[Client]) -> Page:
+    """Return what is said of clients."""
     here = [one for one in found if one.trials]
     columns = [
         Column("client\n", [one.client for one in here], right=False),
@@ -59,13 +60,17 @@ def text(experiment: Experiment, found: Sequence[Client], *, terminal: bool) -> 
         Column("\nflight", [one.published_second_flight or "-" for one in here]),
         Column("trials\n", [str(one.trials) for one in here]),
     ]
-    out = f"{experiment.title}.\nPublished: {experiment.source}.\n\n{drawn(columns, terminal=terminal)}\n"
-    out += "PTO: ms from the first packet to the first that brings nothing new, before any answer.\n"
-    out += "Flight: numbers of the client's datagrams.\n"
-    out += "".join(f"{one.client}: {one.verdict}: {one.expected}.\n" for one in here if one.verdict)
-    if missing := [one.client for one in found if not one.trials]:
-        out += f"Unavailable as clients here, {len(missing)} of {len(found)}: {', '.join(missing)}.\n"
-    return out
+    legend = (
+        "PTO: ms from the first packet to the first that brings nothing new, before any answer.\n"
+        "Flight: numbers of the client's datagrams.\n"
+    )
+    checks = [
+        Check(one.client, one.expected or "", f"{_ms(one.default_pto_ms)} ms", one.verdict == "met")
+        for one in here
+        if one.verdict
+    ]
+    missing = [one.client for one in found if not one.trials]
+    return page(experiment, columns, legend, checks, missing, len(found), without=UNAVAILABLE)
 
 
 def default_us(packets: Iterable[Packet]) -> int | None:

@@ -4,7 +4,7 @@ title, source   what is measured, and which figure of which paper did
 repetitions     trials of each cell
 measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO),
                 default_pto (the client's before any sample: testbed/default_pto.py), acks, ack_asymmetry,
-                ack_survey (testbed/acks) or pacing (testbed/paced.py)
+                ack_survey (testbed/acks), pacing (testbed/paced.py) or rtt_updates (testbed/own_log.py)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
@@ -15,6 +15,7 @@ measure         what is judged: first_stream (time to first byte; unless given),
                 client_percent: what a paper gives of a cell, and `edition`
 [[paced]]       server, congestion_control, qdisc, gso; dropped, goodput_mbit, below_percent, alone_percent,
                 le5_percent, gap_p50_us: what a paper gives of a server's pacing, and `edition`
+[[updated]]     client, updates, new_acks: what a paper gives of a client's own log, and `edition`
 [[survey]]      client, ratio, parses, ack_bytes: what a paper gives of a client, and `edition`
 [[accept]]      clients, servers, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`;
                 without servers or rtt_ms: with all
@@ -39,7 +40,16 @@ from testbed.cell import Answering, Cell, Controller, Qdisc, Reordering
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
-Measure = Literal["first_stream", "pto_first", "default_pto", "acks", "ack_asymmetry", "ack_survey", "pacing"]
+Measure = Literal[
+    "first_stream",
+    "pto_first",
+    "default_pto",
+    "acks",
+    "ack_asymmetry",
+    "ack_survey",
+    "pacing",
+    "rtt_updates",
+]
 """A column of testbed_trial without its unit, or what the captures show beside it."""
 
 
@@ -110,6 +120,16 @@ class Survey(BaseModel):
     ack_bytes: int | None = None
 
 
+class Updated(BaseModel):
+    """What a paper gives of a client's own log: updates of its RTT estimate, and ACKs of something new."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    updates: int
+    new_acks: int
+
+
 class Accept(BaseModel):
     """Where the gain of instant ACK (median of waiting minus median of instant ACK) is expected, for whom."""
 
@@ -149,6 +169,7 @@ class Experiment(BaseModel):
     transfer: tuple[Transfer, ...] = ()
     paced: tuple[PacedResult, ...] = ()
     survey: tuple[Survey, ...] = ()
+    updated: tuple[Updated, ...] = ()
     accept: tuple[Accept, ...] = ()
     found: tuple[Found, ...] = ()
     shows: tuple[str, ...] = ()

@@ -82,7 +82,7 @@ def main() -> None:
         _trials(job, cell, folder)
     finally:
         for file in sorted(folder.iterdir()):
-            if file.suffix in {".jsonl", ".pcap", ".keys", ".log"}:
+            if file.suffix in {".jsonl", ".pcap", ".keys", ".log", ".qlog", ".sqlog"}:
                 shutil.copyfile(file, Path(file.name))
 
 
@@ -95,6 +95,10 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
     if cell.body_bytes:
         sent = f"udp and src host {path.SERVER_IP}"
         captures.append(_capture(folder, path.LINK, path.TAP, "sender.pcap", sent))
+    logs = folder / "logs"
+    if cell.client_qlog:
+        logs.mkdir()
+        os.environ["QLOGDIR"] = str(logs)
     client = Client(job["client"], folder)
     request = {
         "url": f"https://{NAME}/",
@@ -124,6 +128,8 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
             answer = client.ask(request)
             ended = time.time_ns()
             time.sleep(PAUSE_S + path.longest_wait_s(cell))
+            if cell.client_qlog:
+                _keep_log(logs, folder, repetition)
             row = {
                 "repetition": repetition,
                 "begun_ns": begun,
@@ -145,6 +151,16 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
         capture.send_signal(signal.SIGINT)
         capture.wait(GRACE_S)
     server.kill()
+
+
+def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
+    """Name the client's log of a trial after its repetition; one is kept if there is one, no more."""
+    written = list(logs.iterdir())
+    for one in written:
+        if len(written) == 1:
+            one.rename(folder / f"client-{repetition:04d}{one.suffix}")
+        else:
+            one.unlink()
 
 
 def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:

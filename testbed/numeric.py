@@ -95,6 +95,18 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """How a figure is drawn: a panel for each value of `alike`, named `of`; `curves`: column and label."""
+
+    alike: str
+    of: str
+    across: str
+    across_axis: str
+    axis: str
+    curves: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Numeric:
     """A figure that is computed: its rows, what a paper prints of them, and what does not agree with it."""
 
@@ -103,6 +115,7 @@ class Numeric:
     rows: Callable[[], list[dict[str, Any]]]
     published: tuple[Published, ...]
     notes: tuple[str, ...] = ()
+    shape: Shape | None = None
 
     def verdicts(self) -> list[tuple[Published, bool]]:
         """Return whether each published value is met by all rows that it is about; there is one at least."""
@@ -154,6 +167,14 @@ NUMERIC = {
             "After 30 samples 34.8 ms was given for WFC; it is 34.748, as the difference of 0.74 says, too.",
             "The columns _rfc_ms have RFC 9002's granularity of 1 ms, which the paper leaves out.",
         ),
+        shape=Shape(
+            alike="rtt_ms",
+            of="RTT",
+            across="sample",
+            across_axis="RTT samples",
+            axis="PTO [ms]",
+            curves={"wfc_pto_ms": "wait for certificate", "iack_pto_ms": "instant ACK"},
+        ),
     ),
     "iack-pto-reduction": Numeric(
         title="Reduction of the first probe timeout by an instant ACK, in RTTs",
@@ -163,6 +184,14 @@ NUMERIC = {
         notes=(
             "reduction_rtts leaves out RFC 9002's granularity of 1 ms, as the paper does; reduction_rfc_rtts",
             "has it, and differs below an RTT of 0.5 ms.",
+        ),
+        shape=Shape(
+            alike="certificate_delay_ms",
+            of="delay",
+            across="rtt_ms",
+            across_axis="RTT [ms]",
+            axis="Reduction [RTTs]",
+            curves={"reduction_rtts": "as the paper", "reduction_rfc_rtts": "by RFC 9002"},
         ),
     ),
 }

@@ -11,7 +11,7 @@ from reports.tables.columns import Column
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, column, done, median_of
 from testbed.experiment import Experiment, PacedResult
-from testbed.page import Check, number, page
+from testbed.page import Check, Page, number, page
 from testbed.trial_row import Row
 
 _APART_POINTS = 70.0
@@ -58,8 +58,8 @@ def cells(experiment: Experiment, rows: Sequence[Row]) -> list[Paced]:
     return [_paced(experiment, cell, own) for cell, own in by_cell(experiment, rows)]
 
 
-def text(experiment: Experiment, found: Sequence[Paced], *, terminal: bool) -> str:
-    """Return title, table and verdicts; `terminal`: with colours and lines."""
+def said(experiment: Experiment, found: Sequence[Paced]) -> Page:
+    """Return what is said of cells."""
     here = [one for one in found if one.done]
 
     def published(value: Callable[[PacedResult], float | None], digits: int) -> list[str]:
@@ -90,7 +90,7 @@ def text(experiment: Experiment, found: Sequence[Paced], *, terminal: bool) -> s
         "as the server sends them: a train's gaps are below 0.1 ms; alone: trains of one packet.\n"
     )
     missing = [one.cell for one in found if not one.done]
-    return page(experiment, columns, legend, list(_checks(here)), missing, len(found), terminal=terminal)
+    return page(experiment, columns, legend, list(_checks(here)), missing, len(found))
 
 
 def _checks(found: Sequence[Paced]) -> Iterator[Check]:

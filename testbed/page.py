@@ -1,50 +1,102 @@
-"""An experiment as text: title, table, what was expected, what its captures show, what was not done."""
+"""What is said about an experiment's results: title, table, what was expected, what its captures show.
+
+As text here; testbed/report.py makes a page of the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from reports.tables.columns import Column, drawn
 from testbed.experiment import Experiment
 
+UNAVAILABLE = "Unavailable as clients here"
+
+
+class Line(Protocol):
+    """Medians of a cell, of a pair of cells, or of a client."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the columns by name."""
+        ...
+
 
 @dataclass(frozen=True)
 class Check:
-    """What is expected, what was found, and whether it is met."""
+    """What is expected, what was found, and whether it is met; `reason`: what the captures show of it."""
 
     about: str
     expected: str
     found: str
     met: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Columns without cells are no table and need no legend. `notes` are sentences, a line each."""
+
+    title: str
+    source: str
+    columns: Sequence[Column]
+    legend: str = ""
+    checks: Sequence[Check] = ()
+    notes: Sequence[str] = ()
+
+    def text(self, *, terminal: bool) -> str:
+        """Return all of it as text; `terminal`: with colours and lines."""
+        out = f"{self.title}.\n"
+        if self.source:
+            out += f"Published: {self.source}.\n"
+        if self.columns[0].cells:
+            out += f"\n{drawn(self.columns, terminal=terminal)}\n{self.legend}"
+        for one in self.checks:
+            found = f": {one.found}" if one.found else ""
+            out += f"{one.about}: {'met' if one.met else 'not met'}: {one.expected}{found}.\n"
+            if one.reason is not None:
+                out += f"    The captures show: {one.reason}.\n"
+        return out + "".join(f"{note}\n" for note in self.notes)
 
 
 def page(
     experiment: Experiment,
     columns: Sequence[Column],
     legend: str,
-    checked: Sequence[Check],
+    checks: Sequence[Check],
     missing: Sequence[str],
     of: int,
     *,
-    terminal: bool,
-) -> str:
-    """Return the text; columns without cells are no table and need no legend.
+    without: str = "Not done here",
+    further: Sequence[str] = (),
+) -> Page:
+    """Return what is said of an experiment.
 
-    `missing`: what of all `of` lines has no trial that was done. `terminal`: with colours and lines.
+    `missing`: what of all `of` lines has no trial that was done, named after `without`; `further`: notes.
     """
-    out = f"{experiment.title}.\n"
-    if experiment.source:
-        out += f"Published: {experiment.source}.\n"
-    if columns[0].cells:
-        out += f"\n{drawn(columns, terminal=terminal)}\n{legend}"
-    for one in checked:
-        out += f"{one.about}: {'met' if one.met else 'not met'}: {one.expected}: {one.found}.\n"
-    for reason in experiment.shows:
-        out += f"The captures show: {reason}.\n"
+    notes = [*(f"The captures show: {reason}." for reason in experiment.shows), *further]
     if missing:
-        out += f"Not done here, {len(missing)} of {of}: {', '.join(missing)}.\n"
-    return out
+        notes.append(f"{without}, {len(missing)} of {of}: {', '.join(missing)}.")
+    return Page(experiment.title, experiment.source, columns, legend, checks, notes)
+
+
+def headings(columns: Sequence[Column]) -> list[str]:
+    """Return a name for each column that says what it is without those beside it.
+
+    In a table of text a title's first line may be that of the column before, and `publ.` stands beside ours.
+    """
+    made: list[str] = []
+    above = ""
+    for column in columns:
+        first, _, second = column.title.partition("\n")
+        above = first or above
+        if first == "publ." and made:
+            made.append(f"{made[-1]}, published")
+            continue
+        joint = "" if above.endswith(("-", "_")) else " "
+        made.append(f"{above.removesuffix('-') if joint == '' else above}{joint}{second}".strip())
+    return made
 
 
 def number(value: float | None, digits: int) -> str:

@@ -1,13 +1,14 @@
-"""An experiment's results for people: ours beside the published ones, and what was expected."""
+"""What is said of gains and of computed figures: ours beside the published ones, and what was expected."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports.tables.columns import Column, drawn
+from reports.tables.columns import Column
 from testbed.experiment import Experiment, Measure
 from testbed.gain import Gain
 from testbed.numeric import Numeric
+from testbed.page import UNAVAILABLE, Check, Page, page
 
 _UNAVAILABLE = "unavailable"
 _MEASURES = {
@@ -16,46 +17,58 @@ _MEASURES = {
 }
 
 
-def text(experiment: Experiment, found: Sequence[Gain], *, terminal: bool) -> str:
-    """Return title, table and notes; `terminal`: with colours and lines."""
+def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
+    """Return what is said of pairs of cells."""
     here = [one for one in found if not one.outcomes.startswith(_UNAVAILABLE)]
     missing = sorted({one.client for one in found} - {one.client for one in here})
-    out = f"{experiment.title}.\n"
-    if experiment.source:
-        out += f"Published: {experiment.source}.\n"
-    if here:
-        out += f"\n{drawn(_columns(here, experiment.measure), terminal=terminal)}\n"
-        out += (
-            f"Medians in ms{_MEASURES[experiment.measure]}.\n"
-            "Gain: WFC (wait for certificate) minus IACK (instant ACK).\n"
-            "g: how much later the first ACK comes with WFC.\n"
+    measure = experiment.measure
+    legend = (
+        f"Medians in ms{_MEASURES[measure]}.\n"
+        "Gain: WFC (wait for certificate) minus IACK (instant ACK).\n"
+        "g: how much later the first ACK comes with WFC.\n"
+    )
+    checks = [
+        Check(
+            f"{one.client} at {one.rtt_ms:g} ms, server {one.server}",
+            one.expected or "",
+            f"{_ms(getattr(one, gain_of(measure)))} ms",
+            one.verdict == "met",
+            one.found,
         )
-    for one in here:
-        if one.verdict is not None:
-            out += f"{one.client} at {one.rtt_ms:g} ms, server {one.server}: {one.verdict}: {one.expected}.\n"
-            if one.found is not None:
-                out += f"    The captures show: {one.found}.\n"
+        for one in here
+        if one.verdict is not None
+    ]
     early = sorted({f"{one.client} (server {one.server})" for one in here if one.partial_acks})
-    if early:
-        out += (
-            f"WFC is an instant ACK in effect with {', '.join(early)}:\n"
-            "the ClientHello takes two datagrams, and the server acknowledges the first at once.\n"
-        )
-    if missing:
-        clients = len({one.client for one in found})
-        out += f"Unavailable as clients here, {len(missing)} of {clients}: {', '.join(missing)}.\n"
-    return out
+    further = [
+        f"WFC is an instant ACK in effect with {', '.join(early)}:",
+        "the ClientHello takes two datagrams, and the server acknowledges the first at once.",
+    ]
+    return page(
+        experiment,
+        _columns(here, measure),
+        legend,
+        checks,
+        missing,
+        len({one.client for one in found}),
+        without=UNAVAILABLE,
+        further=further if early else (),
+    )
 
 
-def computed(figure: Numeric, *, terminal: bool) -> str:
-    """Return title, table and verdicts of a figure that is computed; `terminal`: with colours and lines."""
+def gain_of(measure: Measure) -> str:
+    """Return the name of the gain that is judged."""
+    return "pto_gain_ms" if measure == "pto_first" else "gain_ms"
+
+
+def computed(figure: Numeric) -> Page:
+    """Return what is said of a figure that is computed."""
     rows = figure.rows()
     columns = [Column(name, [_number(row[name]) for row in rows]) for name in rows[0]]
-    out = f"{figure.title}.\nPublished: {figure.source}.\n\n{drawn(columns, terminal=terminal)}\n"
-    for one, met in figure.verdicts():
-        where, values = _named(one.where), _named(one.values)
-        out += f"{where}: {'met' if met else 'not met'}: {values}, within {one.within:g}.\n"
-    return out + "".join(f"{note}\n" for note in figure.notes)
+    checks = [
+        Check(_named(one.where), f"{_named(one.values)}, within {one.within:g}", "", met)
+        for one, met in figure.verdicts()
+    ]
+    return Page(figure.title, figure.source, columns, checks=checks, notes=figure.notes)
 
 
 def _named(given: Mapping[str, float | str]) -> str:
@@ -72,7 +85,7 @@ def _columns(found: Sequence[Gain], measure: Measure) -> list[Column]:
     numbers = (
         ("WFC\n", f"wfc_{measure}_ms"),
         ("IACK\n", f"iack_{measure}_ms"),
-        ("gain\n", "pto_gain_ms" if measure == "pto_first" else "gain_ms"),
+        ("gain\n", gain_of(measure)),
         ("RTT\nfirst", "rtt_first_ms"),
         ("g\n", "g_ms"),
         ("published\nWFC", "published_wfc_ms"),

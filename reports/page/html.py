@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -41,13 +41,18 @@ class Drawn:
     @property
     def csv(self) -> str:
         """The data as CSV, in a data: URL."""
-        return "data:text/csv;charset=utf-8," + quote(_csv(self.data))
+        return csv_url(self.data)
 
 
 def drawn(name: str, draw: Drawing, data: list[dict[str, Any]], **questions: Answer) -> Drawn:
     """Draw a figure in both widths; `questions`: its answers, by what their SQL is called on the page."""
     wide, narrow = (Markup(draw(size=size)) for size in style.SIZES)
     return Drawn(name, wide, narrow, data, tuple(questions.items()))
+
+
+def csv_url(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV with a header, in a data: URL; a field that a row does not have is empty."""
+    return "data:text/csv;charset=utf-8," + quote(_csv(rows))
 
 
 def render(template: str, **values: Any) -> str:
@@ -63,6 +68,7 @@ def render(template: str, **values: Any) -> str:
     )
     for name in ("count", "percent", "ratio", "interval", "ms", "median", "middle_half", "plain", "listed"):
         environment.filters[name] = getattr(wording, name)
+    environment.filters["whole"] = wording.plain_lines
     environment.globals["share"] = wording.share
     sheet = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
     return environment.get_template(template).render(
@@ -78,11 +84,11 @@ def _shown(value: Any) -> Any:
     return lines(value) if type(value) is str else value
 
 
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV with a header; arrays are JSON."""
     out = io.StringIO()
     if rows:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(out, dict.fromkeys(name for row in rows for name in row), lineterminator="\n")
         writer.writeheader()
         writer.writerows(
             {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()}

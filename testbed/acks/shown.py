@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from reports.tables.columns import Column
 from testbed.acks.asymmetry import WITHIN, Asymmetric
 from testbed.acks.cells import Acked
-from testbed.acks.survey import Client
+from testbed.acks.survey import Client, checks
 from testbed.experiment import Experiment
-from testbed.page import Check, number, page
+from testbed.page import Check, Page, number, page
 
 _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 
 
-def acked(experiment: Experiment, found: Sequence[Acked], checked: Sequence[Check], *, terminal: bool) -> str:
-    """Return title, table and verdicts of cells; `terminal`: with colours and lines."""
+def acked(experiment: Experiment, found: Sequence[Acked], checked: Sequence[Check]) -> Page:
+    """Return what is said of cells."""
     here = [one for one in found if one.done]
     columns = [
         Column("RTT\nms", [f"{one.rtt_ms:g}" for one in here]),
@@ -42,11 +42,11 @@ def acked(experiment: Experiment, found: Sequence[Acked], checked: Sequence[Chec
         "for each of the next three packets.\n"
     )
     missing = [one.cell for one in found if not one.done]
-    return page(experiment, columns, legend, checked, missing, len(found), terminal=terminal)
+    return page(experiment, columns, legend, checked, missing, len(found))
 
 
-def asymmetric(experiment: Experiment, found: Sequence[Asymmetric], *, terminal: bool) -> str:
-    """Return title, table and verdicts of asymmetric paths; `terminal`: with colours and lines."""
+def asymmetric(experiment: Experiment, found: Sequence[Asymmetric]) -> Page:
+    """Return what is said of asymmetric paths."""
     here = [one for one in found if one.done]
     columns = [
         Column("path\n", [f"{one.asymmetry:g}:1" for one in here]),
@@ -61,19 +61,28 @@ def asymmetric(experiment: Experiment, found: Sequence[Asymmetric], *, terminal:
         Column("way back\n%", [number(one.back_percent, 0) for one in here]),
         Column("\ndrops", [number(one.back_drops, 0) for one in here]),
         Column("trials\ndone", [f"{one.done}/{one.trials}" for one in here]),
-        Column("\n", [one.verdict or "" for one in here], right=False),
+    ]
+    checks = [
+        Check(
+            f"{one.asymmetry:g}:1, ratio {_count(one.ack_ratio)}, queue of {_count(one.up_queue_packets)}",
+            f"within {100 * WITHIN:g} % of what fills the path or its way back",
+            f"{number(one.mbit, 2)} for {number(one.expected_mbit, 2)} Mbit/s",
+            one.verdict == "met",
+        )
+        for one in here
+        if one.verdict is not None
     ]
     legend = (
         "Limit: rate towards the server x ratio x bytes of data / bytes of an ACK, as predicted.\n"
         "Expected: the limit, or the path's rate if that is less. Found: in a transfer's second half.\n"
-        f"Met: within {100 * WITHIN:g} %. Bytes are of Ethernet frames; medians.\n"
+        "Bytes are of Ethernet frames; medians.\n"
     )
     missing = [one.cell for one in found if not one.done]
-    return page(experiment, columns, legend, (), missing, len(found), terminal=terminal)
+    return page(experiment, columns, legend, checks, missing, len(found))
 
 
-def surveyed(experiment: Experiment, found: Sequence[Client], *, terminal: bool) -> str:
-    """Return title and table of clients; `terminal`: with colours and lines."""
+def surveyed(experiment: Experiment, found: Sequence[Client]) -> Page:
+    """Return what is said of clients."""
     here = [one for one in found if one.done]
     columns = [
         Column("client\n", [one.client for one in here], right=False),
@@ -96,7 +105,7 @@ def surveyed(experiment: Experiment, found: Sequence[Client], *, terminal: bool)
         "ACK_FREQUENCY: its transport parameters have min_ack_delay. Found: packets per ACK after 100.\n"
     )
     missing = [one.client for one in found if not one.done]
-    return page(experiment, columns, legend, (), missing, len(found), terminal=terminal)
+    return page(experiment, columns, legend, checks(here), missing, len(found))
 
 
 def _seconds(value_ms: float | None) -> str:

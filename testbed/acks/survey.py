@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -10,9 +11,11 @@ from typing import Any
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, column, done, median_of, percent
 from testbed.experiment import Experiment
+from testbed.page import Check
 from testbed.trial_row import Row
 
 FOLLOWS_WITHIN = 0.2
+PUBLISHED_WITHIN = 0.1
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Client:
     """A client. Numbers are medians over its trials without a request; null without any that was done.
 
     `takes_requests`: its transport parameters have min_ack_delay; `asked_ratio` was asked of it then, and
-    `asked_eliciting_per_ack` is what it did. `follows`: within a fifth of what was asked.
+    `asked_eliciting_per_ack` is what it did. `follows`: it takes requests, and did that within a fifth.
     """
 
     client: str
@@ -79,8 +82,38 @@ def _client(experiment: Experiment, name: str, server: str, own: Sequence[tuple[
         takes_requests=takes,
         asked_ratio=asked,
         asked_eliciting_per_ack=followed,
-        follows=None if asked is None or followed is None else abs(followed / asked - 1) <= FOLLOWS_WITHIN,
+        follows=None
+        if asked is None or followed is None
+        else bool(takes) and abs(followed / asked - 1) <= FOLLOWS_WITHIN,
         published_ratio=theirs.ratio if theirs else None,
         published_ack_bytes=theirs.ack_bytes if theirs else None,
         published_parses=theirs.parses if theirs else None,
     )
+
+
+def checks(found: Sequence[Client]) -> list[Check]:
+    """Return whether clients do today what the paper's table says of them."""
+    made = []
+    for one in found:
+        ratios = re.fullmatch(r"(\d+)(?:-(\d+))?", one.published_ratio or "")
+        if ratios is not None and one.eliciting_per_ack is not None:
+            low, high = float(ratios[1]), float(ratios[2] or ratios[1])
+            made.append(
+                Check(
+                    one.client,
+                    f"a ratio of {one.published_ratio}, within a tenth",
+                    f"{one.eliciting_per_ack:.2f}",
+                    low * (1 - PUBLISHED_WITHIN) <= one.eliciting_per_ack <= high * (1 + PUBLISHED_WITHIN),
+                )
+            )
+        if one.published_parses is not None and one.takes_requests is not None:
+            takes = {True: "takes ACK_FREQUENCY", False: "takes no ACK_FREQUENCY"}
+            made.append(
+                Check(
+                    one.client,
+                    f"it {takes[one.published_parses]}",
+                    takes[one.takes_requests],
+                    one.takes_requests == one.published_parses,
+                )
+            )
+    return made

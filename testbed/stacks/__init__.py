@@ -15,6 +15,7 @@ controllers congestion controllers that its server has
 ack_requests  what its server can ask of a client when packets come out of order, by ACK_FREQUENCY; none: it
             sends no such frame
 gso         true: its server can send several datagrams as one
+qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 launch_times  true: its server gives each datagram the time at which fq and etf shall send it
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
 """
@@ -128,6 +129,7 @@ class Stack(BaseModel):
     ack_requests: tuple[Reordering, ...] = ()
     gso: bool = False
     launch_times: bool = False
+    qlog: bool = False
     unavailable: str | None = None
 
     @model_validator(mode="after")

@@ -200,7 +200,7 @@ def test_a_path_is_expected_to_carry_what_its_acks_permit(
     assert found.limit_mbit is not None
     assert found.back_percent == pytest.approx(100 * 1.25 / found.limit_mbit, rel=0.06)
     rows = [trial(cell, queue_to_server_drops=3)]
-    text = measured.measured(one, tmp_path, rows, terminal=False)[1]()
+    text = measured.measured(one, tmp_path, rows)[1]().text(terminal=False)
     assert "200:1" in text and "met" in text
     wide = named("ack-asymmetry", rate_to_server_mbit=0.2, queue_to_server_packets=10, ack_ratio=20)
     (other,) = asymmetry.cells(one, tmp_path, [trial(wide)])
@@ -224,7 +224,7 @@ def test_a_client_follows_a_request_or_not() -> None:
     assert [found[name].follows for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
     assert [found[name].takes_requests for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
     assert (found["quinn"].min_ack_delay_ms, found["aioquic"].published_ratio) == (1, "2-8")
-    text = measured.measured(one, Path(), rows, terminal=False)[1]()
+    text = measured.measured(one, Path(), rows)[1]().text(terminal=False)
     assert "Not done here, 1 of 3: neqo." in text
     assert "quinn" in text.splitlines()[6]
 
@@ -235,8 +235,8 @@ def test_the_text_of_cells_names_verdicts_and_what_was_not_done(tmp_path: Path) 
     rows.append(
         trial_row.without_trial("x", named("ack-ratio", rtt_ms=95, ack_ratio=2), 1, "guest_failed", "")
     )
-    lines, text = measured.measured(one, tmp_path, rows, terminal=False)
-    shown = text()
+    lines, page = measured.measured(one, tmp_path, rows)
+    shown = page().text(terminal=False)
     assert "RTT 30 ms: met: a ratio of 10 sends 4 to 5.2 times fewer ACKs than one of 2: 5.02 times." in shown
     assert "Not done here, 1 of 3: quinn-quinn-wfc-95ms-10up-reno-ar2-25late." in shown
     assert [line.as_dict()["ack_ratio"] for line in lines] == [2, 2, 10]

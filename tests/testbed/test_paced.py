@@ -65,7 +65,7 @@ def test_verdicts_are_about_cells_that_differ_in_one_thing() -> None:
             "x", named(server="picoquic", congestion_control="bbr"), 1, "unavailable", ""
         ),
     ]
-    shown = measured.measured(experiment.find("pacing"), Path(), rows, terminal=False)[1]()
+    shown = measured.measured(experiment.find("pacing"), Path(), rows)[1]().text(terminal=False)
     alone = "met: without GSO at least 70 points more of the packets are alone: +80.0 points."
     assert f"quic-go, qdisc none: {alone}" in shown
     assert "quic-go, qdisc none: met: with GSO fewer packets are dropped than without: 6 and 160." in shown

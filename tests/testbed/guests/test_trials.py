@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import experiment, gain, same, series
+from testbed import checked, experiment, gain, own_log, same, series
 from testbed.acks import asymmetry, checks
 
 
@@ -144,6 +144,22 @@ def test_each_qdisc_carries_a_body_and_its_gaps_are_known(tmp_path: Path) -> Non
         assert row["outcome"] == "done" and row["queue_drops"] > 0
         assert 0 < row["share_in_trains_1"] < row["share_in_trains_le5"] <= 1
         assert row["longest_train"] > 1 and row["gap_p50_ns"] > 0
+
+
+def test_clients_write_their_own_logs(tmp_path: Path) -> None:
+    """One for each trial, which agrees with the capture: RTT samples, and the first probe timeout."""
+    held = 'server = "quic-go"\nanswering = "wfc"\nrtt_ms = 100\nbody_bytes = 300000\nclient_qlog = true\n'
+    vary = 'client = ["aioquic", "quic-go", "ngtcp2"]\n'
+    scenario = tmp_path / "logs.toml"
+    scenario.write_text(f'title = "logs"\nmeasure = "rtt_updates"\n[held]\n{held}[vary]\n{vary}')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "2")
+    one, rows = checked.read(scenario, experiment.Experiment), series.rows(tmp_path, "logs")
+    found = own_log.clients(one, tmp_path / "logs", rows)
+    assert [(each.logs, each.done, each.damaged) for each in found] == [(2, 2, None)] * 3
+    for each in found:
+        assert each.updates is not None and each.samples is not None
+        assert 1 <= each.updates <= each.samples + 1, each
+        assert each.pto_ms == pytest.approx(each.rfc_pto_ms, rel=0.02), each
 
 
 def test_a_series_goes_on_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,146 @@
+"""Draws values of an experiment beside published ones: by category as dots, or as curves over a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from reports.figures import style, svg
+from reports.numbers.compared import Panel, Series, labels
+
+_ROW = 27
+"""Height of a category, in CSS pixels."""
+_PANEL = 235
+"""Height of a panel with curves."""
+_FRAME = 66
+"""Title and axis of a panel."""
+_SPREAD = 0.56
+"""Of a category's height: what its dots take."""
+_FINE_DECADES = 1.3
+
+
+def looks(panels: Sequence[Panel]) -> dict[str, style.Look]:
+    """Return a look for each label; without those that could not be distinguished any more."""
+    counts = labels(panels)
+    # The same label looks the same whatever else is drawn, so the order is that of appearance.
+    found = style.looks((label, len(counts) - place) for place, label in enumerate(counts))
+    return {label: found[label] for label in counts if label in found}
+
+
+def draw(panels: Sequence[Panel], size: style.Size, name: str, title: str, description: str) -> str:
+    """Draw the panels as inline SVG, with one legend."""
+    drawn = looks(panels)
+    columns = 1 if size.narrow or len(panels) == 1 else 2
+    rows = -(-len(panels) // columns)
+    heights = [
+        max(_height(panel) for panel in panels[row * columns : (row + 1) * columns]) for row in range(rows)
+    ]
+    keys = _keys(panels, drawn)
+    per_line = 2 if size.narrow else 4
+    with style.drawing():
+        figure = style.canvas(size, sum(heights) + 14 + 24 * -(-len(keys) // per_line))
+        grid = figure.subplots(rows, columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+        for number, axes in enumerate(grid.flat):
+            if number >= len(panels):
+                axes.set_visible(False)
+                continue
+            panel = panels[number]
+            (_dots if panel.across is None else _curves)(axes, panel, drawn)
+            axes.set_title(style.name(panel.title))
+        figure.legend(handles=keys, loc="outside upper left", ncols=per_line, handlelength=1.8)
+        return svg.inline(figure, f"{name}-{size.name}", title, description)
+
+
+def _height(panel: Panel) -> int:
+    return _PANEL if panel.across is not None else _FRAME + _ROW * max(len(panel.categories), 2)
+
+
+def _keys(panels: Sequence[Panel], drawn: Mapping[str, style.Look]) -> list[Line2D]:
+    curves = any(panel.across is not None for panel in panels)
+    keys = [
+        Line2D(
+            [],
+            [],
+            label=style.name(label),
+            color=look.colour,
+            marker=look.marker,
+            linestyle=look.dash if curves else "",
+        )
+        for label, look in drawn.items()
+    ]
+    if any(one.published for panel in panels for one in panel.series):
+        keys.append(Line2D([], [], label="published", linestyle="", marker="o", **_hollow(style.FAINT)))
+    return keys
+
+
+def _dots(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
+    """Draw the values of each category on a line of its own, one series below the other."""
+    categories = panel.categories
+    shown = [one for one in panel.series if one.label in drawn]
+    for place, one in enumerate(shown):
+        shift = _SPREAD * ((place + 0.5) / len(shown) - 0.5)
+        values = [value for _, value in one.points]
+        heights = [categories.index(str(where)) + shift for where, _ in one.points]
+        axes.plot(values, heights, linestyle="", **_marker(one, drawn[one.label]))
+    axes.set_yticks(range(len(categories)), [style.name(one) for one in categories])
+    axes.set_ylim(len(categories) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(panel.axis)
+    values = [value for one in shown for _, value in one.points]
+    if values and min(values) >= 0:
+        axes.set_xlim(0, max(values) * 1.08 or 1)
+    elif values:
+        axes.axvline(0, color=style.FAINT, linewidth=0.8)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _curves(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
+    """Draw our series as curves, and published values as markers."""
+    shown = [one for one in panel.series if one.label in drawn]
+    for one in shown:
+        points = sorted((float(where), value) for where, value in one.points)
+        line = {"linestyle": ""} if one.published else {"linestyle": drawn[one.label].dash, "linewidth": 1.6}
+        axes.plot(*zip(*points, strict=True), **line, **_marker(one, drawn[one.label]))
+    places = [float(where) for one in shown for where, _ in one.points]
+    if places and min(places) > 0 and max(places) >= 10 * min(places):
+        _logarithmic(axes, min(places), max(places))
+    values = [value for one in shown for _, value in one.points]
+    if values and min(values) < 0 < max(values):
+        axes.axhline(0, color=style.FAINT, linewidth=0.8)
+    elif values and min(values) >= 0:
+        axes.set_ylim(0, max(values) * 1.08 or 1)
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.set_xlabel(panel.across or "")
+    axes.set_ylabel(panel.axis)
+
+
+def _logarithmic(axes: Axes, low: float, high: float) -> None:
+    axes.set_xscale("log")
+    axes.set_xlim(low / 1.3, high * 1.3)
+    steps = (1, 2, 5) if math.log10(high / low) <= _FINE_DECADES else (1, 3)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**exponent for exponent in exponents for step in steps]
+    ticks = [tick for tick in ticks if low / 1.3 <= tick <= high * 1.3]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def _marker(one: Series, look: style.Look) -> dict[str, Any]:
+    if one.published:
+        return {"marker": look.marker, **_hollow(look.colour)}
+    return {"marker": look.marker, "color": look.colour, "markersize": 6.5}
+
+
+def _hollow(colour: str) -> dict[str, Any]:
+    return {
+        "color": colour,
+        "markerfacecolor": "white",
+        "markeredgecolor": colour,
+        "markeredgewidth": 1.5,
+        "markersize": 6.5,
+    }

@@ -1,0 +1,174 @@
+"""What the figure of an experiment shows: ours beside the published values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.numbers.compared import Panel, Series, Where, series
+from testbed.acks.asymmetry import Asymmetric
+from testbed.acks.cells import Acked
+from testbed.acks.survey import Client as Surveyed
+from testbed.default_pto import Client
+from testbed.experiment import Experiment, Measure
+from testbed.gain import Gain
+from testbed.numeric import Numeric
+from testbed.own_log import Logged
+from testbed.paced import Paced
+from testbed.page import Line
+from testbed.shown import gain_of
+
+_GAINS = {"first_stream": "Gain in time to first byte [ms]", "pto_first": "Gain in first PTO [ms]"}
+_RTT = "RTT [ms]"
+
+
+def panels(experiment: Experiment, lines: Sequence[Line]) -> list[Panel]:
+    """Return the panels of `lines`, which `measured` made; those without any value are left out."""
+    found = [
+        *_gains([one for one in lines if isinstance(one, Gain)], experiment.measure),
+        *_timers([one for one in lines if isinstance(one, Client)]),
+        *_acked([one for one in lines if isinstance(one, Acked)]),
+        *_asymmetric([one for one in lines if isinstance(one, Asymmetric)]),
+        *_surveyed([one for one in lines if isinstance(one, Surveyed)]),
+        *_logged([one for one in lines if isinstance(one, Logged)]),
+        *_paced([one for one in lines if isinstance(one, Paced)]),
+    ]
+    return [one for one in found if one.series]
+
+
+def computed(figure: Numeric) -> list[Panel]:
+    """Return the panels of a figure that is computed: a curve for each value that rows have in common."""
+    rows, shape = figure.rows(), figure.shape
+    if shape is None:
+        return []
+    alike = dict.fromkeys(row[shape.alike] for row in rows)
+    made = []
+    for one in alike:
+        own = [row for row in rows if row[shape.alike] == one]
+        curves = [
+            curve
+            for name, label in shape.curves.items()
+            for curve in series(label, [(row[shape.across], row[name]) for row in own])
+        ]
+        made.append(Panel(f"{shape.of} {one:g} ms", shape.axis, tuple(curves), shape.across_axis))
+    return made
+
+
+def _gains(found: Sequence[Gain], measure: Measure) -> list[Panel]:
+    """Return a panel for each server: times of both answers, or the gain over several RTTs."""
+    many = len({one.rtt_ms for one in found}) > 1
+    made = []
+    for server in dict.fromkeys(one.server for one in found):
+        own = [one for one in found if one.server == server]
+        if not any(one.wfc_done or one.iack_done for one in own):
+            continue
+        title = f"server {server}"
+        if many:
+            curves = _over_rtt([one for one in own if one.wfc_done and one.iack_done], gain_of(measure))
+            made.append(Panel(title, _GAINS[measure], curves, _RTT))
+            continue
+        dots: list[Series] = []
+        for answer, name in (("wfc", "WFC"), ("iack", "IACK")):
+            ours, theirs = f"{answer}_{measure}_ms", f"published_{answer}_ms"
+            dots += series(name, [(one.client, getattr(one, ours)) for one in own])
+            dots += series(name, [(one.client, getattr(one, theirs)) for one in own], published=True)
+        axis = "Time to first byte [ms]" if measure == "first_stream" else "First PTO [ms]"
+        made.append(Panel(title, axis, tuple(dots)))
+    return made
+
+
+def _over_rtt(found: Sequence[Gain], name: str) -> tuple[Series, ...]:
+    made: list[Series] = []
+    for client in sorted({one.client for one in found}):
+        own = [one for one in found if one.client == client]
+        made += series(client, [(one.rtt_ms, getattr(one, name)) for one in own])
+        made += series(client, [(one.rtt_ms, one.published_gain_ms) for one in own], published=True)
+    return tuple(made)
+
+
+def _timers(found: Sequence[Client]) -> list[Panel]:
+    dots = series("default PTO", [(one.client, one.default_pto_ms) for one in found])
+    dots += series(
+        "default PTO", [(one.client, one.published_default_pto_ms) for one in found], published=True
+    )
+    return [Panel("Before any sample", "Default PTO [ms]", dots)] if found else []
+
+
+def _acked(found: Sequence[Acked]) -> list[Panel]:
+    shown = (
+        ("Transfer", "Time [s]", "transfer_ms", "published_transfer_ms", 1e-3),
+        ("ACKs", "ACKs [packets]", "acks", None, 1),
+        ("ACKs by the timer", "Share [%]", "timer_percent", "published_timer_percent", 1),
+        ("Bytes of the client", "Of the server's [%]", "client_percent", "published_client_percent", 1),
+    )
+    here = [one for one in found if one.done and one.ack_ratio is not None]
+    groups: dict[str, list[Acked]] = {}
+    for one in here:
+        label = f"{one.rtt_ms:g} ms"
+        if one.loss_percent:
+            label += f", {(one.ack_reordering or 'own').replace('_', ' ')}"
+        if one.ack_delay_ms != here[0].ack_delay_ms:
+            label += f", {one.ack_delay_ms or 0:g} late"
+        groups.setdefault(label, []).append(one)
+    made = []
+    for title, axis, name, published, unit in shown:
+        curves: list[Series] = []
+        for label, own in groups.items():
+            curves += series(label, [_over_ratio(one, name, unit) for one in own])
+            if published is not None:
+                theirs = [_over_ratio(one, published, unit) for one in own]
+                curves += series(label, theirs, published=True)
+        made.append(Panel(title, axis, tuple(curves), "Packets for each ACK, as asked"))
+    return made if here else []
+
+
+def _over_ratio(one: Acked, name: str, unit: float) -> tuple[Where, float | None]:
+    value = getattr(one, name)
+    return float(one.ack_ratio or 0), None if value is None else value * unit
+
+
+def _asymmetric(found: Sequence[Asymmetric]) -> list[Panel]:
+    dots = series("found", [(_path(one), one.mbit) for one in found])
+    dots += series("expected", [(_path(one), one.expected_mbit) for one in found])
+    return [Panel("Transfers' second half", "Rate of data [Mbit/s]", dots)] if found else []
+
+
+def _path(one: Asymmetric) -> str:
+    return f"{one.asymmetry:g}:1, ratio {one.ack_ratio or '-'}, {one.up_queue_packets}"
+
+
+def _surveyed(found: Sequence[Surveyed]) -> list[Panel]:
+    dots = series("by itself", [(one.client, one.eliciting_per_ack) for one in found])
+    dots += series("after 100 packets", [(one.client, one.after100) for one in found])
+    dots += series("when asked for 10", [(one.client, one.asked_eliciting_per_ack) for one in found])
+    return [Panel("By client", "Packets for each ACK", dots)] if found else []
+
+
+def _logged(found: Sequence[Logged]) -> list[Panel]:
+    dots = series("updates", [(one.client, one.updates) for one in found])
+    dots += series("updates", [(one.client, one.published_updates) for one in found], published=True)
+    dots += series("new ACKs", [(one.client, one.samples) for one in found])
+    dots += series("new ACKs", [(one.client, one.published_new_acks) for one in found], published=True)
+    return [Panel("Of the RTT estimate", "Updates, and ACKs of something new", dots)] if found else []
+
+
+def _paced(found: Sequence[Paced]) -> list[Panel]:
+    shown: tuple[tuple[str, str, str], ...] = (
+        ("alone_percent", "Packets alone", "Share [%]"),
+        ("below_percent", "Gaps of 0.1 ms or less", "Share [%]"),
+        ("goodput_mbit", "Goodput", "Rate [Mbit/s]"),
+        ("dropped", "Dropped by the queue", "Packets"),
+    )
+    made = []
+    for name, title, axis in shown:
+        dots = series("server", [(_server(one), getattr(one, name)) for one in found])
+        theirs: list[tuple[Where, float | None]] = [
+            (_server(one), getattr(one.published, name) if one.published else None) for one in found
+        ]
+        made.append(Panel(title, axis, dots + series("server", theirs, published=True)))
+    return made if found else []
+
+
+def _server(one: Paced) -> str:
+    control, gso = one.congestion_control or "", "GSO" if one.gso else ""
+    qdisc = "" if one.qdisc == "none" else one.qdisc
+    return " ".join(part for part in (one.server, control, qdisc, gso) if part)

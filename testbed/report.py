@@ -1,0 +1,210 @@
+"""Makes the page of an experiment: one HTML file that needs no server, network or script."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from firstflight.system import files
+from reports import wording
+from reports.figures import compared as figures
+from reports.numbers import compared
+from reports.numbers.compared import Panel
+from reports.page import html
+from testbed import block, conditions, drawn, page, shown
+from testbed.conditions import Condition
+from testbed.experiment import Experiment
+from testbed.numeric import Numeric
+from testbed.page import Line, Page
+from testbed.trial_row import Row
+
+_REASONS = 40
+"""The most lines of a table of reasons."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """An outcome with one detail: so many trials, of so many cells."""
+
+    outcome: str
+    detail: str
+    trials: int
+    cells: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The content of a page. `outcomes`: trials by outcome, those that were never begun included.
+
+    `programs`: side, stack, version, build and trials. `hashes`: SHA-256 by block, as `verify` prints it.
+    """
+
+    name: str
+    said: Page
+    panels: Sequence[Panel]
+    data: Sequence[dict[str, Any]]
+    repeat: Sequence[str]
+    conditions: Sequence[Condition] = ()
+    outcomes: Mapping[str, int] | None = None
+    reasons: Sequence[Reason] = ()
+    reasons_left: int = 0
+    cells: tuple[int, int] = (0, 0)
+    programs: Sequence[tuple[str, str, str, str, int]] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    hashes: Mapping[str, str] | None = None
+
+    @property
+    def met(self) -> int:
+        """Return how many expectations are met."""
+        return sum(one.met for one in self.said.checks)
+
+
+def of_trials(
+    name: str,
+    experiment: Experiment,
+    folder: Path,
+    rows: Sequence[Row],
+    lines: Sequence[Line],
+    said: Page,
+    scenario: Path | None,
+) -> Report:
+    """Return the content of an experiment's page. `lines` and `said` are what `measured` made of `rows`.
+
+    `folder` is the experiment's; `scenario`: its file, if it is not one of the testbed's.
+    """
+    cells = experiment.cells()
+    repetitions = max([row["repetition"] for row in rows], default=experiment.repetitions)
+    never = len(cells) * repetitions - len(rows)
+    outcomes = dict(Counter(row["outcome"] for row in rows).most_common())
+    reasons = _reasons(rows)
+    return Report(
+        name=name,
+        said=said,
+        panels=drawn.panels(experiment, lines),
+        data=[one.as_dict() for one in lines],
+        repeat=_repeat(name, experiment, repetitions, scenario),
+        conditions=conditions.conditions(cells),
+        outcomes={**outcomes, **({"not begun": never} if never > 0 else {})},
+        reasons=reasons[:_REASONS],
+        reasons_left=max(0, len(reasons) - _REASONS),
+        cells=(len({row["cell"] for row in rows}), len(cells)),
+        programs=list(_programs(rows)),
+        facts=_facts(experiment, rows, repetitions),
+        hashes=block.digests(folder),
+    )
+
+
+def of_figure(name: str, figure: Numeric) -> Report:
+    """Return the content of the page of a figure that is computed."""
+    return Report(
+        name=name,
+        said=shown.computed(figure),
+        panels=drawn.computed(figure),
+        data=figure.rows(),
+        repeat=[f"firstflight testbed show {shlex.quote(name)}"],
+    )
+
+
+def write(report: Report, path: Path) -> Path:
+    """Write the page and return its path. Equal rows and captures give equal bytes.
+
+    FirstflightError: the file cannot be written.
+    """
+    files.write_text(path, render(report))
+    return path
+
+
+def render(report: Report) -> str:
+    """Return the page as HTML."""
+    name = "figure"
+    draw = partial(
+        figures.draw,
+        report.panels,
+        name=name,
+        title=wording.plain_long(report.said.title),
+        description=wording.plain_long(compared.described(report.panels)),
+    )
+    data = _flat(report.data)
+    looks = figures.looks(report.panels)
+    return html.render(
+        "experiment.html",
+        page=report,
+        said=report.said,
+        headings=page.headings(report.said.columns),
+        table=list(zip(*(column.cells for column in report.said.columns), strict=True)),
+        right=[column.right for column in report.said.columns],
+        figure=html.drawn(name, draw, data) if report.panels else None,
+        data=html.csv_url(data),
+        undrawn=[label for label in compared.labels(report.panels) if label not in looks],
+    )
+
+
+def _flat(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return lines with the fields of what they hold beside numbers and text as columns."""
+    held = {name for line in lines for name, value in line.items() if isinstance(value, Mapping)}
+    return [
+        {name: value for name, value in line.items() if name not in held}
+        | {f"{name}_{field}": value for name in held for field, value in sorted((line[name] or {}).items())}
+        for line in lines
+    ]
+
+
+def _reasons(rows: Sequence[Row]) -> list[Reason]:
+    """Return why trials were not done, most frequent first."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row["outcome"] != "done":
+            found.setdefault((row["outcome"], row["detail"] or ""), []).append(row)
+    made = [
+        Reason(outcome, detail, len(own), len({row["cell"] for row in own}))
+        for (outcome, detail), own in found.items()
+    ]
+    return sorted(made, key=lambda one: (-one.trials, one.outcome, one.detail))
+
+
+def _programs(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, str, int]]:
+    for side in ("client", "server"):
+        counts = Counter(
+            tuple(str(row[name] or "–") for name in (side, f"{side}_version", f"{side}_build"))
+            for row in rows
+            if row["outcome"] != "unavailable"
+        )
+        for (stack, version, build), count in sorted(counts.items()):
+            yield side, stack, version, build, count
+
+
+def _facts(experiment: Experiment, rows: Sequence[Row], repetitions: int) -> list[tuple[str, str]]:
+    def all_of(column: str) -> str:
+        return ", ".join(sorted({str(row[column]) for row in rows if row[column] is not None})) or "–"
+
+    asked = (
+        "" if repetitions == experiment.repetitions else f" (of {experiment.repetitions} that it asks for)"
+    )
+    return [
+        ("Trials of a cell", f"{repetitions}{asked}, but for one before them, which is not counted"),
+        ("Kernel of the guests", all_of("kernel")),
+        ("Version of firstflight", all_of("tool_version")),
+        ("CPU time of the guests", _cpu(rows)),
+    ]
+
+
+def _cpu(rows: Sequence[Row]) -> str:
+    known = [row["guest_cpu_s"] for row in rows if row["guest_cpu_s"] is not None]
+    # Each row has its share of the guest's.
+    return f"{sum(known):.0f} s for {len(known)} trials" if known else "–"
+
+
+def _repeat(name: str, experiment: Experiment, repetitions: int, scenario: Path | None) -> list[str]:
+    """Return the commands that make these trials again."""
+    what = shlex.quote(name) if scenario is None else f"--scenario {shlex.quote(str(scenario))}"
+    seeds = "" if repetitions == experiment.repetitions else f" --seeds {repetitions}"
+    made = ["make testbed-setup", f"firstflight testbed run {what} --jobs 2{seeds}"]
+    made.append(f"firstflight testbed show {what}")
+    if scenario is None:
+        made.append(f"firstflight testbed verify {what} --seeds {min(repetitions, 2)}")
+    return made

@@ -1,0 +1,68 @@
+"""What clients write of their RTT estimates: medians, verdicts and text, from logs made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import InputError
+from testbed import block, experiment, own_log
+from testbed.own_log import Log, Logged
+from tests.dissect.test_qlog_read import FIRST, SECOND, event, sequence
+
+ODCID = "8394c8f03e515708"
+CONNECTION = {"odcid": ODCID, "rtt_samples": 5, "pto_series_us": "[30000, 31000]"}
+
+
+def test_a_log_is_read_beside_its_connection(tmp_path: Path) -> None:
+    """Two of three entries have another estimate; the connection is found by its first connection ID."""
+    path = sequence(tmp_path / "client-0001.sqlog", FIRST, SECOND, event(30, latest_rtt=11))
+    assert own_log.log_of(path, {ODCID: CONNECTION}) == Log(2, 30_000, 5, 30_000)
+    without: dict[str, Any] = {**CONNECTION, "rtt_samples": None, "pto_series_us": None}
+    assert own_log.log_of(path, {ODCID: without}).rfc_pto_us is None
+    with pytest.raises(InputError, match="is of no connection"):
+        own_log.log_of(path, {"00": CONNECTION})
+    with pytest.raises(InputError, match="has no RTT sample"):
+        own_log.log_of(sequence(tmp_path / "empty"), {ODCID: CONNECTION})
+
+
+def logged(client: str, updates: float | None, samples: float | None, published: int | None) -> Logged:
+    logs = 0 if updates is None else 2
+    damaged = "x: the client wrote no log in repetition 1" if updates is None else None
+    return Logged(
+        client, "1", "quic-go", 100, 2, 2, logs, updates, samples, 300, 300.1, published, published, damaged
+    )
+
+
+def test_verdicts_are_of_what_is_known() -> None:
+    found = [
+        logged("aioquic", 60, 60, 66),
+        logged("quic-go", 300, 290, 213),
+        logged("go-x-net", None, None, 1374),
+        logged("ngtcp2", 12, 12, None),
+    ]
+    text = own_log.said(experiment.find("iack-rtt-updates"), found).text(terminal=False)
+    assert "aioquic: met: as many updates as published, within 15 %: 60, published 66 (-9 %)." in text
+    assert "aioquic: met: it updates its estimate as often as it has samples, or less often: 60" in text
+    assert "quic-go: not met: it updates its estimate as often as it has samples" in text
+    assert "quic-go: not met: as many updates as published, within 15 %: 300, published 213 (+41 %)." in text
+    assert text.count("ngtcp2: met") == 1
+    assert "go-x-net: x: the client wrote no log in repetition 1." in text
+    assert "go-x-net: met" not in text and "go-x-net: not met" not in text
+
+
+def test_cells_without_a_log_keep_their_seeds() -> None:
+    """Figures in docs/testbed.md are of these seeds: a new field of cells must not change them."""
+    cell = experiment.find("ack-ratio").cells()[0]
+    (first,) = block.blocks("ack-ratio", cell, 10)
+    # Of the rows that docs/testbed.md has the medians of.
+    assert first.seed == 1119783510889142711
+    logging = block.blocks("ack-ratio", cell.model_copy(update={"client_qlog": True}), 10)[0]
+    assert logging.seed != first.seed
+
+
+def test_a_client_without_logs_is_unavailable() -> None:
+    cell = experiment.find("ack-ratio").cells()[0].model_copy(update={"client_qlog": True, "client": "quinn"})
+    assert block.blocks("x", cell, 1)[0].unavailable() == "the client quinn writes no qlog"

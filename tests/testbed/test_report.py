@@ -1,0 +1,246 @@
+"""The page of an experiment, in a real browser: what it shows, and that it needs no script and no network."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.numbers.compared import Panel, Series
+from reports.tables.columns import Column
+from testbed import block, conditions, experiment, measured, page, report, trial_row
+from testbed.figures import COMPUTED
+from testbed.page import Page
+from tests.browser import DESK, PHONE, Browser
+from tests.browser import browser as browser
+from tests.dashboard.test_pages_in_a_browser import dark, serious
+from tests.report.test_page import BOXES, apart, opened
+from tests.testbed.test_acks import trial as acked
+
+HOSTILE = "</bdi></td><script>document.title='caught'</script>\u202e"
+EXPERIMENTS = ("iack-ttfb", "iack-first-pto", "ack-ratio", "ack-loss", "ack-survey", "pacing")
+FIRSTFLIGHT = (sys.executable, "-P", "-m", "cli")
+CELLS = "return [...document.querySelectorAll(arguments[0])].map(tr => [...tr.cells].map(c => c.textContent))"
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """Return two trials of each cell: numbers by hand, which differ; what cannot be had is unavailable."""
+    made = []
+    for number, cell in enumerate(experiment.find(name).cells()):
+        why = block.blocks(name, cell, 2)[0].unavailable()
+        for repetition in (1, 2):
+            if why is not None:
+                made.append(trial_row.without_trial(name, cell, repetition, "unavailable", why))
+                continue
+            late = (cell.answering == "wfc") * 3 * cell.certificate_delay_ms
+            made.append(
+                {
+                    **acked(cell, repetition, transfer_us=1_000_000 + 7000 * number),
+                    "experiment": name,
+                    "first_stream_us": round(1000 * (3 * cell.rtt_ms + late + 5 * (number % 7) + repetition)),
+                    "first_ack_us": round(1000 * (cell.rtt_ms + late)),
+                    "pto_first_us": round(3000 * (cell.rtt_ms + late)),
+                    "rtt_first_us": round(1000 * cell.rtt_ms),
+                    "queue_drops": 10 * number,
+                    "gaps_up_to_100us_share": 0.5,
+                    "share_in_trains_1": 0.1 + 0.02 * number,
+                    "share_in_trains_le5": 0.99,
+                    "gap_p50_ns": 12_000,
+                    "longest_train": 16,
+                    "guest_cpu_s": 0.1,
+                    "kernel": "linux-6.12",
+                    "body_bytes": cell.body_bytes,
+                }
+            )
+    return made
+
+
+def firstflight(*arguments: str) -> subprocess.CompletedProcess[str]:
+    root = Path(report.__file__).parents[1]
+    return subprocess.run([*FIRSTFLIGHT, *arguments], cwd=root, capture_output=True, text=True, check=False)
+
+
+def made_of(name: str, rows: list[dict[str, Any]], folder: Path) -> report.Report:
+    one = experiment.find(name)
+    lines, said = measured.measured(one, folder, rows)
+    return report.of_trials(name, one, folder, rows, lines, said(), None)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[report.Report, Path]]:
+    """All pages, with what is on them."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = {name: made_of(name, rows_of(name), folder / name) for name in EXPERIMENTS}
+    made |= {name: report.of_figure(name, figure) for name, figure in COMPUTED.items()}
+    return {name: (one, report.write(one, folder / f"{name}.html")) for name, one in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("size", "is_dark"), [(DESK, False), (DESK, True), (PHONE, False)], ids=["desk", "dark", "phone"]
+)
+@pytest.mark.parametrize("name", [*EXPERIMENTS, *COMPUTED])
+def test_every_page_in_a_browser(
+    pages: dict[str, tuple[report.Report, Path]],
+    browser: Browser,
+    name: str,
+    size: tuple[int, int],
+    is_dark: bool,
+) -> None:
+    """No request, complaint or script; no fault that axe-core finds; figures that one can read."""
+    made, path = pages[name]
+    dark(browser, on=is_dark)
+    try:
+        opened(browser, path, size)
+        background = browser.script("return getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") is not is_dark
+        # Only what is wanted below runs from outside; axe-core changes nothing of the page.
+        figures = browser.script(BOXES, "figure") if made.panels else []
+        for figure in figures:
+            left, top, right, bottom = figure["box"]
+            assert right - left > 300 and bottom - top > 120
+            assert left >= 0 and right <= size[0]
+            assert figure["size"] >= 11, "text of less than 11 pixels"
+            assert all(len(text) > 10 for text in figure["label"]), "no title or description"
+            texts = [(text, box) for text, box in figure["texts"] if text.strip()]
+            assert len(texts) > 5
+            apart(name, texts)
+        assert len(figures) == bool(made.panels) == (name != "ack-overhead")
+        assert serious(browser) == []
+    finally:
+        dark(browser, on=False)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_page_has_what_was_measured(
+    pages: dict[str, tuple[report.Report, Path]], browser: Browser, name: str
+) -> None:
+    """The table is that of the text; every trial is counted by its outcome; each verdict is there."""
+    made, path = pages[name]
+    browser.open(path.as_uri())
+    shown = browser.script(CELLS, "#values tbody tr")
+    columns = [column.cells for column in made.said.columns]
+    expected = [["–" if cell == "-" else cell for cell in line] for line in zip(*columns, strict=True)]
+    # A row's name is not a value.
+    assert [line[1:] for line in shown] == [line[1:] for line in expected]
+    rows = rows_of(name)
+    outcomes = {
+        line[0]: int(line[1].replace(",", "")) for line in browser.script(CELLS, "#outcomes tbody tr")
+    }
+    assert outcomes == Counter(row["outcome"] for row in rows)
+    checks = browser.script(CELLS, "#checks tbody tr")
+    assert [line[1] for line in checks] == ["met" if one.met else "not met" for one in made.said.checks]
+    assert len(made.said.checks) > 0
+    text = browser.script("return document.body.textContent")
+    seeds = "" if experiment.find(name).repetitions == 2 else " --seeds 2"
+    assert f"firstflight testbed run {name} --jobs 2{seeds}\n" in text
+    for stack in {row["client"] for row in rows if row["outcome"] == "done"}:
+        assert [stack, "client", "1.2"] in [line[:3] for line in browser.script(CELLS, "#programs tbody tr")]
+
+
+def test_what_is_held_and_what_is_varied() -> None:
+    found = {one.name: one for one in conditions.conditions(experiment.find("iack-ttfb").cells())}
+    assert found["Server"].varied and len(found["Server"].values) == 5
+    assert found["RTT [ms]"].values == ("9",)
+    assert not found["RTT [ms]"].varied
+    assert found["Delay of the certificate [ms]"].values == ("200",)
+    assert found["Rate to the server [Mbit/s]"].values == ("as to the client",)
+    assert [one.varied for one in conditions.conditions(experiment.find("ack-loss").cells())][:4] == [
+        True
+    ] * 4
+
+
+def test_every_column_has_a_name_of_its_own() -> None:
+    """A title of text may be half a title: its first line is that of the column before."""
+    for name in EXPERIMENTS:
+        lines, said = measured.measured(experiment.find(name), Path(), rows_of(name))
+        assert lines
+        headings = page.headings(said().columns)
+        assert len(set(headings)) == len(headings), name
+        assert all(headings)
+    headings = page.headings(
+        measured.measured(experiment.find("pacing"), Path(), rows_of("pacing"))[1]().columns
+    )
+    assert headings[4:8] == ["dropped", "dropped, published", "goodput Mbit/s", "goodput Mbit/s, published"]
+
+
+def test_trials_that_were_not_done_are_counted(tmp_path: Path, browser: Browser) -> None:
+    """Failed ones with their reason, whose text is text; cells without rows as not begun."""
+    rows = [row for row in rows_of("ack-ratio") if row["cell"].startswith("quinn-quinn-wfc-30ms")]
+    assert len(rows) == 6
+    rows[1] = {**rows[1], "outcome": "timeout", "detail": HOSTILE}
+    path = report.write(made_of("ack-ratio", rows, tmp_path), tmp_path / "page.html")
+    opened(browser, path, DESK)
+    assert "caught" not in browser.script("return document.title")
+    cells = len(experiment.find("ack-ratio").cells())
+    assert browser.script(CELLS, "#outcomes tbody tr") == [
+        ["done", "5"],
+        ["timeout", "1"],
+        ["not begun", str(2 * cells - 6)],
+    ]
+    ((outcome, trials, of_cells, reason),) = browser.script(CELLS, "#reasons tbody tr")
+    assert (outcome, trials, of_cells) == ("timeout", "1", "1")
+    assert "<script>" in reason and "\u202e" not in reason
+
+
+def test_a_page_without_any_trial_that_was_done(tmp_path: Path, browser: Browser) -> None:
+    rows = [{**row, "outcome": "guest_failed", "detail": "no memory"} for row in rows_of("pacing")]
+    path = report.write(made_of("pacing", rows, tmp_path), tmp_path / "page.html")
+    opened(browser, path, PHONE)
+    assert "No trial was done" in browser.script("return document.body.textContent")
+    # The published values stand alone.
+    assert serious(browser) == []
+
+
+def test_captures_are_named_by_their_hashes(tmp_path: Path) -> None:
+    """Those that `verify` prints; an unfinished block and one without captures have none."""
+    for place, names in {
+        "cell/0001-0002": ("trials.jsonl", "path.pcap"),
+        "cell/0003-0004.part": ("trials.jsonl", "path.pcap"),
+        "cell/0005-0006": ("trials.jsonl",),
+    }.items():
+        (tmp_path / place).mkdir(parents=True)
+        for name in names:
+            (tmp_path / place / name).write_bytes(name.encode())
+    found = block.digests(tmp_path)
+    assert found == {"cell/0001-0002": block.digest(tmp_path / "cell/0001-0002")}
+    text = report.render(made_of("ack-ratio", rows_of("ack-ratio"), tmp_path))
+    assert f"{found['cell/0001-0002']}  cell/0001-0002" in text
+    assert text == report.render(made_of("ack-ratio", rows_of("ack-ratio"), tmp_path))
+
+
+def test_the_command_writes_a_page(tmp_path: Path) -> None:
+    rows = rows_of("ack-ratio")
+    for row in rows:
+        folder = tmp_path / "out" / "ack-ratio" / row["cell"] / "0001-0002"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / block.ROWS).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    where = ["--out", str(tmp_path / "out"), "--page", str(tmp_path / "page.html")]
+    done = firstflight("testbed", "show", "ack-ratio", *where)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path / 'page.html'}\n", "")
+    assert "ack-ratio" in (tmp_path / "page.html").read_text()
+    for further in (["--part", "trials"], ["--format", "jsonl"]):
+        refused = firstflight("testbed", "show", "ack-ratio", *where, *further)
+        assert refused.returncode == 2
+        assert "--page writes a page, not rows" in refused.stderr
+    (tmp_path / "file").touch()
+    lost = firstflight("testbed", "show", "ack-ratio", *where[:3], str(tmp_path / "file" / "page.html"))
+    assert (lost.returncode, lost.stdout, lost.stderr.count("\n")) == (3, "", 1)
+    computed = firstflight("testbed", "show", "iack-pto", "--page", str(tmp_path / "pto.html"))
+    assert computed.returncode == 0
+    assert "PTO [ms]" in (tmp_path / "pto.html").read_text()
+
+
+def test_external_text_stays_text() -> None:
+    """An experiment of one's own may be called anything."""
+    columns = [Column(HOSTILE, [HOSTILE], right=False), Column("b\n", [HOSTILE])]
+    said = Page(HOSTILE, HOSTILE, columns, notes=[HOSTILE])
+    panel = Panel(HOSTILE, "ms", (Series(HOSTILE, ((HOSTILE, 1.0),)),))
+    made = report.render(report.Report(HOSTILE, said, [panel], [{HOSTILE: HOSTILE}], [HOSTILE]))
+    assert "<script>" not in made
+    assert "\u202e" not in made
