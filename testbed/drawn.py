@@ -13,6 +13,7 @@ from testbed.experiment import Experiment, Measure
 from testbed.gain import Gain
 from testbed.numeric import Numeric
 from testbed.own_log import Logged
+from testbed.own_pto import OwnPto
 from testbed.paced import Paced
 from testbed.page import Line
 from testbed.shown import gain_of
@@ -30,6 +31,7 @@ def panels(experiment: Experiment, lines: Sequence[Line]) -> list[Panel]:
         *_asymmetric([one for one in lines if isinstance(one, Asymmetric)]),
         *_surveyed([one for one in lines if isinstance(one, Surveyed)]),
         *_logged([one for one in lines if isinstance(one, Logged)]),
+        *_own_timeouts([one for one in lines if isinstance(one, OwnPto)]),
         *_paced([one for one in lines if isinstance(one, Paced)]),
     ]
     return [one for one in found if one.series]
@@ -149,6 +151,17 @@ def _logged(found: Sequence[Logged]) -> list[Panel]:
     dots += series("new ACKs", [(one.client, one.samples) for one in found])
     dots += series("new ACKs", [(one.client, one.published_new_acks) for one in found], published=True)
     return [Panel("Of the RTT estimate", "Updates, and ACKs of something new", dots)] if found else []
+
+
+def _own_timeouts(found: Sequence[OwnPto]) -> list[Panel]:
+    made = []
+    for title, name in (("by the logs", "pto_gain_ms"), ("by the packets", "rfc_gain_ms")):
+        curves: list[Series] = []
+        for client in sorted({one.client for one in found}):
+            own = [one for one in found if one.client == client]
+            curves += series(client, [(one.rtt_ms, getattr(one, name)) for one in own])
+        made.append(Panel(title, "Gain in first PTO [ms]", tuple(curves), _RTT))
+    return made
 
 
 def _paced(found: Sequence[Paced]) -> list[Panel]:

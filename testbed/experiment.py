@@ -4,7 +4,8 @@ title, source   what is measured, and which figure of which paper did
 repetitions     trials of each cell
 measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO),
                 default_pto (the client's before any sample: testbed/default_pto.py), acks, ack_asymmetry,
-                ack_survey (testbed/acks), pacing (testbed/paced.py) or rtt_updates (testbed/own_log.py)
+                ack_survey (testbed/acks), pacing (testbed/paced.py), rtt_updates (testbed/own_log.py) or
+                pto_logged (testbed/own_pto.py)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
@@ -49,6 +50,7 @@ Measure = Literal[
     "ack_survey",
     "pacing",
     "rtt_updates",
+    "pto_logged",
 ]
 """A column of testbed_trial without its unit, or what the captures show beside it."""
 

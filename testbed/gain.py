@@ -74,6 +74,16 @@ def gains(experiment: Experiment, rows: Sequence[Row]) -> list[Gain]:
     return [_gain(experiment, key, found) for key, found in sorted(pairs.items(), key=_order)]
 
 
+def expected_of(
+    experiment: Experiment, client: str, server: str, rtt_ms: float
+) -> tuple[Accept | None, str | None]:
+    """Return what is expected of a pair of cells, and what its captures show; None: nothing."""
+    return (
+        next((one for one in experiment.accept if _is_about(one, client, server, rtt_ms)), None),
+        next((one.reason for one in experiment.found if _has(one, client, server, rtt_ms)), None),
+    )
+
+
 def _order(item: tuple[tuple[Any, ...], object]) -> tuple[Any, ...]:
     client, server, rtt_ms, *_ = item[0]
     return server, rtt_ms, client
@@ -88,7 +98,7 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
     timeouts = [_median_ms(done, "pto_first_us") for done in (wfc, iack)]
     gain, pto_gain = _difference(*times), _difference(*timeouts)
     judged = pto_gain if experiment.measure == "pto_first" else gain
-    accepted = next((one for one in experiment.accept if _is_about(one, client, server, rtt_ms)), None)
+    accepted, reason = expected_of(experiment, client, server, rtt_ms)
     partial = sum(row["partial_ack_us"] is not None for row in wfc)
     counted = Counter(row["outcome"] for name in _BOTH for row in found[name])
     return Gain(
@@ -113,7 +123,7 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         published_gain_ms=_difference(*theirs),
         verdict=None if accepted is None or judged is None or partial else _verdict(accepted, judged),
         expected=accepted.why if accepted else None,
-        found=next((one.reason for one in experiment.found if _has(one, client, server, rtt_ms)), None),
+        found=reason,
         outcomes=", ".join(f"{name} {count}" for name, count in sorted(counted.items())),
     )
 

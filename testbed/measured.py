@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from testbed import default_pto, gain, own_log, paced, shown
+from testbed import default_pto, gain, own_log, own_pto, paced, shown
 from testbed.acks import asymmetry, cells, checks, survey
 from testbed.acks import shown as acks_shown
 from testbed.experiment import Experiment
@@ -36,6 +36,9 @@ def measured(
     if experiment.measure == "rtt_updates":
         logs = own_log.clients(experiment, folder, rows)
         return logs, lambda: own_log.said(experiment, logs)
+    if experiment.measure == "pto_logged":
+        timeouts = own_pto.pairs(experiment, folder, rows)
+        return timeouts, lambda: own_pto.said(experiment, timeouts)
     if experiment.measure == "pacing":
         servers = paced.cells(experiment, rows)
         return servers, lambda: paced.said(experiment, servers)

@@ -47,6 +47,7 @@ class Logged:
     client: str
     version: str | None
     server: str
+    answering: str
     rtt_ms: float
     trials: int
     done: int
@@ -161,6 +162,7 @@ def _logged(experiment: Experiment, cell: Cell, rows: Sequence[Row], folder: Pat
         client=cell.client,
         version=ended[0]["client_version"] if ended else None,
         server=cell.server,
+        answering=cell.answering,
         rtt_ms=cell.rtt_ms,
         trials=len(rows),
         done=len(ended),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from firstflight.errors import InputError
-from testbed import block, experiment, own_log
+from testbed import block, experiment, own_log, own_pto
 from testbed.own_log import Log, Logged
 from tests.dissect.test_qlog_read import FIRST, SECOND, event, sequence
 
@@ -32,7 +33,21 @@ def logged(client: str, updates: float | None, samples: float | None, published:
     logs = 0 if updates is None else 2
     damaged = "x: the client wrote no log in repetition 1" if updates is None else None
     return Logged(
-        client, "1", "quic-go", 100, 2, 2, logs, updates, samples, 300, 300.1, published, published, damaged
+        client,
+        "1",
+        "quic-go",
+        "wfc",
+        100,
+        2,
+        2,
+        logs,
+        updates,
+        samples,
+        300,
+        300.1,
+        published,
+        published,
+        damaged,
     )
 
 
@@ -66,3 +81,23 @@ def test_cells_without_a_log_keep_their_seeds() -> None:
 def test_a_client_without_logs_is_unavailable() -> None:
     cell = experiment.find("ack-ratio").cells()[0].model_copy(update={"client_qlog": True, "client": "quinn"})
     assert block.blocks("x", cell, 1)[0].unavailable() == "the client quinn writes no qlog"
+
+
+def test_the_gain_of_the_first_timeout_is_by_the_logs() -> None:
+    """Medians of logs; a pair without a log on one side has no gain, and no verdict."""
+    one = experiment.find("iack-first-pto-logs")
+    wfc = dataclasses.replace(
+        logged("ngtcp2", 2, 2, None), rtt_ms=9, server="aioquic", pto_ms=39, rfc_pto_ms=39.3
+    )
+    iack = dataclasses.replace(wfc, answering="iack", pto_ms=27, rfc_pto_ms=27)
+    found = own_pto.of_pair(one, wfc, iack)
+    assert found.rfc_gain_ms == pytest.approx(12.3)
+    assert (found.pto_gain_ms, found.verdict) == (12, "met")
+    late = own_pto.of_pair(one, dataclasses.replace(wfc, pto_ms=47), iack)
+    assert (late.pto_gain_ms, late.verdict) == (20, "not met")
+    lost = own_pto.of_pair(one, dataclasses.replace(wfc, pto_ms=None, logs=0, damaged="x: no log"), iack)
+    assert (lost.pto_gain_ms, lost.verdict) == (None, None)
+    text = own_pto.said(one, [found, dataclasses.replace(late, rtt_ms=20), lost]).text(terminal=False)
+    assert "ngtcp2 at 9 ms: met: 3 g within 1 ms, without a trend over the RTT: 12.0 ms." in text
+    assert "ngtcp2 at 20 ms: not met" in text
+    assert "ngtcp2 at 9 ms: x: no log." in text
