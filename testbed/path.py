@@ -23,6 +23,9 @@ NETWORK = "10.91.0.0/16"
 """The path's addresses: private ones, not the lab's, which clients contact in the lab alone."""
 TAP = f"to_{SERVER}"
 """The link's device where what the server sends comes in, before anything shapes it."""
+BUFFER_BYTES = 50 << 20
+"""Of sockets, as in paper 001, where a response has a body. What waits in the path's queue counts against the
+sender's, and a server that does not block loses what does not fit, before any queue that the cell names."""
 DROPS = "drops"
 """The nft table in LINK that counts and drops datagrams of one trial."""
 
@@ -65,6 +68,8 @@ def commands(cell: Cell) -> list[list[str]]:
             *_queues(cell, name),
         ]
     lines.append(f"ip netns exec {LINK} sysctl -qw net.ipv4.ip_forward=1")
+    if cell.body_bytes:
+        lines.append(f"sysctl -qw net.core.wmem_default={BUFFER_BYTES} net.core.rmem_default={BUFFER_BYTES}")
     return [line.split() for line in lines]
 
 

@@ -31,6 +31,8 @@ pub trait Stack {
 pub struct Progress {
     begun: Instant,
     tls_us: Option<u64>,
+    /// When the exchange was over, before the connection was closed, which takes three probe timeouts.
+    ended_us: Option<u64>,
     response: firstflight_wire::http3::ResponseStream,
     /// What the stack keeps until the connection is closed.
     pub kept: Option<Box<dyn std::any::Any>>,
@@ -41,6 +43,7 @@ impl Progress {
         Self {
             begun: Instant::now(),
             tls_us: None,
+            ended_us: None,
             response: http::response(),
             kept: None,
         }
@@ -151,7 +154,7 @@ fn answered(stack: &impl Stack, request: &Request) -> Answer {
         detail,
         started_at: Some(started_at),
         tls_us: progress.tls_us,
-        duration_us: Some(progress.elapsed_us()),
+        duration_us: Some(progress.ended_us.unwrap_or_else(|| progress.elapsed_us())),
         status: progress.response.response().map(|found| found.status),
         body_bytes: progress.response.content_bytes(),
     }
@@ -175,6 +178,7 @@ fn exchanged(
     runtime.block_on(async {
         let exchange = stack.exchange(request, tls, sent, progress);
         let ended = tokio::time::timeout(patience, exchange).await;
+        progress.ended_us = Some(progress.elapsed_us());
         let connected = progress.tls_us.is_some();
         let result = match ended {
             Ok(Ok(())) => Ok(()),
