@@ -174,6 +174,13 @@ def test_the_way_back_has_a_rate_and_a_queue_of_its_own() -> None:
     assert Cell.model_validate(given).up_mbit == 10
 
 
+def test_sockets_hold_a_window_where_there_is_a_body() -> None:
+    cell = Cell(client="quiche", server="quiche", answering="wfc")
+    wanted = ["sysctl", "-qw", "net.core.wmem_default=52428800", "net.core.rmem_default=52428800"]
+    assert wanted not in path.commands(cell)
+    assert path.commands(cell.model_copy(update={"body_bytes": 1}))[-1] == wanted
+
+
 def test_each_direction_has_half_the_round_trip_time() -> None:
     cell = Cell(client="quiche", server="quiche", answering="iack", rtt_ms=9, rate_mbit=2)
     lines = [" ".join(command) for command in path.commands(cell)]

@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import checked, experiment, gain, own_log, same, series
+from testbed import captured, checked, experiment, gain, own_log, same, series
 from testbed.acks import asymmetry, checks
+from testbed.second_flight import has_stream
 
 
 def run(out: Path, name: str, *arguments: str) -> str:
@@ -108,6 +109,27 @@ def test_fewer_acks_are_sent_when_they_are_asked_for(tmp_path: Path) -> None:
     assert any("4 to 5.2 times fewer ACKs" in one.expected for one in met)
     assert any("the timer sends a larger share" in one.expected for one in met)
     assert any("equation 3" in one.expected and "-ar2-" in one.about for one in met)
+
+
+def test_a_transfer_is_what_the_path_lets_through(tmp_path: Path) -> None:
+    """The server loses nothing before the path does, and the time of a transfer ends with its last byte.
+
+    4 Mbit/s and a window that outgrows a socket's usual buffer: 200 kB wait in the path's queue.
+    """
+    held = 'client = "quinn"\nserver = "quinn"\nrtt_ms = 95\nrate_mbit = 4\nqueue_packets = 1000\n'
+    held += 'answering = "wfc"\ncongestion_control = "reno"\nbody_bytes = 1000000\n'
+    scenario = tmp_path / "whole.toml"
+    scenario.write_text(f'title = "whole"\nmeasure = "acks"\n[held]\n{held}[[cell]]\nrtt_ms = 95\n')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
+    rows = series.rows(tmp_path, "whole")
+    ((packets,), (row,)) = captured.connections(tmp_path / "whole", rows), rows
+    came = {one["packet_number"] for one in packets if one["type"] == "1rtt" and not one["from_client"]}
+    # quinn leaves out a number now and then, each time after twice as many packets.
+    assert max(came) + 1 - len(came) <= 12
+    assert (row["queue_drops"], row["queue_to_server_drops"]) == (0, 0)
+    last = max(one["time_ns"] for one in packets if not one["from_client"] and has_stream(one["frames"]))
+    first = packets[0]["time_ns"]
+    assert row["transfer_us"] == pytest.approx((last - first) / 1000, abs=3000)
 
 
 def test_acks_fill_a_slow_way_back(tmp_path: Path) -> None:

@@ -79,6 +79,8 @@ func (a *Answer) Connected() {
 func (a *Answer) Read(asked *Request, body io.Reader) error {
 	var err error
 	a.Body, err = io.Copy(io.Discard, io.LimitReader(body, asked.MaxBytes))
+	// Closing the connection takes longer.
+	a.Duration = time.Since(a.begun).Microseconds()
 	switch {
 	case err != nil:
 		return err
@@ -156,7 +158,9 @@ func (c *Client) answered(asked *Request, networks []netip.Prefix, keys io.Write
 	ctx, cancel := context.WithTimeout(context.Background(), asked.Patience())
 	defer cancel()
 	err := c.Exchange(ctx, asked, made, keys)
-	made.Duration = time.Since(begun).Microseconds()
+	if made.Duration == 0 {
+		made.Duration = time.Since(begun).Microseconds()
+	}
 	if err != nil {
 		made.Detail = err.Error()
 		var timedOut net.Error
