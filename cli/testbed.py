@@ -219,18 +219,18 @@ def show(
     if part == "trials":
         given: Sequence[Row] = rows
     else:
-        found, said = measured.measured(wanted, out / name, rows)
+        found, summary = measured.measured(wanted, out / name, rows)
         if page is not None:
             from testbed import report
 
-            content = report.of_trials(name, wanted, out / name, rows, found, said(), scenario)
+            content = report.of_trials(name, wanted, out / name, rows, found, summary(), scenario)
             terminal.echo(str(report.write(content, page)))
             return
         given = [one.as_dict() for one in found]
     if part == "trials" or output_format == "jsonl":
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
-        text = terminal.lines(said().text(terminal=sys.stdout.isatty()))
+        text = terminal.lines(summary().text(terminal=sys.stdout.isatty()))
     stdout.write(text.encode())
 
 

@@ -48,8 +48,8 @@ def clients(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[C
     return [_client(experiment, folder, name, rows) for name in sorted({row["client"] for row in rows})]
 
 
-def said(experiment: Experiment, found: Sequence[Client]) -> Page:
-    """Return what is said of clients."""
+def summary(experiment: Experiment, found: Sequence[Client]) -> Page:
+    """Return the summary of clients."""
     here = [one for one in found if one.trials]
     columns = [
         Column("client\n", [one.client for one in here], right=False),

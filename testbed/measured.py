@@ -1,4 +1,4 @@
-"""What an experiment measures, as lines and as what is said of them: by its `measure`."""
+"""What an experiment measures, as lines and as their summary: by its `measure`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def measured(
     """
     if experiment.measure == "default_pto":
         timers = default_pto.clients(experiment, folder, rows)
-        return timers, lambda: default_pto.said(experiment, timers)
+        return timers, lambda: default_pto.summary(experiment, timers)
     if experiment.measure == "acks":
         acked = cells.cells(experiment, rows)
         checked = checks.checks(experiment, rows)
@@ -35,12 +35,12 @@ def measured(
         return clients, lambda: acks_shown.surveyed(experiment, clients)
     if experiment.measure == "rtt_updates":
         logs = own_log.clients(experiment, folder, rows)
-        return logs, lambda: own_log.said(experiment, logs)
+        return logs, lambda: own_log.summary(experiment, logs)
     if experiment.measure == "pto_logged":
         timeouts = own_pto.pairs(experiment, folder, rows)
-        return timeouts, lambda: own_pto.said(experiment, timeouts)
+        return timeouts, lambda: own_pto.summary(experiment, timeouts)
     if experiment.measure == "pacing":
         servers = paced.cells(experiment, rows)
-        return servers, lambda: paced.said(experiment, servers)
+        return servers, lambda: paced.summary(experiment, servers)
     gains = gain.gains(experiment, rows)
     return gains, lambda: shown.gained(experiment, gains)

@@ -73,8 +73,8 @@ def clients(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[L
     return [_logged(experiment, cell, own, folder) for cell, own in by_cell(experiment, rows)]
 
 
-def said(experiment: Experiment, found: Sequence[Logged]) -> Page:
-    """Return what is said of clients."""
+def summary(experiment: Experiment, found: Sequence[Logged]) -> Page:
+    """Return the summary of clients."""
     here = [one for one in found if one.done]
     columns = [
         Column("client\n", [one.client for one in here], right=False),

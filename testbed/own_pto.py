@@ -53,8 +53,8 @@ def pairs(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Own
     return [of_pair(experiment, both["wfc"], both["iack"]) for both in found.values() if len(both) == 2]
 
 
-def said(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
-    """Return what is said of pairs."""
+def summary(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
+    """Return the summary of pairs."""
     here = [one for one in found if one.wfc_logs or one.iack_logs]
     columns = [
         Column("client\n", [one.client for one in here], right=False),

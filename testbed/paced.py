@@ -58,8 +58,8 @@ def cells(experiment: Experiment, rows: Sequence[Row]) -> list[Paced]:
     return [_paced(experiment, cell, own) for cell, own in by_cell(experiment, rows)]
 
 
-def said(experiment: Experiment, found: Sequence[Paced]) -> Page:
-    """Return what is said of cells."""
+def summary(experiment: Experiment, found: Sequence[Paced]) -> Page:
+    """Return the summary of cells."""
     here = [one for one in found if one.done]
 
     def published(value: Callable[[PacedResult], float | None], digits: int) -> list[str]:

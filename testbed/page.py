@@ -1,4 +1,4 @@
-"""What is said about an experiment's results: title, table, what was expected, what its captures show.
+"""The summary of an experiment's results: title, table, what was expected, what its captures show.
 
 As text here; testbed/report.py makes a page of the same.
 """
@@ -71,7 +71,7 @@ def page(
     without: str = "Not done here",
     further: Sequence[str] = (),
 ) -> Page:
-    """Return what is said of an experiment.
+    """Return the summary of an experiment.
 
     `missing`: what of all `of` lines has no trial that was done, named after `without`; `further`: notes.
     """

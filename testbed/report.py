@@ -45,7 +45,7 @@ class Report:
     """
 
     name: str
-    said: Page
+    summary: Page
     panels: Sequence[Panel]
     data: Sequence[dict[str, Any]]
     repeat: Sequence[str]
@@ -61,7 +61,7 @@ class Report:
     @property
     def met(self) -> int:
         """Return how many expectations are met."""
-        return sum(one.met for one in self.said.checks)
+        return sum(one.met for one in self.summary.checks)
 
 
 def of_trials(
@@ -70,10 +70,10 @@ def of_trials(
     folder: Path,
     rows: Sequence[Row],
     lines: Sequence[Line],
-    said: Page,
+    summary: Page,
     scenario: Path | None,
 ) -> Report:
-    """Return the content of an experiment's page. `lines` and `said` are what `measured` made of `rows`.
+    """Return the content of an experiment's page. `lines` and `summary` are what `measured` made of `rows`.
 
     `folder` is the experiment's; `scenario`: its file, if it is not one of the testbed's.
     """
@@ -84,7 +84,7 @@ def of_trials(
     reasons = _reasons(rows)
     return Report(
         name=name,
-        said=said,
+        summary=summary,
         panels=drawn.panels(experiment, lines),
         data=[one.as_dict() for one in lines],
         repeat=_repeat(name, experiment, repetitions, scenario),
@@ -103,7 +103,7 @@ def of_figure(name: str, figure: Numeric) -> Report:
     """Return the content of the page of a figure that is computed."""
     return Report(
         name=name,
-        said=shown.computed(figure),
+        summary=shown.computed(figure),
         panels=drawn.computed(figure),
         data=figure.rows(),
         repeat=[f"firstflight testbed show {shlex.quote(name)}"],
@@ -126,7 +126,7 @@ def render(report: Report) -> str:
         figures.draw,
         report.panels,
         name=name,
-        title=wording.plain_long(report.said.title),
+        title=wording.plain_long(report.summary.title),
         description=wording.plain_long(compared.described(report.panels)),
     )
     data = _flat(report.data)
@@ -134,10 +134,10 @@ def render(report: Report) -> str:
     return html.render(
         "experiment.html",
         page=report,
-        said=report.said,
-        headings=page.headings(report.said.columns),
-        table=list(zip(*(column.cells for column in report.said.columns), strict=True)),
-        right=[column.right for column in report.said.columns],
+        summary=report.summary,
+        headings=page.headings(report.summary.columns),
+        table=list(zip(*(column.cells for column in report.summary.columns), strict=True)),
+        right=[column.right for column in report.summary.columns],
         figure=html.drawn(name, draw, data) if report.panels else None,
         data=html.csv_url(data),
         undrawn=[label for label in compared.labels(report.panels) if label not in looks],

@@ -1,4 +1,4 @@
-"""What is said of gains and of computed figures: ours beside the published ones, and what was expected."""
+"""Summaries of gains and of computed figures: ours beside the published ones, and what was expected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEASURES = {
 
 
 def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
-    """Return what is said of pairs of cells."""
+    """Return the summary of pairs of cells."""
     here = [one for one in found if not one.outcomes.startswith(_UNAVAILABLE)]
     missing = sorted({one.client for one in found} - {one.client for one in here})
     measure = experiment.measure
@@ -61,7 +61,7 @@ def gain_of(measure: Measure) -> str:
 
 
 def computed(figure: Numeric) -> Page:
-    """Return what is said of a figure that is computed."""
+    """Return the summary of a figure that is computed."""
     rows = figure.rows()
     columns = [Column(name, [_number(row[name]) for row in rows]) for name in rows[0]]
     checks = [

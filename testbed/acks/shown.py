@@ -15,7 +15,7 @@ _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 
 
 def acked(experiment: Experiment, found: Sequence[Acked], checked: Sequence[Check]) -> Page:
-    """Return what is said of cells."""
+    """Return the summary of cells."""
     here = [one for one in found if one.done]
     columns = [
         Column("RTT\nms", [f"{one.rtt_ms:g}" for one in here]),
@@ -46,7 +46,7 @@ def acked(experiment: Experiment, found: Sequence[Acked], checked: Sequence[Chec
 
 
 def asymmetric(experiment: Experiment, found: Sequence[Asymmetric]) -> Page:
-    """Return what is said of asymmetric paths."""
+    """Return the summary of asymmetric paths."""
     here = [one for one in found if one.done]
     columns = [
         Column("path\n", [f"{one.asymmetry:g}:1" for one in here]),
@@ -82,7 +82,7 @@ def asymmetric(experiment: Experiment, found: Sequence[Asymmetric]) -> Page:
 
 
 def surveyed(experiment: Experiment, found: Sequence[Client]) -> Page:
-    """Return what is said of clients."""
+    """Return the summary of clients."""
     here = [one for one in found if one.done]
     columns = [
         Column("client\n", [one.client for one in here], right=False),

@@ -240,9 +240,7 @@ def test_aioquic_s_own_file(tmp_path: Path) -> None:
         port = server._transport.get_extra_info("sockname")[1]
         logger = QuicLogger()
         own = QuicConfiguration(alpn_protocols=["x"], quic_logger=logger, verify_mode=0)
-        async with connect(
-            "127.0.0.1", port, configuration=own
-        ) as one:
+        async with connect("127.0.0.1", port, configuration=own) as one:
             for _ in range(3):
                 await one.ping()
         server.close()

@@ -46,7 +46,7 @@ def test_it_is_the_first_packet_with_nothing_new(packets: list[dict[str, Any]], 
 def test_the_table_has_what_was_published() -> None:
     one = experiment.find("iack-default-pto")
     here = Client("aioquic", "1.7.2", 4, 200.2, "2-3", 200, "2-4", "met", "within 5 %")
-    text = default_pto.said(one, [here, Client("mvfst", None, 0, *[None] * 6)]).text(terminal=False)
+    text = default_pto.summary(one, [here, Client("mvfst", None, 0, *[None] * 6)]).text(terminal=False)
     assert "aioquic  1.7.2" in text
     assert " 200.2     2-3      200.0     2-4 " in text
     assert "aioquic: met: within 5 %: 200.2 ms.\nUnavailable as clients here, 1 of 2: mvfst.\n" in text

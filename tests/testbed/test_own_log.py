@@ -58,7 +58,7 @@ def test_verdicts_are_of_what_is_known() -> None:
         logged("go-x-net", None, None, 1374),
         logged("ngtcp2", 12, 12, None),
     ]
-    text = own_log.said(experiment.find("iack-rtt-updates"), found).text(terminal=False)
+    text = own_log.summary(experiment.find("iack-rtt-updates"), found).text(terminal=False)
     assert "aioquic: met: as many updates as published, within 15 %: 60, published 66 (-9 %)." in text
     assert "aioquic: met: it updates its estimate as often as it has samples, or less often: 60" in text
     assert "quic-go: not met: it updates its estimate as often as it has samples" in text
@@ -97,7 +97,7 @@ def test_the_gain_of_the_first_timeout_is_by_the_logs() -> None:
     assert (late.pto_gain_ms, late.verdict) == (20, "not met")
     lost = own_pto.of_pair(one, dataclasses.replace(wfc, pto_ms=None, logs=0, damaged="x: no log"), iack)
     assert (lost.pto_gain_ms, lost.verdict) == (None, None)
-    text = own_pto.said(one, [found, dataclasses.replace(late, rtt_ms=20), lost]).text(terminal=False)
+    text = own_pto.summary(one, [found, dataclasses.replace(late, rtt_ms=20), lost]).text(terminal=False)
     assert "ngtcp2 at 9 ms: met: 3 g within 1 ms, without a trend over the RTT: 12.0 ms." in text
     assert "ngtcp2 at 20 ms: not met" in text
     assert "ngtcp2 at 9 ms: x: no log." in text

@@ -67,8 +67,8 @@ def firstflight(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def made_of(name: str, rows: list[dict[str, Any]], folder: Path) -> report.Report:
     one = experiment.find(name)
-    lines, said = measured.measured(one, folder, rows)
-    return report.of_trials(name, one, folder, rows, lines, said(), None)
+    lines, summary = measured.measured(one, folder, rows)
+    return report.of_trials(name, one, folder, rows, lines, summary(), None)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_the_page_has_what_was_measured(
     made, path = pages[name]
     browser.open(path.as_uri())
     shown = browser.script(CELLS, "#values tbody tr")
-    columns = [column.cells for column in made.said.columns]
+    columns = [column.cells for column in made.summary.columns]
     expected = [["–" if cell == "-" else cell for cell in line] for line in zip(*columns, strict=True)]
     # A row's name is not a value.
     assert [line[1:] for line in shown] == [line[1:] for line in expected]
@@ -133,8 +133,8 @@ def test_the_page_has_what_was_measured(
     }
     assert outcomes == Counter(row["outcome"] for row in rows)
     checks = browser.script(CELLS, "#checks tbody tr")
-    assert [line[1] for line in checks] == ["met" if one.met else "not met" for one in made.said.checks]
-    assert len(made.said.checks) > 0
+    assert [line[1] for line in checks] == ["met" if one.met else "not met" for one in made.summary.checks]
+    assert len(made.summary.checks) > 0
     text = browser.script("return document.body.textContent")
     seeds = "" if experiment.find(name).repetitions == 2 else " --seeds 2"
     assert f"firstflight testbed run {name} --jobs 2{seeds}\n" in text
@@ -157,9 +157,9 @@ def test_what_is_held_and_what_is_varied() -> None:
 def test_every_column_has_a_name_of_its_own() -> None:
     """A title of text may be half a title: its first line is that of the column before."""
     for name in EXPERIMENTS:
-        lines, said = measured.measured(experiment.find(name), Path(), rows_of(name))
+        lines, summary = measured.measured(experiment.find(name), Path(), rows_of(name))
         assert lines
-        headings = page.headings(said().columns)
+        headings = page.headings(summary().columns)
         assert len(set(headings)) == len(headings), name
         assert all(headings)
     headings = page.headings(
@@ -239,8 +239,8 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 def test_external_text_stays_text() -> None:
     """An experiment of one's own may be called anything."""
     columns = [Column(HOSTILE, [HOSTILE], right=False), Column("b\n", [HOSTILE])]
-    said = Page(HOSTILE, HOSTILE, columns, notes=[HOSTILE])
+    summary = Page(HOSTILE, HOSTILE, columns, notes=[HOSTILE])
     panel = Panel(HOSTILE, "ms", (Series(HOSTILE, ((HOSTILE, 1.0),)),))
-    made = report.render(report.Report(HOSTILE, said, [panel], [{HOSTILE: HOSTILE}], [HOSTILE]))
+    made = report.render(report.Report(HOSTILE, summary, [panel], [{HOSTILE: HOSTILE}], [HOSTILE]))
     assert "<script>" not in made
     assert "\u202e" not in made
