@@ -157,6 +157,7 @@ class Job:
             ("--settle-ms", probe.settle_ms),
             ("--idle-s", idle_s),
             ("--max-connections", live),
+            ("--max-decided", MOST_CONNECTIONS),
             *(("--source-name", self.run.layout.name_of(path)) for path in self.captures),
             *(("--stamp", f"{name}={value}") for name, value in stamps.items()),
         ]

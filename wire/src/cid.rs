@@ -9,7 +9,7 @@ use crate::Error;
 pub const MAX_CID_LEN: usize = 20;
 
 /// A connection ID; `Display` writes it in hex.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, Eq, PartialOrd, Ord)]
 pub struct ConnectionId {
     len: u8,
     bytes: [u8; MAX_CID_LEN],
@@ -67,6 +67,19 @@ impl ConnectionId {
 fn words(bytes: &[u8; MAX_CID_LEN]) -> (u128, u32) {
     let [low @ .., a, b, c, d] = *bytes;
     (u128::from_le_bytes(low), u32::from_le_bytes([a, b, c, d]))
+}
+
+impl PartialEq for ConnectionId {
+    /// As numbers: the compiler compares twenty bytes by a call. Behind their end, equal ones have equal bytes.
+    #[inline]
+    fn eq(&self, other: &ConnectionId) -> bool {
+        let (ours, theirs) = (words(&self.bytes), words(&other.bytes));
+        (ours.0 ^ theirs.0) as u64
+            | ((ours.0 ^ theirs.0) >> 64) as u64
+            | u64::from(ours.1 ^ theirs.1)
+            == 0
+            && self.len == other.len
+    }
 }
 
 impl Hash for ConnectionId {

@@ -101,6 +101,11 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 8_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
+
+    /// The same, of those that have been silent for as long as their first answer may take (default: as many)
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_decided: Option<u32>,
 }
 
 impl Args {

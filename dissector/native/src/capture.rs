@@ -150,6 +150,7 @@ fn limits(args: &Args) -> Limits {
             closing_ns: CLOSING_NS.max(windows.answer_ns),
             max_live: args.max_connections as usize,
         },
+        max_decided: args.max_decided.unwrap_or(args.max_connections) as usize,
         ports: args.quic_port.clone(),
         acks: args.kind.contains(&Kind::QuicAck),
     }

@@ -185,6 +185,7 @@ fn limits() -> Limits {
             closing_ns: 10_000_000_000,
             max_live: 4,
         },
+        max_decided: 3,
         ports: Vec::new(),
         acks: true,
     }

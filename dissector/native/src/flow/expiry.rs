@@ -20,9 +20,11 @@ pub struct Bounds {
 #[derive(Debug)]
 pub struct Expiry<Id> {
     bounds: Bounds,
+    /// So many entries may live although they were idle for so long, in nanoseconds.
+    spare: (usize, i64),
     /// (time of the last check, id), the earliest first. Entries active since then are queued again when
     /// their turn comes.
-    idle: BinaryHeap<Reverse<(i64, Id)>>,
+    idle: Earliest<Id>,
     closing: VecDeque<(i64, Id)>,
     evicted: u64,
 }
@@ -31,15 +33,23 @@ impl<Id: Copy + Ord> Expiry<Id> {
     pub fn new(bounds: Bounds) -> Expiry<Id> {
         Expiry {
             bounds,
-            idle: BinaryHeap::new(),
+            spare: (bounds.max_live, 0),
+            idle: Earliest::new(),
             closing: VecDeque::new(),
             evicted: 0,
         }
     }
 
+    /// The same, with less room for entries that were idle for longer than `idle_ns`: they are over early as
+    /// soon as more than `max_live` live.
+    pub fn sparing(self, max_live: usize, idle_ns: i64) -> Expiry<Id> {
+        let spare = (max_live, idle_ns);
+        Expiry { spare, ..self }
+    }
+
     /// Adds an entry with its first packet.
     pub fn add(&mut self, id: Id, ns: i64) {
-        self.idle.push(Reverse((ns, id)));
+        self.idle.push((ns, id));
     }
 
     /// Marks an entry as closed by its packet at `ns`.
@@ -62,15 +72,26 @@ impl<Id: Copy + Ord> Expiry<Id> {
         live: usize,
         last_ns: impl Fn(Id) -> Option<i64>,
     ) -> Option<Id> {
-        let is_full = live > self.bounds.max_live;
-        let is_due = is_full
-            || is_over(self.bounds.closing_ns, self.closing.front(), now_ns)
-            || is_over(self.bounds.idle_ns, self.idle.peek().map(|r| &r.0), now_ns);
+        let longest_ns = self.longest_ns(live);
+        let is_due = is_over(self.bounds.closing_ns, self.closing.front(), now_ns)
+            || is_over(longest_ns, self.idle.first(), now_ns);
         if !is_due {
             return None;
         }
         self.closed(now_ns, &last_ns)
-            .or_else(|| self.idle(now_ns, is_full, &last_ns))
+            .or_else(|| self.idle(now_ns, longest_ns, &last_ns))
+    }
+
+    /// How long entries may be idle while so many live.
+    fn longest_ns(&self, live: usize) -> i64 {
+        let (spare, spare_ns) = self.spare;
+        if live > self.bounds.max_live {
+            i64::MIN
+        } else if live > spare {
+            self.bounds.idle_ns.min(spare_ns)
+        } else {
+            self.bounds.idle_ns
+        }
     }
 
     fn closed(&mut self, now_ns: i64, last_ns: impl Fn(Id) -> Option<i64>) -> Option<Id> {
@@ -89,14 +110,12 @@ impl<Id: Copy + Ord> Expiry<Id> {
     fn idle(
         &mut self,
         now_ns: i64,
-        is_full: bool,
+        longest_ns: i64,
         last_ns: impl Fn(Id) -> Option<i64>,
     ) -> Option<Id> {
-        while let Some(Reverse(first)) = self.idle.peek().copied() {
-            let is_over = is_over(self.bounds.idle_ns, Some(&first), now_ns);
-            if !is_over && !is_full {
-                return None;
-            }
+        while let Some(first) = self.idle.first().copied()
+            && is_over(longest_ns, Some(&first), now_ns)
+        {
             self.idle.pop();
             let (checked_ns, id) = first;
             match last_ns(id) {
@@ -104,7 +123,8 @@ impl<Id: Copy + Ord> Expiry<Id> {
                 Some(last_ns) if last_ns > checked_ns => self.add(id, last_ns),
                 Some(_) => {
                     // Of all that live, it has been idle for longest.
-                    self.evicted += u64::from(!is_over);
+                    let is_early = !is_over(self.bounds.idle_ns, Some(&first), now_ns);
+                    self.evicted += u64::from(is_early);
                     return Some(id);
                 }
                 None => {}
@@ -115,7 +135,49 @@ impl<Id: Copy + Ord> Expiry<Id> {
 
     /// The next entry at the end of a capture, oldest first; it may have been removed before.
     pub fn drain(&mut self) -> Option<Id> {
-        self.idle.pop().map(|Reverse((_, id))| id)
+        self.idle.pop().map(|(_, id)| id)
+    }
+}
+
+/// A queue that gives the earliest first, and of equally early ones that with the lowest id.
+#[derive(Debug)]
+struct Earliest<Id> {
+    /// Those that came in order, as nearly all do: a heap of many is slow, because it is far apart in memory.
+    in_order: VecDeque<(i64, Id)>,
+    others: BinaryHeap<Reverse<(i64, Id)>>,
+}
+
+impl<Id: Copy + Ord> Earliest<Id> {
+    fn new() -> Earliest<Id> {
+        Earliest {
+            in_order: VecDeque::new(),
+            others: BinaryHeap::new(),
+        }
+    }
+
+    fn push(&mut self, one: (i64, Id)) {
+        if self.in_order.back().is_none_or(|last| *last <= one) {
+            self.in_order.push_back(one);
+        } else {
+            self.others.push(Reverse(one));
+        }
+    }
+
+    fn first(&self) -> Option<&(i64, Id)> {
+        match (self.in_order.front(), self.others.peek()) {
+            (Some(a), Some(Reverse(b))) => Some(a.min(b)),
+            (a, b) => a.or(b.map(|Reverse(b)| b)),
+        }
+    }
+
+    fn pop(&mut self) -> Option<(i64, Id)> {
+        let others = self.others.peek().map(|Reverse(one)| one);
+        let is_other = others.is_some_and(|b| self.in_order.front().is_none_or(|a| b < a));
+        if is_other {
+            self.others.pop().map(|Reverse(one)| one)
+        } else {
+            self.in_order.pop_front()
+        }
     }
 }
 
@@ -190,6 +252,43 @@ mod tests {
         table.last_ns.insert(1, 10);
         assert_eq!(table.expired(10), [2]);
         assert_eq!((table.expiry.evicted(), table.last_ns.len()), (1, 2));
+    }
+
+    #[test]
+    fn beyond_the_spare_ones_the_long_idle_are_evicted() {
+        let mut table = Table::new(3, &[(1, 0), (2, 10), (3, 20)]);
+        table.expiry = table.expiry.sparing(1, 15);
+        table.last_ns.insert(1, 8);
+        for (now_ns, expected) in [(23, &[][..]), (24, &[1]), (25, &[]), (26, &[2])] {
+            assert_eq!(table.expired(now_ns), expected, "at {now_ns}");
+        }
+        // As many as may live: idle for longer, it stays until the limit of all.
+        for (now_ns, expected) in [(36, &[][..]), (80, &[]), (81, &[3])] {
+            assert_eq!(table.expired(now_ns), expected, "at {now_ns}");
+        }
+        assert_eq!(table.expiry.evicted(), 2);
+    }
+
+    #[test]
+    fn the_earliest_comes_first_whatever_the_order() {
+        let mut queue = Earliest::new();
+        let mut sorted = std::collections::BTreeSet::new();
+        let mut state = 1u32;
+        for round in 0..2000u32 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Mostly in order, some far before, some equally early.
+            let ns = i64::from(round / 4 + state % 3) - i64::from(state >> 30) * 40;
+            queue.push((ns, round as u16));
+            sorted.insert((ns, round as u16));
+            if state & 4 == 0 {
+                assert_eq!(queue.first(), sorted.first());
+                assert_eq!(queue.pop(), sorted.pop_first());
+            }
+        }
+        while !sorted.is_empty() {
+            assert_eq!(queue.pop(), sorted.pop_first());
+        }
+        assert!(queue.first().is_none() && queue.pop().is_none());
     }
 
     #[test]

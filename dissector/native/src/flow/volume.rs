@@ -18,11 +18,18 @@ pub struct Carried {
 }
 
 /// What one side sent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SideVolume {
     pub packets: u64,
     pub ip_bytes: u64,
-    /// Of these, in retransmissions.
+    /// Boxed: of QUIC, only keys show it.
+    content: Option<Box<Content>>,
+}
+
+/// Of the bytes of one side, what they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Content {
+    /// IP packets' bytes in retransmissions.
     pub ip_bytes_again: u64,
     /// Application data, each byte once.
     pub payload_bytes: u64,
@@ -30,8 +37,15 @@ pub struct SideVolume {
     until_payload: Option<(i64, u64)>,
 }
 
+impl SideVolume {
+    /// What the bytes are; of those that nobody opened, nothing.
+    pub fn content(&self) -> Content {
+        self.content.as_deref().copied().unwrap_or_default()
+    }
+}
+
 /// What a connection carried.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Volume {
     pub start_ns: i64,
     pub last_ns: i64,
@@ -62,12 +76,16 @@ impl Volume {
         };
         side.packets += 1;
         side.ip_bytes += carried.ip_bytes;
-        if carried.is_again {
-            side.ip_bytes_again += carried.ip_bytes;
+        if !carried.is_again && !carried.has_payload && carried.new_payload == 0 {
+            return;
         }
-        side.payload_bytes += carried.new_payload;
+        let content = side.content.get_or_insert_default();
+        if carried.is_again {
+            content.ip_bytes_again += carried.ip_bytes;
+        }
+        content.payload_bytes += carried.new_payload;
         if carried.has_payload {
-            side.until_payload = Some((carried.ns, side.ip_bytes));
+            content.until_payload = Some((carried.ns, side.ip_bytes));
         }
     }
 
@@ -90,7 +108,7 @@ impl Volume {
 
     /// The same without retransmissions.
     pub fn anrw_goodput_bps(&self) -> Option<i64> {
-        let once = |side: &SideVolume| side.ip_bytes - side.ip_bytes_again;
+        let once = |side: &SideVolume| side.ip_bytes - side.content().ip_bytes_again;
         let bytes = once(&self.client) + once(&self.server);
         bits_per_second(bytes, self.last_ns - self.start_ns)
     }
@@ -108,19 +126,20 @@ impl Volume {
 
     /// The server's application data, each byte once, over the time of [`Volume::download_throughput_bps`].
     pub fn application_goodput_bps(&self) -> Option<i64> {
-        let (ns, _) = self.server.until_payload?;
-        bits_per_second(self.server.payload_bytes, ns - self.start_ns)
+        let content = self.server.content();
+        let (ns, _) = content.until_payload?;
+        bits_per_second(content.payload_bytes, ns - self.start_ns)
     }
 
     /// Share of the bytes observed that are in retransmissions; `None` if nothing was sent.
     pub fn retransmission_rate(&self) -> Option<f64> {
         let all = self.client.ip_bytes + self.server.ip_bytes;
-        let again = self.client.ip_bytes_again + self.server.ip_bytes_again;
+        let again = self.client.content().ip_bytes_again + self.server.content().ip_bytes_again;
         (all > 0).then(|| again as f64 / all as f64)
     }
 
     fn throughput_bps(&self, side: &SideVolume) -> Option<i64> {
-        let (ns, bytes) = side.until_payload?;
+        let (ns, bytes) = side.content().until_payload?;
         bits_per_second(bytes, ns - self.start_ns)
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Identity<'a> {
             client_scid: Cid(c.client_scid),
             server_scid: c.server_scid.map(Cid),
             sni: c.hello.sni.as_deref(),
-            alpn_selected: c.server_fields.alpn.as_deref(),
+            alpn_selected: c.server_fields().alpn.as_deref(),
             capture_side: c.timeline.exchange.capture_side().map(CaptureSide::name),
             acks_from: name.name(),
         }
@@ -215,7 +215,7 @@ impl Delays {
         let [delay_p50] = known.map_or([None], |side| side.delays.quantiles([0.5]));
         let parameters = match name {
             CaptureSide::Client => c.hello.transport_parameters.as_deref(),
-            CaptureSide::Server => c.server_fields.transport_parameters.as_deref(),
+            CaptureSide::Server => c.server_fields().transport_parameters.as_deref(),
         };
         let advertised =
             parameters.map(|body| AckDelay::advertised(TransportParameters::new(body)));

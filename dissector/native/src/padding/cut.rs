@@ -27,11 +27,21 @@ impl Padding {
     pub fn of(packet: &Packet, payload: &[u8], cid: ConnectionId, keys: KeyMaterial) -> Padding {
         Padding {
             start: packet.start,
-            zeros: payload.iter().rev().take_while(|byte| **byte == 0).count(),
+            zeros: zeros_behind(payload),
             cid,
             keys,
         }
     }
+}
+
+/// Number of zeros that `bytes` end with: a kilobyte of most Initials.
+pub(super) fn zeros_behind(bytes: &[u8]) -> usize {
+    let (rest, blocks) = bytes.as_rchunks::<16>();
+    let is_zero = |block: &&[u8; 16]| u128::from_ne_bytes(**block) == 0;
+    let whole = 16 * blocks.iter().rev().take_while(is_zero).count();
+    let before = blocks.len() * 16 - whole + rest.len();
+    let zeros = bytes[..before].iter().rev().take_while(|byte| **byte == 0);
+    whole + zeros.count()
 }
 
 /// What is known of the datagram in a frame.

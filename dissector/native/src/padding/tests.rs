@@ -3,6 +3,7 @@ use firstflight_wire::{
     build_packet,
 };
 
+use super::cut::zeros_behind;
 use super::form::{Form, Gap};
 use super::*;
 
@@ -271,5 +272,17 @@ fn forms_that_contradict_themselves_are_none() {
         let mut record = sound.clone();
         record[size - back..size - back + bytes.len()].copy_from_slice(bytes);
         assert_eq!(Form::read(&record), None, "{back}");
+    }
+}
+
+#[test]
+fn zeros_at_the_end_are_counted_up_to_the_first_other_byte() {
+    for length in 0..70 {
+        assert_eq!(zeros_behind(&vec![0; length]), length);
+        for place in 0..length {
+            let mut bytes = vec![0; length];
+            bytes[place] = 0x80;
+            assert_eq!(zeros_behind(&bytes), length - place - 1, "{length} {place}");
+        }
     }
 }

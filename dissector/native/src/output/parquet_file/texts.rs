@@ -101,6 +101,16 @@ impl Texts {
     }
 }
 
+/// Whether two texts are equal, without the call that a comparison of any length takes: most are short.
+#[inline]
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let ((words_a, rest_a), (words_b, rest_b)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let differ = |(a, b): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*a) != u64::from_ne_bytes(*b);
+    a.len() == b.len()
+        && !words_a.iter().zip(words_b).any(differ)
+        && rest_a.iter().zip(rest_b).all(|(a, b)| a == b)
+}
+
 impl Dictionary {
     fn new() -> Dictionary {
         Dictionary {
@@ -122,7 +132,7 @@ impl Dictionary {
         let text = &plain[start..];
         // Most often the text of the row before.
         if let Some(last) = self.indices.last().copied()
-            && self.text(plain, last) == text
+            && is_same(self.text(plain, last), text)
         {
             self.indices.push(last);
             return true;
@@ -135,7 +145,7 @@ impl Dictionary {
                 break;
             }
             let index = (slot & 0xffff) - 1;
-            if slot >> 16 == tag >> 16 && self.text(plain, index as u16) == text {
+            if slot >> 16 == tag >> 16 && is_same(self.text(plain, index as u16), text) {
                 self.indices.push(index as u16);
                 return true;
             }

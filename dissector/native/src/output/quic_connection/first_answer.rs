@@ -63,6 +63,7 @@ impl<'a> FirstAnswer<'a> {
     /// `answer` is that of the connection's timeline.
     pub(super) fn new(c: &'a Connection, answer: &Answer<'a>) -> FirstAnswer<'a> {
         let t = &c.timeline;
+        let protected = t.protected();
         let since_start = |time_ns: Option<i64>| time_ns.map(|ns| micros(t.start_ns, ns));
         let since_hello = |time_ns: Option<i64>| Some(micros(answer.hello_ns?, time_ns?));
         let (ack_us, sh_us) = (
@@ -77,9 +78,9 @@ impl<'a> FirstAnswer<'a> {
             first_ack_us: since_start(t.first_ack_ns),
             server_hello_us: since_start(t.server_hello_ns),
             first_handshake_us: since_start(t.first_handshake_ns),
-            handshake_done_us: since_start(t.handshake_done_ns),
-            first_stream_us: since_start(t.first_stream_ns),
-            first_request_stream_us: since_start(t.first_request_stream_ns),
+            handshake_done_us: since_start(protected.handshake_done_ns),
+            first_stream_us: since_start(protected.first_stream_ns),
+            first_request_stream_us: since_start(protected.first_request_stream_ns),
             first_answer: answer.outcome.name(),
             hello_time_ns: answer.hello_ns,
             ack_us,
@@ -101,8 +102,8 @@ impl<'a> FirstAnswer<'a> {
             gap_before_sh: answer.gap_before_hello,
             initial_ack_delay_raw: t.initial_ack_delay_raw,
             initial_ack_delay_us: scaled(t.initial_ack_delay_raw),
-            handshake_ack_delay_raw: t.handshake_ack_delay_raw,
-            handshake_ack_delay_us: scaled(t.handshake_ack_delay_raw),
+            handshake_ack_delay_raw: protected.handshake_ack_delay_raw,
+            handshake_ack_delay_us: scaled(protected.handshake_ack_delay_raw),
             client_hello_copies: t.client_hello_copies,
             initial_size: t.attempt.hello_datagram_bytes,
             bytes_sent: t.attempt.bytes_sent,

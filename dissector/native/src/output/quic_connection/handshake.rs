@@ -27,7 +27,7 @@ columns! {
 
 impl<'a> Negotiated<'a> {
     pub(super) fn new(c: &'a Connection) -> Negotiated<'a> {
-        let fields = &c.server_fields;
+        let fields = c.server_fields();
         let client = c.hello.transport_parameters.as_deref();
         let server = fields.transport_parameters.as_deref();
         let min_ack_delay =

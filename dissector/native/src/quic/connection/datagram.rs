@@ -302,7 +302,7 @@ impl Connection {
         }
         let number = opened.packet_number;
         let space = space(packet.kind);
-        if self.numbers(space, from_client).is_repeat(number) {
+        if self.numbers.of(space, from_client).is_repeat(number) {
             return note(log, || {
                 logged(packet, header, Some(&opened), Some("seen before".into()))
             });

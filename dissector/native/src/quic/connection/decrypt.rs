@@ -60,7 +60,7 @@ impl Connection {
         } else {
             packet.version
         };
-        let largest = self.numbers(space(packet.kind), from_client).largest();
+        let largest = self.numbers.largest(space(packet.kind), from_client);
         let opened = self
             .protection
             .decrypt(version, from_client, datagram, packet, largest)?;
@@ -93,7 +93,7 @@ impl Connection {
         };
         // Either side may go over to a compatible version (RFC 9368 2.3), whose keys come from the same
         // connection ID.
-        let largest = self.numbers(Space::Initial, from_client).largest();
+        let largest = self.numbers.largest(Space::Initial, from_client);
         let is_in_use = packet.version == self.version_in_use && initial_dcid == self.initial_dcid;
         let kept = self.initial_keys.take_if(|_| is_in_use);
         let keys = kept.or_else(|| InitialKeys::new(packet.version, &initial_dcid));
@@ -114,7 +114,7 @@ impl Connection {
         }
         if follows_offer {
             // Another handshake, with a ClientHello and packet numbers of its own.
-            *self.numbers(Space::Initial, true) = Duplicates::default();
+            *self.numbers.of(Space::Initial, true) = Duplicates::default();
             self.hello_reader = HelloReader::default();
             self.protection = Protection::default();
             self.timeline.follow_offer();
@@ -145,7 +145,7 @@ impl Connection {
     fn follow_retry(&mut self, ns: i64) {
         self.retry_followed = true;
         self.server_scid = None;
-        *self.numbers(Space::Initial, false) = Duplicates::default();
+        *self.numbers.of(Space::Initial, false) = Duplicates::default();
         self.hello_reader = HelloReader::default();
         self.timeline.follow_retry(ns);
         self.recovery.begin_again();
@@ -164,7 +164,7 @@ impl Connection {
     /// token, another connection ID to send it to, the same client, packet numbers that go on (RFC 9000
     /// 17.2.5).
     pub(super) fn is_continued_by(&self, later: &Connection, packet: &Packet) -> bool {
-        let largest = |c: &Connection| c.client_numbers[Space::Initial as usize].largest();
+        let largest = |c: &Connection| c.numbers.largest(Space::Initial, true);
         let goes_on = largest(self)
             .zip(largest(later))
             .is_some_and(|(a, b)| a < b);
@@ -185,15 +185,6 @@ impl Connection {
         self.timeline.retry_missed = true;
         self.retry_scid = Some(scid);
         self.server_cids.add(scid);
-    }
-
-    pub(super) fn numbers(&mut self, space: Space, from_client: bool) -> &mut Duplicates {
-        let numbers = if from_client {
-            &mut self.client_numbers
-        } else {
-            &mut self.server_numbers
-        };
-        &mut numbers[space as usize]
     }
 }
 

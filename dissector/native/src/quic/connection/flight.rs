@@ -10,7 +10,7 @@ use super::hello::text;
 const BUDGET: usize = 131_072;
 
 /// What was read so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ServerFields {
     /// The application protocol chosen.
     pub alpn: Option<Box<str>>,
@@ -20,6 +20,28 @@ pub struct ServerFields {
     pub certificate_bytes: Option<u64>,
     /// The Certificate or CompressedCertificate message with its header.
     pub certificate_message_bytes: Option<u64>,
+}
+
+/// Of a server of which nothing was read.
+pub(super) static NOTHING: ServerFields = ServerFields {
+    alpn: None,
+    transport_parameters: None,
+    certificate_bytes: None,
+    certificate_message_bytes: None,
+};
+
+/// A server's flight, as far as keys open it.
+#[derive(Debug, Default)]
+pub(super) struct ServerFlight {
+    pub(super) reader: FlightReader,
+    pub(super) fields: ServerFields,
+}
+
+impl ServerFlight {
+    /// Takes CRYPTO data of a Handshake packet.
+    pub(super) fn crypto(&mut self, offset: u64, data: &[u8]) {
+        self.reader.crypto(offset, data, &mut self.fields);
+    }
 }
 
 /// Reads the server's CRYPTO stream in Handshake packets.

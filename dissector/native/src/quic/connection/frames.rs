@@ -109,10 +109,14 @@ impl Connection {
     }
 
     fn server_flight(&mut self, offset: u64, data: &[u8]) {
-        let knew = self.server_fields.transport_parameters.is_some();
-        let fields = &mut self.server_fields;
-        self.flight_reader.crypto(offset, data, fields);
-        let Some(parameters) = fields.transport_parameters.as_deref().filter(|_| !knew) else {
+        if self.flight.is_none() && self.is_released {
+            return;
+        }
+        let flight = self.flight.get_or_insert_default();
+        let knew = flight.fields.transport_parameters.is_some();
+        flight.crypto(offset, data);
+        let found = flight.fields.transport_parameters.as_deref();
+        let Some(parameters) = found.filter(|_| !knew) else {
             return;
         };
         let parameters = TransportParameters::new(parameters);

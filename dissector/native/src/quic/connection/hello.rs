@@ -23,44 +23,39 @@ pub struct HelloFields {
 }
 
 /// Reads the client's CRYPTO stream up to the end of its ClientHello.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HelloReader {
-    stream: CryptoStream,
+    /// Boxed, and only while it is needed: most ClientHellos come whole.
+    stream: Option<Box<CryptoStream>>,
     /// Where the first ClientHello ends, once its header was seen.
-    first_end: Option<u64>,
+    first_end: Option<u32>,
     is_read: bool,
-}
-
-impl Default for HelloReader {
-    fn default() -> Self {
-        HelloReader {
-            stream: CryptoStream::new(BUDGET),
-            first_end: None,
-            is_read: false,
-        }
-    }
 }
 
 impl HelloReader {
     /// Takes CRYPTO data of the client and fills `fields` as soon as the first ClientHello is whole.
     pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut HelloFields) {
-        if self.is_read || self.stream.insert(offset, data) != Ok(true) {
+        if self.is_read {
             return;
         }
-        let mut r = Reader::new(self.stream.contiguous());
-        let message = read_message(&mut r);
+        let begin = if self.stream.is_none() && offset == 0 && is_whole(data) {
+            data
+        } else {
+            let new = || Box::new(CryptoStream::new(BUDGET));
+            let stream = self.stream.get_or_insert_with(new);
+            if stream.insert(offset, data) != Ok(true) {
+                return;
+            }
+            stream.contiguous()
+        };
+        let message = read_message(&mut Reader::new(begin));
         if self.first_end.is_none()
-            && let &[_, a, b, c, ..] = self.stream.contiguous()
+            && let &[_, a, b, c, ..] = begin
         {
-            self.first_end = Some(4 + u64::from(u32::from_be_bytes([0, a, b, c])));
+            self.first_end = Some(4 + u32::from_be_bytes([0, a, b, c]));
         }
         // Type, length and legacy_version stand before the random.
-        if let Some(random) = self
-            .stream
-            .contiguous()
-            .get(6..)
-            .and_then(<[u8]>::first_chunk)
-        {
+        if let Some(random) = begin.get(6..).and_then(<[u8]>::first_chunk) {
             fields.random = Some(*random);
         }
         match message {
@@ -84,18 +79,23 @@ impl HelloReader {
     /// Nothing more is to be read.
     pub(super) fn end(&mut self) {
         self.is_read = true;
-        self.stream = CryptoStream::new(0);
+        self.stream = None;
     }
 
     /// Where a second ClientHello would begin.
     pub(super) fn second_hello(&self) -> Option<u64> {
-        self.first_end
+        self.first_end.map(u64::from)
     }
 
     /// Where the ClientHello that begins at `from` ends, if that is known.
     pub(super) fn hello_end(&self, from: u64) -> Option<u64> {
-        self.first_end.filter(|_| from == 0)
+        self.second_hello().filter(|_| from == 0)
     }
+}
+
+/// Whether `data` begins with a whole message, within the budget.
+fn is_whole(data: &[u8]) -> bool {
+    data.len() <= BUDGET && read_message(&mut Reader::new(data)) != Err(Error::Truncated)
 }
 
 /// Bytes as text; what is not UTF-8 is escaped rather than lost.

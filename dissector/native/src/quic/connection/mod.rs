@@ -9,6 +9,7 @@ mod duplicates;
 mod flight;
 mod frames;
 mod hello;
+mod numbers;
 mod path;
 mod prefetch;
 mod protection;
@@ -34,14 +35,14 @@ use smallvec::SmallVec;
 use crate::flow::volume::Volume;
 use crate::net::ip::IpLength;
 use crate::quic::acks::Acks;
-use crate::quic::recovery::{PayloadSummary, Recovery};
+use crate::quic::recovery::{PayloadSummary, Recovery, Space};
 use crate::quic::timeline::{Timeline, Windows};
 use cids::Cids;
 use count_only::CountOnly;
 use decrypt::InitialKeys;
-use duplicates::Duplicates;
-use flight::FlightReader;
+use flight::{NOTHING, ServerFlight};
 use hello::HelloReader;
+use numbers::Numbers;
 use path::{Path, Paths};
 use protection::Protection;
 
@@ -93,8 +94,9 @@ impl Sides {
 
 /// A connection: five-tuple and the client's original destination connection ID.
 ///
-/// In the order given, because what each datagram needs stands in few cache lines at the front.
-#[repr(C, align(64))]
+/// In the order given, because what each datagram needs stands in few cache lines at the front. Not aligned to
+/// them: the allocator would add 63 bytes, and does align blocks of this size.
+#[repr(C)]
 pub struct Connection {
     pub last_ns: i64,
     count_only: CountOnly,
@@ -111,7 +113,7 @@ pub struct Connection {
     pub client_scid: ConnectionId,
     pub server_scid: Option<ConnectionId>,
     /// Those that the table does not know yet.
-    new_server_cids: SmallVec<[ConnectionId; 1]>,
+    new_server_cids: Option<Box<SmallVec<[ConnectionId; 1]>>>,
     /// Source connection ID of a valid Retry, which the client's next Initial goes to.
     retry_scid: Option<ConnectionId>,
     retry_followed: bool,
@@ -119,12 +121,11 @@ pub struct Connection {
     initial_dcid: ConnectionId,
     initial_keys: Option<Box<InitialKeys>>,
     protection: Protection,
-    client_numbers: [Duplicates; 3],
-    server_numbers: [Duplicates; 3],
+    numbers: Numbers,
     hello_reader: HelloReader,
     pub hello: HelloFields,
-    flight_reader: FlightReader,
-    pub server_fields: ServerFields,
+    /// Boxed, as is what else only keys show: most connections of a capture without them have none.
+    flight: Option<Box<ServerFlight>>,
     pub timeline: Timeline,
     pub recovery: Recovery,
     pub volume: Volume,
@@ -138,6 +139,8 @@ pub struct Connection {
     pub is_cut: bool,
     /// Some packet of it held a CONNECTION_CLOSE.
     pub closed: bool,
+    /// That was in a datagram before: a flight of the server that begins now is not read.
+    is_released: bool,
     pub closing: Option<Box<Closing>>,
     /// If they are followed.
     pub acks: Option<Box<Acks>>,
@@ -159,18 +162,16 @@ impl Connection {
             odcid: packet.dcid,
             client_scid: packet.scid,
             server_scid: None,
-            new_server_cids: SmallVec::new(),
+            new_server_cids: None,
             retry_scid: None,
             retry_followed: false,
             initial_dcid: packet.dcid,
             initial_keys: None,
             protection: Protection::default(),
-            client_numbers: Default::default(),
-            server_numbers: Default::default(),
+            numbers: Numbers::default(),
             hello_reader: HelloReader::default(),
             hello: HelloFields::default(),
-            flight_reader: FlightReader::default(),
-            server_fields: ServerFields::default(),
+            flight: None,
             timeline: Timeline::new(ns, windows),
             recovery: Recovery::default(),
             volume: Volume::new(ns),
@@ -180,6 +181,7 @@ impl Connection {
             undecrypted_packets: 0,
             is_cut: false,
             closed: false,
+            is_released: false,
             closing: None,
             acks: None,
         }
@@ -196,9 +198,9 @@ impl Connection {
 
     /// Whether a packet of the client has been opened.
     fn has_decrypted(&self) -> bool {
-        self.client_numbers
-            .iter()
-            .any(|space| space.largest().is_some())
+        Space::ALL
+            .into_iter()
+            .any(|space| self.numbers.largest(space, true).is_some())
     }
 
     /// Whether a long header's destination connection ID is one that this side may send to.
@@ -230,6 +232,12 @@ impl Connection {
             .unwrap_or(0)
     }
 
+    /// What the server sent under Handshake keys.
+    pub fn server_fields(&self) -> &ServerFields {
+        let flight = self.flight.as_deref();
+        flight.map_or(&NOTHING, |flight| &flight.fields)
+    }
+
     /// The cipher suite that the server chose.
     pub fn cipher_suite(&self) -> Option<CipherSuite> {
         self.protection.suite
@@ -256,7 +264,10 @@ impl Connection {
         self.drop_keys();
         self.recovery.end();
         self.hello_reader.end();
-        self.flight_reader.end();
+        if let Some(flight) = &mut self.flight {
+            flight.reader.end();
+        }
+        self.is_released = true;
     }
 
     /// Drops keys that can be derived again.

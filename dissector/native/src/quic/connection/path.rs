@@ -12,21 +12,18 @@ const KEPT: usize = 64;
 /// Address and port of the client, of the server.
 pub type Path = (SocketAddr, SocketAddr);
 
-/// Paths beyond the first, and the one in use.
+/// Paths beyond the first, and the one in use. Boxed: without keys, hardly any connection has others.
 #[derive(Debug, Default)]
-pub(super) struct Paths {
-    /// Boxed: hardly any connection has others.
-    others: Option<Box<Others>>,
+pub(super) struct Paths(Option<Box<Moves>>);
+
+#[derive(Debug, Default)]
+struct Moves {
+    others: Vec<Path>,
+    /// `None`: the first.
+    current: Option<Path>,
     /// Largest packet number that moved the connection or kept it.
     largest: Option<u64>,
     migrations: u32,
-}
-
-#[derive(Debug, Default)]
-struct Others {
-    paths: Vec<Path>,
-    /// `None`: the first.
-    current: Option<Path>,
 }
 
 impl Connection {
@@ -46,16 +43,16 @@ impl Connection {
 
     /// Paths beyond the first.
     pub(super) fn other_paths(&self) -> &[Path] {
-        let others = self.paths.others.as_deref();
-        others.map_or(&[], |others| &others.paths)
+        let moves = self.paths.0.as_deref();
+        moves.map_or(&[], |moves| &moves.others)
     }
 
     /// Records a path and returns whether it is kept.
     pub(super) fn add_path(&mut self, path: Path) -> bool {
-        let others = self.paths.others.get_or_insert_default();
-        let fits = others.paths.len() < KEPT;
+        let others = &mut self.paths.0.get_or_insert_default().others;
+        let fits = others.len() < KEPT;
         if fits {
-            others.paths.push(path);
+            others.push(path);
         }
         fits
     }
@@ -72,20 +69,24 @@ impl Connection {
                     | Frame::Padding { .. }
             )
         });
-        if probes || self.paths.largest.is_some_and(|largest| number < largest) {
+        if probes {
             return;
         }
-        self.paths.largest = Some(number);
-        let current = self.paths.others.as_ref().and_then(|o| o.current);
-        if current.unwrap_or((self.client, self.server)) != path {
-            self.paths.others.get_or_insert_default().current = Some(path);
-            self.paths.migrations = self.paths.migrations.saturating_add(1);
+        let moves = self.paths.0.get_or_insert_default();
+        if moves.largest.is_some_and(|largest| number < largest) {
+            return;
+        }
+        moves.largest = Some(number);
+        if moves.current.unwrap_or((self.client, self.server)) != path {
+            moves.current = Some(path);
+            moves.migrations = moves.migrations.saturating_add(1);
         }
     }
 
     /// How often the client moved; `None` if its 1-RTT packets could not be opened.
     pub fn migrations(&self) -> Option<u32> {
-        self.paths.largest.map(|_| self.paths.migrations)
+        let moves = self.paths.0.as_ref()?;
+        moves.largest.map(|_| moves.migrations)
     }
 
     /// Address pairs that were used.
@@ -97,7 +98,7 @@ impl Connection {
         if from_client {
             self.client_cids.add(cid);
         } else if self.server_cids.add(cid) {
-            self.new_server_cids.push(cid);
+            self.new_server_cids.get_or_insert_default().push(cid);
         }
     }
 }

@@ -30,6 +30,9 @@ const REMEMBERED: usize = 1 << 18;
 pub struct Limits {
     pub windows: Windows,
     pub bounds: Bounds,
+    /// Connections that may live while some have been silent for as long as their first answer may take: these
+    /// are kept for late packets alone.
+    pub max_decided: usize,
     /// Ports to look at; empty: all.
     pub ports: Vec<u16>,
     /// Follow acknowledgements.
@@ -63,7 +66,11 @@ pub struct Table {
 
 impl Table {
     pub fn new(limits: Limits, keyring: Keyring) -> Table {
-        let expiry = Expiry::new(limits.bounds);
+        let decided_ns = limits
+            .windows
+            .answer_ns
+            .saturating_add(limits.windows.settle_ns);
+        let expiry = Expiry::new(limits.bounds).sparing(limits.max_decided, decided_ns);
         Table {
             limits,
             connections: SlotMap::with_key(),
@@ -175,7 +182,12 @@ impl Table {
             &mut Bytes::new(datagram.payload, &mut self.scratch),
             log,
         );
-        for cid in connection.new_server_cids.drain(..) {
+        for cid in connection
+            .new_server_cids
+            .take()
+            .into_iter()
+            .flat_map(|cids| *cids)
+        {
             self.by_cid.add(cid, id);
         }
         if connection.closed && !was_closed {

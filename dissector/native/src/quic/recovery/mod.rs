@@ -9,6 +9,7 @@ pub use sent::{NewlyAcknowledged, PayloadSummary, Sent};
 
 use firstflight_wire::transport::{TransportParameters, id};
 use firstflight_wire::{Ack, Frame};
+use smallvec::SmallVec;
 
 /// Samples kept of a connection; [`Rtt::samples`] counts all.
 const KEPT: usize = 64;
@@ -37,6 +38,10 @@ pub enum Space {
     Initial,
     Handshake,
     Application,
+}
+
+impl Space {
+    pub const ALL: [Space; 3] = [Space::Initial, Space::Handshake, Space::Application];
 }
 
 /// A round-trip time of the client.
@@ -88,7 +93,7 @@ pub struct Recovery {
     /// The client's.
     pub rtt: Rtt,
     /// The first of them.
-    pub samples: Vec<Sample>,
+    pub samples: SmallVec<[Sample; 1]>,
     /// The server's.
     pub ack_delay: AckDelay,
     pub handshake_confirmed: bool,

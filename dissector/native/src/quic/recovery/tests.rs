@@ -77,7 +77,7 @@ fn delay_is_ignored_in_initial_and_capped_after_confirmation() {
     r.packet(Space::Initial, true, 0, 0, &[Frame::Ping], true);
     ack(&mut r, Space::Initial, 40 * MS, 0, 0, 2500);
     assert_eq!(
-        r.samples,
+        r.samples[..],
         [Sample {
             ns: 40 * MS,
             rtt_ns: 40 * MS,
@@ -161,7 +161,11 @@ fn samples_are_adjusted_by_what_the_space_and_the_server_allow() {
             rtt_ns: 120_000 * MS,
             pto_ns: expected.pto_ns(max_ack_delay_ns),
         };
-        assert_eq!(r.samples, [sample], "{space:?} {exponent} {max_ms} {delay}");
+        assert_eq!(
+            r.samples[..],
+            [sample],
+            "{space:?} {exponent} {max_ms} {delay}"
+        );
     }
 }
 

@@ -1,5 +1,7 @@
 //! One ClientHello and what answers it.
 
+use std::borrow::Cow;
+
 use firstflight_wire::{Ack, Frame};
 use smallvec::SmallVec;
 
@@ -18,7 +20,7 @@ pub struct ObservedAck {
     /// UDP payload of its datagram.
     pub datagram_bytes: u16,
     /// Frame kinds of its packet, in order, each once.
-    pub frames: Box<str>,
+    pub frames: Cow<'static, str>,
     pub eliciting: bool,
 }
 
@@ -159,7 +161,7 @@ impl Attempt {
                 self.partial_ack_ns.get_or_insert(initial.at.ns);
             }
             Coverage::Full { sent_ns } => {
-                let mut kinds: SmallVec<[&str; 8]> = SmallVec::new();
+                let mut kinds: SmallVec<[&'static str; 8]> = SmallVec::new();
                 for name in initial.frames.iter().map(Frame::name) {
                     if !kinds.contains(&name) {
                         kinds.push(name);
@@ -173,7 +175,10 @@ impl Attempt {
                     first_range: ack.first_range,
                     delay_raw: ack.delay,
                     datagram_bytes: u16::try_from(initial.datagram_bytes).unwrap_or(u16::MAX),
-                    frames: kinds.join(",").into(),
+                    frames: match kinds.as_slice() {
+                        &[one] => one.into(),
+                        several => several.join(",").into(),
+                    },
                     eliciting: initial.frames.iter().any(|frame| frame.is_ack_eliciting()),
                 });
             }

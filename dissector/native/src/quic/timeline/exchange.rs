@@ -1,5 +1,7 @@
 //! Who waited how long for whom, and how much a server sent to an address that was not validated.
 
+use super::packed::Packed;
+
 /// Which end of the path a capture was made at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureSide {
@@ -27,11 +29,11 @@ const FIRST_TTLS: [u8; 3] = [64, 128, 255];
 pub struct Exchange {
     client_ttl: Option<u8>,
     server_ttl: Option<u8>,
-    last_client_ns: Option<i64>,
+    last_client_ns: Packed,
     /// From the client's datagram to the server's first one after it.
-    server_waited_ns: Option<i64>,
+    server_waited_ns: Packed,
     /// From the ServerHello to the client's next datagram.
-    client_waited_ns: Option<i64>,
+    client_waited_ns: Packed,
     is_validated: bool,
     /// The client's first Handshake packet may stand where the capture cut a datagram.
     is_unsure: bool,
@@ -51,9 +53,9 @@ impl Exchange {
         hello_ns: Option<i64>,
     ) {
         self.client_ttl.get_or_insert(ttl);
-        self.last_client_ns = Some(ns);
+        self.last_client_ns.set(ns);
         if let Some(hello_ns) = hello_ns {
-            self.client_waited_ns.get_or_insert(ns - hello_ns);
+            self.client_waited_ns.first(ns - hello_ns);
         }
         if !self.is_validated {
             self.client_bytes += bytes as u64;
@@ -62,8 +64,8 @@ impl Exchange {
 
     pub(super) fn server_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.server_ttl.get_or_insert(ttl);
-        if let Some(sent_ns) = self.last_client_ns {
-            self.server_waited_ns.get_or_insert(ns - sent_ns);
+        if let Some(sent_ns) = self.last_client_ns.get() {
+            self.server_waited_ns.first(ns - sent_ns);
         }
         if !self.is_validated {
             self.server_bytes += bytes as u64;
@@ -79,8 +81,8 @@ impl Exchange {
         self.is_validated
             && self.client_ttl.is_some()
             && self.server_ttl.is_some()
-            && self.server_waited_ns.is_some()
-            && self.client_waited_ns.is_some()
+            && self.server_waited_ns.get().is_some()
+            && self.client_waited_ns.get().is_some()
     }
 
     /// The client proved its address (RFC 9000 8.1).
@@ -114,7 +116,7 @@ impl Exchange {
             (false, true) => return Some(CaptureSide::Server),
             _ => {}
         }
-        let (server, client) = (self.server_waited_ns?, self.client_waited_ns?);
+        let (server, client) = (self.server_waited_ns.get()?, self.client_waited_ns.get()?);
         if server >= client.saturating_mul(CLEARLY_LONGER) {
             Some(CaptureSide::Client)
         } else if client >= server.saturating_mul(CLEARLY_LONGER) {

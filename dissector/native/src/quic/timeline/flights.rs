@@ -3,6 +3,8 @@
 
 use firstflight_wire::Frame;
 
+use super::packed::Packed;
+
 /// Datagrams remembered of a handshake: a server's first flight has five to twenty.
 const MOST_DATAGRAMS: usize = 256;
 
@@ -22,7 +24,7 @@ pub struct Flights {
     /// Where the CRYPTO bytes end that the client's Initials carried.
     crypto_end: u64,
     /// The client's last Initial with such bytes for the first time.
-    new_ns: Option<i64>,
+    new_ns: Packed,
     /// From that to the next ack-eliciting Initial, if nothing had come from the server.
     pub default_pto_ns: Option<i64>,
     /// Ack-eliciting Initials of the client after the server's first ACK and before its ServerHello.
@@ -54,10 +56,10 @@ impl Flights {
         let end = ends.max().unwrap_or_default();
         if end > self.crypto_end {
             self.crypto_end = end;
-            self.new_ns = Some(ns);
+            self.new_ns.set(ns);
         } else if frames.iter().any(Frame::is_ack_eliciting) {
             self.probes = self.probes.saturating_add(u32::from(awaits_hello));
-            if let Some(new_ns) = self.new_ns.filter(|_| !heard) {
+            if let Some(new_ns) = self.new_ns.get().filter(|_| !heard) {
                 self.default_pto_ns.get_or_insert(ns - new_ns);
             }
         }

@@ -8,6 +8,7 @@ mod client_hello;
 mod exchange;
 mod first_answer;
 mod flights;
+mod packed;
 mod server_hello;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,18 @@ pub struct ServerInitial<'a> {
     pub datagram_bytes: usize,
 }
 
+/// What only keys show of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protected {
+    /// As `initial_ack_delay_raw`, of Handshake packets.
+    pub handshake_ack_delay_raw: Option<u64>,
+    /// First HANDSHAKE_DONE and first STREAM frame, and first one on a stream that the client opened for both
+    /// directions.
+    pub handshake_done_ns: Option<i64>,
+    pub first_stream_ns: Option<i64>,
+    pub first_request_stream_ns: Option<i64>,
+}
+
 /// What is known of a connection's times. `*_ns` are absolute; `None` = not seen.
 #[derive(Debug)]
 pub struct Timeline {
@@ -78,13 +91,8 @@ pub struct Timeline {
     /// Type and code of the first ICMP error that quotes the connection's tuple.
     pub icmp: Option<(u8, u8)>,
     pub initial_ack_delay_raw: Option<u64>,
-    /// The same of Handshake packets; `None` without keys, as the next two.
-    pub handshake_ack_delay_raw: Option<u64>,
-    /// First HANDSHAKE_DONE and first STREAM frame of the server, and first one on a stream that the client
-    /// opened for both directions.
-    pub handshake_done_ns: Option<i64>,
-    pub first_stream_ns: Option<i64>,
-    pub first_request_stream_ns: Option<i64>,
+    /// Boxed: without keys there is nothing.
+    protected: Option<Box<Protected>>,
     pub exchange: Exchange,
     pub flights: Flights,
     /// The capture cut a datagram of the server: what is seen first from there on may not be the first.
@@ -113,10 +121,7 @@ impl Timeline {
             refused: false,
             icmp: None,
             initial_ack_delay_raw: None,
-            handshake_ack_delay_raw: None,
-            handshake_done_ns: None,
-            first_stream_ns: None,
-            first_request_stream_ns: None,
+            protected: None,
             exchange: Exchange::default(),
             flights: Flights::default(),
             is_cut: false,
@@ -202,23 +207,29 @@ impl Timeline {
         if self.is_cut {
             return;
         }
+        let seen = self.protected.get_or_insert_default();
         for frame in frames {
             match frame {
                 Frame::Ack(ack) if space == Space::Handshake => {
-                    self.handshake_ack_delay_raw.get_or_insert(ack.delay);
+                    seen.handshake_ack_delay_raw.get_or_insert(ack.delay);
                 }
                 Frame::HandshakeDone => {
-                    self.handshake_done_ns.get_or_insert(ns);
+                    seen.handshake_done_ns.get_or_insert(ns);
                 }
                 Frame::Stream { id, .. } => {
-                    self.first_stream_ns.get_or_insert(ns);
+                    seen.first_stream_ns.get_or_insert(ns);
                     if id & STREAM_KIND == 0 {
-                        self.first_request_stream_ns.get_or_insert(ns);
+                        seen.first_request_stream_ns.get_or_insert(ns);
                     }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// What packets of the server beyond its Initials held.
+    pub fn protected(&self) -> Protected {
+        self.protected.as_deref().copied().unwrap_or_default()
     }
 
     /// Whether what arrives at `ns` can still belong to the first answer.

@@ -23,7 +23,8 @@ pub(super) enum Found {
 /// Follows the server's CRYPTO stream until the ServerHello is known.
 #[derive(Debug)]
 pub(super) struct Finder {
-    stream: CryptoStream,
+    /// Boxed, and only while it is needed: most ServerHellos come whole.
+    stream: Option<Box<CryptoStream>>,
     /// Offset of the message looked at.
     start: u64,
     first_byte_seen: bool,
@@ -33,7 +34,7 @@ pub(super) struct Finder {
 impl Finder {
     pub(super) fn new() -> Finder {
         Finder {
-            stream: CryptoStream::new(BUDGET),
+            stream: None,
             start: 0,
             first_byte_seen: false,
             done: false,
@@ -53,10 +54,12 @@ impl Finder {
             return Found::FirstByte;
         }
         // What does not fit the budget is not needed to distinguish the messages, or cannot be used anyway.
-        let _ = self.stream.insert(offset, data);
+        let new = || Box::new(CryptoStream::new(BUDGET));
+        let stream = self.stream.get_or_insert_with(new);
+        let _ = stream.insert(offset, data);
         let known = usize::try_from(self.start)
             .ok()
-            .and_then(|start| self.stream.contiguous().get(start..));
+            .and_then(|start| stream.contiguous().get(start..));
         let first = if is_first {
             Found::FirstByte
         } else {
@@ -86,7 +89,7 @@ impl Finder {
 
     fn finish(&mut self) {
         self.done = true;
-        self.stream = CryptoStream::new(0);
+        self.stream = None;
     }
 }
 

@@ -109,17 +109,32 @@ fn versions_are_offered_by_their_whole_names() {
 fn protected_packets_show_their_first_frames() {
     let mut t = timeline();
     t.server_protected(Space::Application, 200, &[ack(0, 9), Frame::Ping]);
-    assert_eq!(t.handshake_ack_delay_raw, None);
+    assert_eq!(t.protected().handshake_ack_delay_raw, None);
     t.server_protected(Space::Handshake, 210, &[ack(0, 7)]);
     t.server_protected(Space::Handshake, 220, &[ack(0, 8)]);
-    assert_eq!(t.handshake_ack_delay_raw, Some(7));
-    assert_eq!((t.handshake_done_ns, t.first_stream_ns), (None, None));
+    assert_eq!(t.protected().handshake_ack_delay_raw, Some(7));
+    assert_eq!(
+        (
+            t.protected().handshake_done_ns,
+            t.protected().first_stream_ns
+        ),
+        (None, None)
+    );
     t.server_protected(Space::Application, 230, &[Frame::HandshakeDone]);
-    assert_eq!((t.handshake_done_ns, t.first_stream_ns), (Some(230), None));
+    assert_eq!(
+        (
+            t.protected().handshake_done_ns,
+            t.protected().first_stream_ns
+        ),
+        (Some(230), None)
+    );
     t.server_protected(Space::Application, 240, &[STREAM]);
     t.server_protected(Space::Application, 250, &[STREAM, Frame::HandshakeDone]);
     assert_eq!(
-        (t.handshake_done_ns, t.first_stream_ns),
+        (
+            t.protected().handshake_done_ns,
+            t.protected().first_stream_ns
+        ),
         (Some(230), Some(240))
     );
 }
@@ -143,10 +158,19 @@ fn behind_a_cut_datagram_nothing_is_the_first() {
     );
     t.server_handshake(at(200, 2));
     assert_eq!(
-        (t.handshake_ack_delay_raw, t.initial_ack_delay_raw),
+        (
+            t.protected().handshake_ack_delay_raw,
+            t.initial_ack_delay_raw
+        ),
         (None, None)
     );
-    assert_eq!((t.handshake_done_ns, t.first_stream_ns), (None, None));
+    assert_eq!(
+        (
+            t.protected().handshake_done_ns,
+            t.protected().first_stream_ns
+        ),
+        (None, None)
+    );
     assert_eq!((t.first_ack_ns, t.first_handshake_ns), (None, None));
     assert!(t.server_hello_ns.is_none() && t.attempt.server_hello.is_none());
     // The answer itself goes on: the cut datagram began with a short header.

@@ -5,6 +5,7 @@ use super::super::testing::{
     zero_rtt,
 };
 use super::*;
+use crate::quic::recovery::Space;
 
 /// A connection without keys of which nothing but counts can change: at 30 ms, with a log or without.
 fn over(has_log: bool) -> Feed {
@@ -151,7 +152,7 @@ fn initial_keys_are_dropped_when_only_counts_are_left() {
     assert!(connection.initial_keys.is_none());
     let (connection, _) = feed.packets(32, true, &[initial(7, &[F::Ping])]).unwrap();
     // It opened.
-    assert_eq!(connection.client_numbers[0].largest(), Some(7));
+    assert_eq!(connection.numbers.largest(Space::Initial, true), Some(7));
     assert!(connection.initial_keys.is_none());
 }
 

@@ -310,11 +310,17 @@ fn times_counts_and_lengths_of_datagrams_are_kept() {
         length(false, &[ANSWER]) + 2 * answer
     );
     assert_eq!(
-        (volume.client.ip_bytes_again, volume.server.ip_bytes_again),
+        (
+            volume.client.content().ip_bytes_again,
+            volume.server.content().ip_bytes_again
+        ),
         (0, answer)
     );
     assert_eq!(
-        (volume.client.payload_bytes, volume.server.payload_bytes),
+        (
+            volume.client.content().payload_bytes,
+            volume.server.content().payload_bytes
+        ),
         (10, 20)
     );
     assert!(volume.is_guessed);
@@ -469,6 +475,6 @@ fn bytes_are_compared_with_those_before_if_there_are_keys() {
         let mut feed = Feed::begun(&keys);
         feed.packets(5, true, &[initial(1, &[F::ClientHello])])
             .unwrap();
-        assert_eq!(feed.one().volume.client.ip_bytes_again, again);
+        assert_eq!(feed.one().volume.client.content().ip_bytes_again, again);
     }
 }

@@ -29,16 +29,16 @@ fn packet_types_have_their_number_spaces() {
 #[test]
 fn numbers_are_kept_by_space_and_side() {
     let mut connection = Feed::begun("").one();
-    *connection.numbers(Space::Initial, true) = Duplicates::default();
+    *connection.numbers.of(Space::Initial, true) = Duplicates::default();
     let all = [Space::Initial, Space::Handshake, Space::Application];
     let all = all
         .into_iter()
         .flat_map(|space| [(space, true), (space, false)]);
     for (i, (space, side)) in all.clone().enumerate() {
-        assert!(!connection.numbers(space, side).is_repeat(i as u64));
+        assert!(!connection.numbers.of(space, side).is_repeat(i as u64));
     }
     for (i, (space, side)) in all.enumerate() {
-        assert_eq!(connection.numbers(space, side).largest(), Some(i as u64));
+        assert_eq!(connection.numbers.largest(space, side), Some(i as u64));
     }
 }
 
@@ -284,8 +284,8 @@ fn secrets_open_packets_of_one_side_only() {
         .packets(21, false, &[handshake(0, &[F::Ping])])
         .unwrap();
     assert_eq!(connection.undecrypted_packets, 1);
-    assert_eq!(connection.server_numbers[1].largest(), Some(0));
-    assert_eq!(connection.client_numbers[1].largest(), None);
+    assert_eq!(connection.numbers.largest(Space::Handshake, false), Some(0));
+    assert_eq!(connection.numbers.largest(Space::Handshake, true), None);
 }
 
 #[test]
@@ -330,8 +330,8 @@ fn keys_after_a_retry_are_made_again_after_a_close() {
     feed.sent(18, &server, &[initial(1, &[F::Ping])]).unwrap();
     let (connection, _) = feed.sent(19, &client, &[initial(2, &[F::Ping])]).unwrap();
     assert_eq!(connection.undecrypted_packets, 0);
-    assert_eq!(connection.client_numbers[0].largest(), Some(2));
-    assert_eq!(connection.server_numbers[0].largest(), Some(1));
+    assert_eq!(connection.numbers.largest(Space::Initial, true), Some(2));
+    assert_eq!(connection.numbers.largest(Space::Initial, false), Some(1));
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn the_servers_parameters_say_how_it_delays_its_acknowledgements() {
             (exponent, max_ms),
             "{parameters:?}"
         );
-        assert_eq!(connection.server_fields.alpn.as_deref(), Some("h3"));
+        assert_eq!(connection.server_fields().alpn.as_deref(), Some("h3"));
     }
 }
 
@@ -57,7 +57,7 @@ fn a_flight_is_the_servers_and_under_handshake_keys() {
     feed.packets(22, false, &[initial(1, &[flight])]).unwrap();
     let connection = feed.one();
     assert_eq!(connection.undecrypted_packets, 0);
-    assert!(connection.server_fields.transport_parameters.is_none());
+    assert!(connection.server_fields().transport_parameters.is_none());
     assert_eq!(connection.recovery.ack_delay.exponent, 3);
 }
 
@@ -160,8 +160,8 @@ fn after_a_close_only_payload_is_followed() {
     let connection = feed.one();
     assert_eq!(connection.undecrypted_packets, 0);
     assert_eq!(connection.recovery.rtt.samples, 1);
-    assert!(connection.server_fields.transport_parameters.is_none());
-    assert_eq!(connection.volume.client.payload_bytes, 12);
+    assert!(connection.server_fields().transport_parameters.is_none());
+    assert_eq!(connection.volume.client.content().payload_bytes, 12);
 }
 
 #[test]
@@ -276,6 +276,6 @@ fn after_a_close_the_hello_is_not_read_further() {
     feed.packets(0, true, &[initial(0, &frames)]).unwrap();
     let frames = [F::Crypto(100, b)];
     let (connection, _) = feed.packets(1, true, &[initial(1, &frames)]).unwrap();
-    assert_eq!(connection.client_numbers[0].largest(), Some(1));
+    assert_eq!(connection.numbers.largest(Space::Initial, true), Some(1));
     assert!(connection.hello.sni.is_none());
 }

@@ -3,8 +3,7 @@
 
 use std::borrow::Cow;
 
-use firstflight_wire::{ConnectionId, MAX_CID_LEN, Packet, PacketType, parse_cut_header};
-use smallvec::SmallVec;
+use firstflight_wire::{MAX_CID_LEN, Packet, PacketType, parse_cut_header};
 
 use super::Table;
 use crate::net::ip::Datagram;
@@ -128,10 +127,10 @@ impl Table {
             self.forget(connection, log);
             return Begun::Id(id, true);
         }
-        let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
+        let cids = connection.new_server_cids.take();
         let is_closed = connection.closed;
         let id = self.connections.insert(connection);
-        for cid in cids {
+        for cid in cids.into_iter().flat_map(|cids| *cids) {
             self.by_cid.add(cid, id);
         }
         if is_closed {

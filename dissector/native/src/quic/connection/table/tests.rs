@@ -201,6 +201,27 @@ fn a_connection_that_is_not_closed_lives_until_it_is_idle() {
 }
 
 #[test]
+fn of_many_connections_those_go_whose_first_answer_is_decided() {
+    let mut feed = Feed::with("", 8, Vec::new());
+    let decided_ns = 3_100 * MS;
+    feed.table.expiry = Expiry::new(feed.table.limits.bounds).sparing(1, decided_ns);
+    for port in [1, 2] {
+        feed.client.set_port(port);
+        feed.packets(10, true, &[HELLO]).unwrap();
+    }
+    feed.packets(20, false, &[ANSWER]).unwrap();
+    for (now_ns, port) in [
+        (3_110 * MS, None),
+        (3_110 * MS + 1, Some(1)),
+        (9_000 * MS, None),
+    ] {
+        let expired = feed.table.expired(now_ns);
+        assert_eq!(expired.map(|c| c.client.port()), port, "{now_ns}");
+    }
+    assert_eq!(feed.table.evicted(), 1);
+}
+
+#[test]
 fn late_packets_keep_a_closed_connection() {
     let mut feed = Feed::begun("");
     feed.packets(10, false, &[initial(0, &[F::Close(7)])])

@@ -54,6 +54,7 @@ impl Feed {
                 closing_ns: 10_000 * MS,
                 max_live,
             },
+            max_decided: max_live,
             ports,
             acks: true,
         };

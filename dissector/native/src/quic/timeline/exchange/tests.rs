@@ -90,16 +90,16 @@ fn who_waits_four_times_as_long_has_the_path_behind_it() {
 fn the_first_waits_and_ttls_count() {
     let mut e = Exchange::default();
     e.server_datagram(1, 10, 50);
-    assert_eq!(e.server_waited_ns, None);
+    assert_eq!(e.server_waited_ns.get(), None);
     e.client_datagram(3, 10, 40, None);
     e.client_datagram(5, 10, 41, None);
-    assert_eq!(e.client_waited_ns, None);
+    assert_eq!(e.client_waited_ns.get(), None);
     e.server_datagram(8, 10, 51);
     e.server_datagram(20, 10, 52);
     e.client_datagram(30, 10, 42, Some(8));
     e.client_datagram(50, 10, 43, Some(8));
     assert_eq!(
-        (e.server_waited_ns, e.client_waited_ns),
+        (e.server_waited_ns.get(), e.client_waited_ns.get()),
         (Some(3), Some(22))
     );
     assert_eq!((e.client_ttl, e.server_ttl), (Some(40), Some(50)));
