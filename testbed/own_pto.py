@@ -29,6 +29,7 @@ class OwnPto:
     server: str
     rtt_ms: float
     trials: int
+    done: int
     wfc_logs: int
     iack_logs: int
     wfc_pto_ms: float | None
@@ -55,7 +56,7 @@ def pairs(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Own
 
 def summary(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
     """Return the summary of pairs."""
-    here = [one for one in found if one.wfc_logs or one.iack_logs]
+    here = [one for one in found if one.done]
     columns = [
         Column("client\n", [one.client for one in here], right=False),
         Column("version\n", [one.version or "-" for one in here], right=False),
@@ -100,6 +101,7 @@ def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
         server=wfc.server,
         rtt_ms=wfc.rtt_ms,
         trials=wfc.trials + iack.trials,
+        done=wfc.done + iack.done,
         wfc_logs=wfc.logs,
         iack_logs=iack.logs,
         wfc_pto_ms=wfc.pto_ms,
