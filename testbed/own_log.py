@@ -155,7 +155,8 @@ def _logged(experiment: Experiment, cell: Cell, rows: Sequence[Row], folder: Pat
         try:
             logs.append(log_of(_path(folder, row), connections))
         except InputError as error:
-            damaged.append(str(error))
+            # Where the results are says nothing about them.
+            damaged.append(str(error).replace(f"{folder}/", ""))
     theirs = next((one for one in experiment.updated if one.client == cell.client), None)
     pto_us = [one.rfc_pto_us for one in logs if one.rfc_pto_us is not None]
     return Logged(
