@@ -1,0 +1,70 @@
+"""What the figure of an experiment shows, from lines made by hand; and how many can be told apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from reports.figures import compared as figures
+from reports.figures import style
+from reports.numbers import compared
+from reports.numbers.compared import Panel, Series
+from testbed import drawn, experiment
+from testbed.acks.asymmetry import Asymmetric
+from testbed.default_pto import Client
+from testbed.own_log import Logged
+from testbed.own_pto import OwnPto
+
+
+def made(kind: type[Any], **known: object) -> Any:
+    """Return a line with nothing but what is known."""
+    return kind(**{field.name: known.get(field.name) for field in dataclasses.fields(kind)})
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "expected"),
+    [
+        (
+            "iack-rtt-updates",
+            made(Logged, client="quic-go", updates=224, samples=225, published_updates=213),
+            {("updates", False): ("quic-go", 224), ("updates", True): ("quic-go", 213)}
+            | {("new ACKs", False): ("quic-go", 225)},
+        ),
+        (
+            "iack-first-pto-logs",
+            made(OwnPto, client="ngtcp2", rtt_ms=9, pto_gain_ms=12),
+            {("ngtcp2", False): (9, 12)},
+        ),
+        (
+            "iack-default-pto",
+            made(Client, client="aioquic", default_pto_ms=200.2, published_default_pto_ms=200),
+            {("default PTO", False): ("aioquic", 200.2), ("default PTO", True): ("aioquic", 200)},
+        ),
+        (
+            "ack-asymmetry",
+            made(Asymmetric, asymmetry=50, ack_ratio=2, up_queue_packets=10, mbit=7.5, expected_mbit=6.5),
+            {("found", False): ("50:1, ratio 2, 10", 7.5), ("expected", False): ("50:1, ratio 2, 10", 6.5)},
+        ),
+    ],
+)
+def test_the_figure_has_what_is_known(name: str, line: Any, expected: dict[Any, Any]) -> None:
+    """Ours and published ones under one label; what is null is not drawn."""
+    (panel,) = drawn.panels(experiment.find(name), [line])
+    assert {(one.label, one.published): one.points[0] for one in panel.series} == expected
+    description = compared.described([panel])
+    assert all(f"{value:.4g}" in description for _, value in expected.values())
+    for size in style.SIZES:
+        assert "<svg" in figures.draw([panel], size, "figure", "A title", description)
+
+
+def test_without_values_there_is_no_figure() -> None:
+    assert drawn.panels(experiment.find("ack-asymmetry"), [made(Asymmetric, asymmetry=50)]) == []
+    assert drawn.panels(experiment.find("iack-ttfb"), []) == []
+
+
+def test_more_than_can_be_told_apart_are_not_drawn() -> None:
+    many = tuple(Series(f"client{number}", ((1.0, number),)) for number in range(9))
+    looks = figures.looks([Panel("all", "ms", many, "RTT [ms]")])
+    assert list(looks) == [f"client{number}" for number in range(7)]
