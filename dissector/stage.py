@@ -19,7 +19,7 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import binaries, children, files, reading
 
-# As many take some 230 MB.
+# The dissector takes some 220 MB with as many.
 MOST_CONNECTIONS = 90_000
 ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 
