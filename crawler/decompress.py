@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from firstflight.errors import InputError
 
@@ -17,14 +19,23 @@ def gunzip(content: bytes, path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 
     InputError if it is damaged, truncated, or has more than `max_bytes`.
     """
-    pieces, left = [], max_bytes
+    return b"".join(_pieces(io.BytesIO(content), path, max_bytes))
+
+
+def gunzipped(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
+    """Yield the content of a gzip file in pieces of at most a megabyte; InputError as `gunzip`."""
+    with path.open("rb") as file:
+        yield from _pieces(file, path, max_bytes)
+
+
+def _pieces(file: BinaryIO, path: Path, max_bytes: int) -> Iterator[bytes]:
+    left = max_bytes
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        with gzip.GzipFile(fileobj=file) as stream:
             while piece := stream.read(1 << 20):
                 left -= len(piece)
                 if left < 0:
                     raise InputError(f"{path} has more than {max_bytes} bytes, decompressed: it is refused")
-                pieces.append(piece)
+                yield piece
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} is no whole gzip file ({error}): remove it to fetch it again") from error
-    return b"".join(pieces)

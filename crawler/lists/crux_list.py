@@ -7,43 +7,53 @@ scheme, host and optionally a port; a name gets the smallest bucket of its origi
 
 from __future__ import annotations
 
-import hashlib
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from crawler import https
-from crawler.decompress import gunzip
-from crawler.lists.held_targets import HeldTargets, Target
+from crawler.decompress import gunzipped
+from crawler.lists.distinct_targets import DistinctTargets, Target
 from crawler.lists.target_list import MAX_RANK, Rejected, TargetList
 from crawler.names import NotAName, normalise, shown
 from firstflight.errors import InputError, UsageError
+from firstflight.system import files
 
 HEADER = "origin,rank"
 
 
-def read(month: str, top: int | None, base_url: str, cache_dir: Path, session: https.Session) -> TargetList:
+def read(
+    month: str,
+    top: int | None,
+    base_url: str,
+    cache_dir: Path,
+    session: https.Session,
+    scratch: Path | None = None,
+) -> TargetList:
     """Return the names of the list of `month` (YYYYMM) in all buckets up to `top` (None: in all).
 
     `base_url` is the folder of the monthly files. FetchError if the list cannot be fetched, InputError if the
-    file is no such list, UsageError if no bucket is as small as `top`.
+    file is no such list, UsageError if no bucket is as small as `top`. `scratch`: a folder for temporary
+    files.
     """
     path = cache_dir / f"{month}.csv.gz"
     if not path.is_file():
         https.download(session, f"{base_url.rstrip('/')}/{month}.csv.gz", path)
-    content = path.read_bytes()
-    list_id = f"crux:{month}:{hashlib.sha256(content).hexdigest()[:12]}"
-    return parse(list_id, _lines(content, path), top, path)
+    for _ in gunzipped(path):  # a broken file is refused before anything is said about its lines
+        pass
+    return parse(f"crux:{month}:{files.sha256_of(path)[:12]}", _lines(path), top, path, scratch)
 
 
-def parse(list_id: str, lines: Iterator[str], top: int | None, path: Path) -> TargetList:
+def parse(
+    list_id: str, lines: Iterator[str], top: int | None, path: Path, scratch: Path | None = None
+) -> TargetList:
     """Return the names in `lines`, which begin with the header; messages call the list `path`."""
     if next(lines, "") != HEADER:
         raise InputError(
             f"{path} is no CrUX list: its first line is not `{HEADER}`; remove it to fetch it again"
         )
-    found = TargetList(list_id)
-    bucket_of: dict[str, int] = {}
+    found = TargetList(list_id, DistinctTargets(scratch=scratch))
     smallest = MAX_RANK
     for number, line in enumerate(lines, start=2):
         if not line:
@@ -55,18 +65,14 @@ def parse(list_id: str, lines: Iterator[str], top: int | None, path: Path) -> Ta
             if top is not None and bucket > top:
                 found.lines -= 1
                 continue
-            name = normalise(host_of(origin))
+            found.targets.append(Target(None, normalise(host_of(origin)), bucket))
         except NotAName as error:
             found.rejected.append(Rejected(number, str(error)))
-            continue
-        if name in bucket_of:
-            found.duplicates += 1
-        bucket_of[name] = min(bucket, bucket_of.get(name, bucket))
     if top is not None and top < smallest < MAX_RANK:
         raise UsageError(
             f"[targets] top = {top}: CrUX gives no ranks but buckets, the smallest of {list_id} is {smallest}"
         )
-    found.targets = HeldTargets(Target(None, name, bucket) for name, bucket in bucket_of.items())
+    found.duplicates = found.targets.repeated()
     return found
 
 
@@ -90,7 +96,15 @@ def _fields(line: str) -> tuple[str, int]:
     return origin.strip('"'), int(rank)
 
 
-def _lines(content: bytes, path: Path) -> Iterator[str]:
-    text = gunzip(content, path).decode("utf-8", errors="replace")
-    for line in text.splitlines():
-        yield line.strip()
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a gzip file. It is read in pieces, and the last line of one goes on in the next."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    waiting: list[str] = []
+    for piece in gunzipped(path):
+        waiting.append(decoder.decode(piece))
+        if "\n" in waiting[-1]:
+            *lines, rest = "".join(waiting).splitlines(keepends=True)
+            waiting = [rest]
+            yield from map(str.strip, lines)
+    waiting.append(decoder.decode(b"", final=True))
+    yield from map(str.strip, "".join(waiting).splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,8 +20,8 @@ from firstflight.system.busy import Busy
 from firstflight.system.progress import Progress, print_line
 from schemas import records
 
-# Names of a row group of targets.parquet.
-BATCH = 65_536
+# Names of a row group of targets.parquet, at least, except for the last one.
+ROW_GROUP = 65_536
 
 
 def stage(run: Run) -> None:
@@ -45,30 +46,34 @@ def stage(run: Run) -> None:
         run.add_output(report, run.layout.targets)
 
 
-def read(targets: Targets, network: Network, contact: str, shown_in: Path | None = None) -> TargetList:
+def read(targets: Targets, network: Network, contact: str, folder: Path) -> TargetList:
     """Read the list that the settings name; `contact` is sent with requests to its host.
 
-    `shown_in`: a folder that gets the progress of what is fetched.
+    `folder`: gets the progress of what is fetched, and temporary files.
     """
     if targets.source == "file":
         assert targets.file is not None  # settings check it
-        return own_list.read(targets.file, targets.top)
-    session = https.Session(network.ca_bundle, contact, shown_in)
+        return own_list.read(targets.file, targets.top, folder)
+    session = https.Session(network.ca_bundle, contact, folder)
     if targets.source == "crux":
-        return _crux(targets, session)
+        return _crux(targets, session, folder)
     tranco = tranco_list.read(
         date=targets.date,
         list_id=targets.list_id,
         top=targets.top,
         cache_dir=targets.cache_dir,
         session=session,
+        scratch=folder,
     )
-    return joined(tranco, _crux(targets, session)) if targets.source == "tranco+crux" else tranco
+    return (
+        joined(tranco, _crux(targets, session, folder), folder) if targets.source == "tranco+crux" else tranco
+    )
 
 
-def _crux(targets: Targets, session: https.Session) -> TargetList:
+def _crux(targets: Targets, session: https.Session, folder: Path) -> TargetList:
     assert targets.crux_month is not None  # settings check it
-    return crux_list.read(targets.crux_month, targets.top, targets.crux_url, targets.crux_cache_dir, session)
+    cache_dir = targets.crux_cache_dir
+    return crux_list.read(targets.crux_month, targets.top, targets.crux_url, cache_dir, session, folder)
 
 
 def _write(run: Run, found: TargetList) -> None:
@@ -78,16 +83,23 @@ def _write(run: Run, found: TargetList) -> None:
         pq.ParquetWriter(part, schema, compression="zstd") as writer,
         Progress(run.layout.stage("targets"), "targets", len(found.targets), Busy("writing")) as progress,
     ):
-        for begin in range(0, len(found.targets), BATCH):
-            targets = found.targets[begin : begin + BATCH]
-            rows = {
-                "rank": [target.rank for target in targets],
-                "domain": [target.domain for target in targets],
-                "list_id": [found.list_id] * len(targets),
-                "rank_bucket": [target.rank_bucket for target in targets],
-            }
-            writer.write_table(pa.table(rows, schema=schema))
-            progress.update(begin + len(targets))
+        written = 0
+        for table in _row_groups(found):
+            writer.write_table(table.select(schema.names).cast(schema))
+            written += table.num_rows
+            progress.update(written)
+
+
+def _row_groups(found: TargetList) -> Iterator[pa.Table]:
+    """Yield the targets and the list's id in tables of about ROW_GROUP rows."""
+    waiting: list[pa.Table] = []
+    for table in found.targets.tables():
+        waiting.append(table.append_column("list_id", pa.repeat(found.list_id, table.num_rows)))
+        if sum(part.num_rows for part in waiting) >= ROW_GROUP:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def _empty_list(found: TargetList) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
-from crawler.lists.held_targets import HeldTargets, Target
+from crawler.lists.distinct_targets import DistinctTargets, Target
 from crawler.names import NotAName, normalise, shown
 
 # Ranks are stored as uint32.
@@ -26,48 +27,44 @@ class TargetList:
     """A parsed list: `targets` in its order, each name once; `rejected` lines; number of `duplicates`."""
 
     list_id: str
-    targets: Sequence[Target] = field(default_factory=HeldTargets)
+    targets: DistinctTargets = field(default_factory=DistinctTargets)
     rejected: list[Rejected] = field(default_factory=list)
     duplicates: int = 0
     lines: int = 0  # lines that hold, or should hold, a name
 
 
-def read_lines(list_id: str, lines: Iterable[tuple[int, str]], top: int | None) -> TargetList:
+def read_lines(
+    list_id: str, lines: Iterable[tuple[int, str]], top: int | None, scratch: Path | None = None
+) -> TargetList:
     """Read `(line number, text)` pairs, each `domain` or `rank,domain`; the first `top` of them, if given.
 
     Invalid lines are rejected and the others used; of a repeated name the first counts. A name without a rank
     is ranked by the position of its line among `lines`, so that correcting a rejected line changes no other
-    rank.
+    rank. `scratch`: as of DistinctTargets.
     """
-    kept = HeldTargets()
-    found = TargetList(list_id, kept)
-    seen: set[str] = set()
+    found = TargetList(list_id, DistinctTargets(scratch=scratch))
     for position, (number, text) in enumerate(lines, start=1):
         if top is not None and position > top:
             break
         found.lines += 1
         try:
-            target = _parse(text, position)
+            found.targets.append(_parse(text, position))
         except NotAName as error:
             found.rejected.append(Rejected(number, str(error)))
-            continue
-        if target.domain in seen:
-            found.duplicates += 1
-            continue
-        seen.add(target.domain)
-        kept.append(target)
+    found.duplicates = found.targets.repeated()
     return found
 
 
-def data_lines(content: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a list file that hold data, with their numbers.
+def data_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+    """Yield those of a list file's lines that hold data, with their numbers.
 
     Skips blank lines, comments from `#` on, a byte order mark and a header (`domain` or `rank,domain`). Bytes
     that are not UTF-8 become U+FFFD, which no name may hold, so the line is rejected.
     """
     first = True
-    for number, raw in enumerate(io.BytesIO(content.removeprefix(b"\xef\xbb\xbf")), start=1):
-        text = raw.decode("utf-8", errors="replace").partition("#")[0].strip()
+    for number, raw in enumerate(lines, start=1):
+        text = (raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw).decode("utf-8", errors="replace")
+        text = text.partition("#")[0].strip()
         if not text:
             continue
         header = first and text.lower().replace(" ", "") in ("domain", "rank,domain")
@@ -90,17 +87,14 @@ def _parse(text: str, position: int) -> Target:
     return Target(int(rank), normalise(name))
 
 
-def joined(first: TargetList, second: TargetList) -> TargetList:
+def joined(first: TargetList, second: TargetList, scratch: Path | None = None) -> TargetList:
     """Join two lists: the names of `first`, then those that only `second` has.
 
     A name in both keeps its rank of the first and gets its bucket of the second; `rejected` holds the
-    rejected lines of the first, then those of the second.
+    rejected lines of the first, then those of the second. `scratch`: as of DistinctTargets.
     """
-    bucket_of = {target.domain: target.rank_bucket for target in second.targets}
-    both = HeldTargets(
-        target._replace(rank_bucket=bucket_of.pop(target.domain, None)) for target in first.targets
-    )
-    both.extend(target for target in second.targets if target.domain in bucket_of)
+    ranked = (target._replace(rank_bucket=None) for target in first.targets)
+    both = DistinctTargets(chain(ranked, second.targets), scratch)
     return TargetList(
         f"{first.list_id}+{second.list_id}",
         both,

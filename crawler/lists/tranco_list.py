@@ -14,11 +14,13 @@ import shutil
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 from datetime import date as Date
+from itertools import islice
 from pathlib import Path
 
 from tranco import Tranco
-from tranco.tranco import TrancoCacheType, TrancoList
+from tranco.tranco import TrancoCacheType
 
 from crawler import https
 from crawler.lists.target_list import TargetList, read_lines
@@ -34,28 +36,40 @@ _NO_LIST = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedEr
 
 
 def read(
-    *, date: Date | None, list_id: str | None, top: int | None, cache_dir: Path, session: https.Session
+    *,
+    date: Date | None,
+    list_id: str | None,
+    top: int | None,
+    cache_dir: Path,
+    session: https.Session,
+    scratch: Path | None = None,
 ) -> TargetList:
     """Return the first `top` names of the daily list of `date` (domains, no subdomains), or of `list_id`.
 
     FetchError if the list cannot be fetched; InputError if the file is no list; UsageError if `top` exceeds
-    the length of the lists.
+    the length of the lists. `scratch`: a folder for temporary files.
     """
     if top is not None and top > MAX_TOP:
         raise UsageError(f"[targets] top = {top}: Tranco lists are used up to rank {MAX_TOP}; take fewer")
     what = f"the Tranco list {list_id}" if list_id else f"the Tranco list of {date}"
     if list_id is None and date is not None:
         list_id = _known_id(cache_dir, date)
-    found = _list(what, date, list_id, cache_dir, session)
+    path = _list(what, date, list_id, cache_dir, session)
     if date is not None:
-        _remember_id(cache_dir, date, found.list_id)
-    names = found.top(top or MAX_TOP)
-    lines = ((rank, f"{rank},{name}") for rank, name in ((found.rank(name), name) for name in names))
-    return read_lines(found.list_id, lines, None)
+        _remember_id(cache_dir, date, path.stem)
+    ranked = enumerate(_names(path), start=1)
+    return read_lines(path.stem, ((rank, f"{rank},{name}") for rank, name in ranked), top, scratch)
 
 
 class _Package(Tranco):  # type: ignore[misc]
     """The package with checks: it would use any id as a file name, and unpack archives of any size."""
+
+    def cached(self, date: Date | None, list_id: str | None) -> tuple[str, Path]:
+        """Return id and file of a list, as the package's `list` fetches it; that returns it in memory."""
+        list_id = list_id or self._get_list_id_for_date(str(date))
+        if not self._is_cached(list_id):
+            self._download_file(list_id)
+        return list_id, Path(self._cache_path(list_id))
 
     def _get_list_id_for_date(self, date: str, subdomains: bool = False) -> str:
         return _list_id(str(super()._get_list_id_for_date(date, subdomains=subdomains)))
@@ -70,7 +84,8 @@ class _Package(Tranco):  # type: ignore[misc]
             # zipfile unpacks at most this size.
             if about.file_size > https.MAX_LIST_BYTES:
                 raise ValueError(f"{about.file_size} bytes, unpacked")
-            Path(self._cache_path(list_id)).write_bytes(archive.read(about))
+            with archive.open(about) as content, Path(self._cache_path(list_id)).open("wb") as file:
+                shutil.copyfileobj(content, file)
 
 
 def _list_id(text: str) -> str:
@@ -80,9 +95,8 @@ def _list_id(text: str) -> str:
     return text
 
 
-def _list(
-    what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session
-) -> TrancoList:
+def _list(what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session) -> Path:
+    """Return the file of a list in the cache, ID.csv, fetched if it was not there."""
     with files.explain_os_errors(cache_dir):
         cache_dir.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix="fetch-", suffix=".part", dir=cache_dir))
@@ -96,18 +110,27 @@ def _list(
         package.session = session
         try:
             with https.explained(what):
-                found = package.list(list_id=list_id) if list_id else package.list(date=str(date))
+                list_id, path = package.cached(date, list_id)
+                is_empty = not any(True for _ in _names(path))
         except AttributeError as error:  # raised by the package for any status but 200
             raise https.FetchError(f"cannot fetch {what}: tranco-list.eu does not have it (yet)") from error
         except _NO_LIST as error:
             raise InputError(f"cannot read {what}: what tranco-list.eu sent is no list ({error})") from error
-        if not found.list or not _LIST_ID.fullmatch(found.list_id):
+        if is_empty or not _LIST_ID.fullmatch(list_id):
             raise InputError(f"cannot read {what}: tranco-list.eu sent an empty list, or none")
-        if found.list_id not in cached:
-            (work / f"{found.list_id}.csv").replace(cache_dir / f"{found.list_id}.csv")
-        return found
+        if list_id not in cached:
+            path.replace(cache_dir / path.name)
+        return cache_dir / path.name
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _names(path: Path) -> Iterator[str]:
+    """Yield the names of a list's file, `RANK,NAME` per line; ValueError if a line is none."""
+    with path.open(encoding="utf-8") as file:
+        for line in islice(file, MAX_TOP):
+            text = line.rstrip()
+            yield text[text.index(",") + 1 :]
 
 
 def _known_id(cache_dir: Path, date: Date) -> str | None:

@@ -54,7 +54,7 @@ def _as2org(path: Path) -> list[str]:
 
 
 def _crux(path: Path) -> list[str]:
-    lines = crux_list._lines(path.read_bytes(), path)
+    lines = crux_list._lines(path)
     return [line.reason for line in crux_list.parse("x", lines, None, path).rejected]
 
 
@@ -64,7 +64,7 @@ def _crux_lines(path: Path) -> list[str]:
 
 
 def _own_list(path: Path) -> list[str]:
-    return [line.reason for line in read_lines("x", data_lines(path.read_bytes()), None).rejected]
+    return [line.reason for line in read_lines("x", data_lines(io.BytesIO(path.read_bytes())), None).rejected]
 
 
 def _rib(path: Path) -> list[str]:
@@ -165,7 +165,7 @@ def _in_little_memory(code: str, *arguments: Path) -> subprocess.CompletedProces
     "code",
     [
         "from crawler.routing import as2org; as2org.read(Path(sys.argv[1]))",
-        "from crawler.lists import crux_list as c; p = Path(sys.argv[1]); next(c._lines(p.read_bytes(), p))",
+        "from crawler.lists import crux_list as c; p = Path(sys.argv[1]); next(c._lines(p))",
         "from crawler.routing import rib; p = Path(sys.argv[1]); rib.convert([p], p.with_suffix('.db'), 'x')",
     ],
     ids=["as2org", "crux", "rib"],

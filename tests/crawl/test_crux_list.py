@@ -10,7 +10,7 @@ import pytest
 
 from crawler import https
 from crawler.lists import crux_list, stage
-from crawler.lists.held_targets import Target
+from crawler.lists.distinct_targets import DistinctTargets, Target
 from crawler.lists.target_list import TargetList, joined
 from firstflight.errors import InputError, UsageError
 
@@ -89,7 +89,8 @@ def test_a_list_that_is_cut_is_refused(tmp_path: Path) -> None:
 
 
 def test_joined_lists_keep_rank_and_bucket(tmp_path: Path) -> None:
-    tranco = TargetList("X6QPN", [Target(1, "example.com"), Target(2, "only.example")], lines=2)
+    listed = DistinctTargets([Target(1, "example.com"), Target(2, "only.example")])
+    tranco = TargetList("X6QPN", listed, lines=2)
     both = joined(tranco, read(tmp_path, top=5_000))
     assert both.targets == [
         Target(1, "example.com", 1_000),
