@@ -14,12 +14,12 @@ from firstflight.errors import InputError
 from scanner.driver import choose, mapped, pairs, rows
 from scanner.driver.pairs import Pairs
 from scanner.driver.rows import Rows
-from scanner.records import counts, last_probe, merge
+from scanner.records import counts, merge
 from scanner.records.last_probe import LastProbes
 from schemas import records
 from tests.test_probe_parts import SECOND, answer, merged, probe, prober_rows, write_segment
 
-MODULES = (choose, last_probe, mapped, rows)
+MODULES = (choose, mapped, rows)
 
 
 @pytest.fixture(params=[1, 2, 3, 32_768])
@@ -42,14 +42,14 @@ def hashed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("hashed")
-def test_pairs_are_found_as_strings_whatever_their_hashes() -> None:
+def test_pairs_are_found_as_strings_whatever_their_hashes(tmp_path: Path) -> None:
     table = pa.concat_tables([table_of(("a", "1"), ("b", "2")), table_of(("a", "2"), ("b", "2"))])
-    known = Pairs(table)
-    assert pairs.repeated(table).tolist() == [3]
+    known = Pairs(table, tmp_path)
+    assert pairs.repeated(table, tmp_path).tolist() == [3]
     wanted = table_of(("b", "2"), ("a", "3"), ("a", "2"), ("", "1"), ("a", "1")).combine_chunks()
     of, at = known.find(*(column.combine_chunks() for column in wanted.columns))
     assert sorted(zip(of.tolist(), at.tolist(), strict=True)) == [(0, 1), (0, 3), (2, 2), (4, 0)]
-    assert [len(pairs.repeated(table.slice(0, rows))) for rows in range(4)] == [0, 0, 0, 0]
+    assert [len(pairs.repeated(table.slice(0, rows), tmp_path)) for rows in range(4)] == [0, 0, 0, 0]
 
 
 @pytest.mark.usefixtures("block", "hashed")
@@ -117,9 +117,9 @@ def test_the_last_probe_is_the_latest_of_all_earlier_ones(tmp_path: Path) -> Non
         earlier.append(tmp_path / f"{number}.parquet")
         columns = [dict(zip(("domain", "ip", "sent_at"), row, strict=True)) for row in known]
         pq.write_table(pa.Table.from_pylist(columns), earlier[-1])
-    assert LastProbes(found, earlier).slice(0, 5).to_pylist() == [3, 4, None, None, 6]
-    assert LastProbes(found, earlier[1:]).slice(3, 5).to_pylist() == [None, 5]
-    assert LastProbes(found, []).slice(1, 3).to_pylist() == [None, None]
+    assert LastProbes(found, earlier, tmp_path).slice(0, 5).to_pylist() == [3, 4, None, None, 6]
+    assert LastProbes(found, earlier[1:], tmp_path).slice(3, 5).to_pylist() == [None, 5]
+    assert LastProbes(found, [], tmp_path).slice(1, 3).to_pylist() == [None, None]
 
 
 def test_a_record_file_of_one_block_is_what_parquet_writes_of_a_table(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
             CaptureRecord("probe-2.pcap", "lo", "udp", 65535, started_ns=20 * SECOND),
         ],
         capture_name=lambda name: f"R/{name}",
-        last=LastProbes(rows, earlier).slice(0, 3),
+        last=LastProbes(rows, earlier, tmp_path).slice(0, 3),
     )
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from firstflight.errors import InputError, UsageError
 from firstflight.system import files
-from scanner.driver.mapped import BATCH, mapped
+from scanner.driver.mapped import BATCH, batches, mapped
 from scanner.driver.pairs import repeated
 
 QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
@@ -51,7 +50,7 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scrat
         found = mapped(_usable(dns_answer, qtypes, all_addresses), PLAN, scratch)
     except pa.ArrowException as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
-    again = repeated(found)
+    again = repeated(found, scratch)
     if not len(again):
         return found
     kept = np.ones(found.num_rows, dtype=bool)
@@ -80,7 +79,7 @@ def _usable(dns_answer: Path, qtypes: pa.Array, all_addresses: bool) -> Iterator
 
 def _batches(dns_answer: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     try:
-        yield from pq.ParquetFile(dns_answer).iter_batches(BATCH, columns=columns)
+        yield from batches(dns_answer, columns)
     except OSError as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
 

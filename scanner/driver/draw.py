@@ -20,6 +20,7 @@ from firstflight.run.run import Run
 from firstflight.settings import Drawn
 from firstflight.shard import Shard
 from scanner.driver import choose
+from scanner.driver.mapped import rows_at
 
 _ALL = 1 << 64
 
@@ -94,7 +95,7 @@ def _numbers(plan: pa.Table, seed: int) -> Numbers:
 def _of_cdns(plan: pa.Table, among: Mask, cdns: frozenset[str], mapper: Mapper) -> Mask:
     """Return which of the rows `among` have an address of these CDNs."""
     places = np.flatnonzero(among)
-    ips = plan["ip"].take(pa.array(places)).to_pylist()
+    ips = rows_at(plan.select(["ip"]), places)["ip"].to_pylist()
     found = np.zeros(plan.num_rows, dtype=bool)
     found[places] = [mapper.origin(ip).cdn in cdns for ip in ips]
     return found

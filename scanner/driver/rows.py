@@ -10,37 +10,56 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from firstflight.errors import InputError
-from scanner.driver.mapped import BATCH, mapped
+from scanner.driver.mapped import BATCH, mapped, numbers, rows_at, slices
 from scanner.driver.segments import read_segment
+
+_TARGET = np.uint64(32)
+_PLACE = np.uint64((1 << 32) - 1)
 
 
 class Rows:
-    """All rows of segments, by `target`; in memory are the targets and the order alone (12 bytes per row).
+    """All rows of segments, by `target`; on disk are the rows, and 12 bytes per row for the order.
 
     `targets`: the column `target`, ascending; `unsorted`: all columns, in the order of the segments.
     """
 
     def __init__(self, paths: Sequence[Path], scratch: Path) -> None:
-        """Read the segments; `scratch` is a folder for a temporary file of their size.
+        """Read the segments; `scratch` is a folder for temporary files of their size.
 
         InputError if a segment cannot be read, or a target has two rows.
         """
         if not paths:
             raise InputError("the prober wrote no segment")
         self.unsorted = mapped(map(read_segment, paths), read_segment(paths[0]).schema, scratch)
-        unsorted = self.unsorted["target"].to_numpy()
-        self.order: npt.NDArray[np.int64] = np.argsort(unsorted, kind="stable")
-        self.targets: npt.NDArray[np.uint32] = unsorted[self.order]
-        if (self.targets[1:] == self.targets[:-1]).any():
-            raise InputError(f"a target has two rows in the segments of {paths[0].parent}")
+        # Target and place in one number, which is sorted in its place; 2^32 targets have numbers.
+        self._order = numbers(self.unsorted.num_rows, np.uint64, scratch)
+        begin = 0
+        for chunk in self.unsorted["target"].chunks:
+            end = begin + len(chunk)
+            self._order[begin:end] = chunk.to_numpy().astype(np.uint64) << _TARGET
+            self._order[begin:end] |= np.arange(begin, end, dtype=np.uint64)
+            begin = end
+        self._order.sort()
+        self.targets: npt.NDArray[np.uint32] = numbers(len(self._order), np.uint32, scratch)
+        last = -1
+        for some in slices(len(self._order)):
+            targets = self._order[some] >> _TARGET
+            if targets[0] == last or (targets[1:] == targets[:-1]).any():
+                raise InputError(f"a target has two rows in the segments of {paths[0].parent}")
+            self.targets[some], last = targets, int(targets[-1])
 
     def __len__(self) -> int:
         return len(self.targets)
 
+    def places(self, begin: int, end: int) -> npt.NDArray[np.int64]:
+        """Return where `unsorted` has the rows from place `begin` to before `end`."""
+        found: npt.NDArray[np.int64] = np.asarray(self._order[begin:end] & _PLACE).astype(np.int64)
+        return found
+
     def slice(self, begin: int, end: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows from place `begin` to before `end`, with all columns or these."""
         table = self.unsorted if columns is None else self.unsorted.select(columns)
-        return table.take(pa.array(self.order[begin:end]))
+        return rows_at(table, self.places(begin, end))
 
     def blocks(self, end: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the rows before place `end` in tables of at most BATCH rows, at least one table."""

@@ -17,6 +17,7 @@ from firstflight.layout import StageKey
 from firstflight.run.report import Rejected, StageReport
 from firstflight.system import files
 from scanner.driver.choose import FIRST_LINE
+from scanner.driver.mapped import slices
 
 
 def rejected(
@@ -27,8 +28,9 @@ def rejected(
     `with_row`: the lines that have one; `targets`: how many lines there are.
     """
     without = np.ones(targets, dtype=bool)
-    places = with_row.astype(np.int64) - FIRST_LINE
-    without[places[(places >= 0) & (places < targets)]] = False
+    for some in slices(len(with_row)):
+        places = with_row[some].astype(np.int64) - FIRST_LINE
+        without[places[(places >= 0) & (places < targets)]] = False
     if np.count_nonzero(without) != summary["rejected"]:
         return []  # rows are missing for another reason: the sums will not hold
     return [Rejected(line=int(place) + FIRST_LINE, reason=reason) for place in np.flatnonzero(without)]

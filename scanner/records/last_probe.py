@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from scanner.driver.mapped import BATCH
+from scanner.driver.mapped import batches, numbers, slices
 from scanner.driver.pairs import Pairs
 from scanner.driver.rows import Rows
 
@@ -21,16 +20,18 @@ _NEVER = np.iinfo(np.int64).min
 class LastProbes:
     """When each row's name and address were last probed (UTC, ns), by `earlier`: files of quic_probe."""
 
-    def __init__(self, rows: Rows, earlier: Sequence[Path]) -> None:
-        self._order = rows.order
+    def __init__(self, rows: Rows, earlier: Sequence[Path], scratch: Path) -> None:
+        """`scratch`: a folder for temporary files of 16 bytes per row."""
+        self._rows = rows
         self._last: npt.NDArray[np.int64] | None = None
         if not earlier:
             return
-        own = Pairs(rows.unsorted)
-        self._last = np.full(len(rows), _NEVER, np.int64)
+        own = Pairs(rows.unsorted, scratch)
+        self._last = numbers(len(rows), np.int64, scratch)
+        for some in slices(len(rows)):
+            self._last[some] = _NEVER
         for path in earlier:
-            # ParquetFile, not read_table: the latter imports pyarrow.dataset, which takes half a second.
-            for batch in pq.ParquetFile(path).iter_batches(BATCH, columns=["domain", "ip", "sent_at"]):
+            for batch in batches(path, ["domain", "ip", "sent_at"]):
                 sent = batch.filter(pc.is_valid(batch["sent_at"]))
                 of, at = own.find(sent["domain"], sent["ip"])
                 np.maximum.at(self._last, at, sent["sent_at"].to_numpy()[of])
@@ -39,5 +40,5 @@ class LastProbes:
         """Return the times of a slice of the rows, null for what was not probed before."""
         if self._last is None:
             return pa.nulls(end - begin, pa.int64())
-        last = self._last[self._order[begin:end]]
+        last = np.asarray(self._last[self._rows.places(begin, end)])
         return pa.array(last, mask=last == _NEVER)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from firstflight.layout import StageKey
 from firstflight.system import files
 from scanner.backoff.pauses import Pause, paused_at
 from scanner.driver import choose
+from scanner.driver.mapped import rows_at
 from schemas import records
 
 
@@ -76,8 +78,8 @@ def own_rows(segments: pa.Table, plan: pa.Table) -> pa.Table:
 
     InputError if the segments are of another plan.
     """
-    places = pc.subtract(segments["target"], pa.scalar(choose.FIRST_LINE, pa.uint32()))
-    return _checked(segments, plan.take(places))
+    places = segments["target"].to_numpy().astype(np.int64) - choose.FIRST_LINE
+    return _checked(segments, rows_at(plan, places))
 
 
 def stage_columns(provenance: Provenance, own: pa.Table) -> dict[str, Any]:

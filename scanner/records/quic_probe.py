@@ -96,7 +96,7 @@ def _merged(
     folder = run.layout.stage("probe", key)
     paused = pauses.read_pauses(folder)
     captures = capture_files.records(run.layout.stage("capture", key))
-    last = LastProbes(rows, _earlier(run, key))
+    last = LastProbes(rows, _earlier(run, key), folder)
     begin = 0
     for block in rows.blocks(listed):
         yield merge.merge(

@@ -1,6 +1,6 @@
 """Joins the segments of `firstflight-resolve` into dns_answer.parquet, and counts their answers.
 
-All of it segment by segment: of a name only a bit is in memory, and what its list says of it.
+All of it segment by segment: of a name only a byte is in memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from firstflight.errors import InputError
 from firstflight.system import files
-from scanner.driver.mapped import joined
+from scanner.driver.mapped import joined, rows_at
 from scanner.driver.segments import NewSegments, closed_segments, read_segment
 from schemas import records
 
@@ -46,8 +46,6 @@ def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) ->
     found = closed_segments(segments)
     schema = records.load("dns_answer").arrow_schema()
     kept = _kept(found, names.num_rows)
-    # Of dictionaries, because a list's id is as long as a name, and the same for all.
-    own = names.unify_dictionaries().combine_chunks()
     counts: Counter[str] = Counter(names=0)
 
     def stamped() -> Iterator[pa.Table]:
@@ -58,10 +56,8 @@ def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) ->
             counts["rows"] += table.num_rows
             counts["names"] += pc.count_distinct(table["target"]).as_py()
             counts.update(_statuses(table))
-            places = pc.subtract(table["target"].combine_chunks(), pa.scalar(1, pa.uint32()))
-            columns = {
-                name: own[name].take(places).cast(schema.field(name).type) for name in own.column_names
-            }
+            own = rows_at(names, table["target"].to_numpy().astype(np.int64) - 1)
+            columns = {name: own[name].cast(schema.field(name).type) for name in own.column_names}
             yield _stamped(table, common, columns, schema)
 
     with files.replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:

@@ -31,11 +31,11 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage("resolve", key) as report:
         path = run.layout.dns_answer(key)
         rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
-        names = read_list(run, key.shard)
-        count = report.rows_in = names.num_rows
         folder = path.parent
         segments = folder / "segments"
         _prepare(segments)
+        names = read_list(run, folder, key.shard)
+        count = report.rows_in = names.num_rows
         native.write_names(domains(run, key.shard), folder)
         finished = answers.Finished(segments)
         try:

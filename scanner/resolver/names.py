@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import compress
+from pathlib import Path
 from typing import NamedTuple
 
 import dns.exception
@@ -16,10 +17,11 @@ from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.settings import Resolve
 from firstflight.shard import WHOLE, Shard
+from scanner.driver.mapped import batches, mapped
 from scanner.resolver.query import Resolver
 
-# Names that are in memory as Python's strings at a time.
-BATCH = 65_536
+# What its list says of a name.
+LISTED = pa.schema([("rank", pa.uint32()), ("list_id", pa.string())])
 
 
 class Name(NamedTuple):
@@ -30,51 +32,46 @@ class Name(NamedTuple):
     list_id: str
 
 
-def read_list(run: Run, shard: Shard = WHOLE) -> pa.Table:
+def read_list(run: Run, scratch: Path, shard: Shard = WHOLE) -> pa.Table:
     """Return the columns rank and list_id of a shard's names, in the order of the list.
 
-    list_id is a dictionary. InputError without a list, or if it cannot be read.
+    Mapped from a temporary file in the folder `scratch`. InputError without a list, or if it cannot be read.
     """
-    with _opened(run) as file:
-        names = file.read(["rank", "list_id"])
-        if shard.is_whole:
-            return names
-        held = [pa.array(mask, pa.bool_()) for _, mask in _batches(file, shard)]
-        return names.filter(pa.chunked_array(held, pa.bool_()))
+    with _opened(run) as path:
+        return mapped(_of_shard(path, shard), LISTED, scratch)
+
+
+def _of_shard(path: Path, shard: Shard) -> Iterator[pa.Table]:
+    for batch in batches(path, [*LISTED.names, *(() if shard.is_whole else ("domain",))]):
+        table = pa.Table.from_batches([batch])
+        if not shard.is_whole:
+            held = shard.holds(name.encode() for name in batch["domain"].to_pylist())
+            table = table.filter(pa.array(held, pa.bool_()))
+        yield table.select(LISTED.names).cast(LISTED)
 
 
 def domains(run: Run, shard: Shard = WHOLE) -> Iterator[list[str]]:
     """Yield a shard's names, in the order of the list, in batches. InputError as `read_list`."""
-    with _opened(run) as file:
-        if shard.is_whole:
-            for batch in file.iter_batches(BATCH, columns=["domain"]):
-                yield batch["domain"].to_pylist()
-        else:
-            for names, mask in _batches(file, shard):
-                yield list(compress(names, mask))
-
-
-def _batches(file: pq.ParquetFile, shard: Shard) -> Iterator[tuple[list[str], list[bool]]]:
-    """Yield the names of the list, and which of them the shard has."""
-    for batch in file.iter_batches(BATCH, columns=["domain"]):
-        names = batch["domain"].to_pylist()
-        yield names, shard.holds(name.encode() for name in names)
+    with _opened(run) as path:
+        for batch in batches(path, ["domain"]):
+            names = batch["domain"].to_pylist()
+            yield names if shard.is_whole else list(compress(names, shard.holds(n.encode() for n in names)))
 
 
 def read_targets(run: Run) -> list[Name]:
     """Return the names of the run's list, in its order: for the few of a watch."""
-    with _opened(run) as file:
-        columns = file.read(["rank", "domain", "list_id"]).to_pydict()
+    with _opened(run) as path:
+        columns = pq.ParquetFile(path).read(["rank", "domain", "list_id"]).to_pydict()
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
 
 
 @contextmanager
-def _opened(run: Run) -> Iterator[pq.ParquetFile]:
+def _opened(run: Run) -> Iterator[Path]:
     path = run.layout.targets
     if not path.is_file():
         raise InputError(f"there is no {path}: run the targets stage of this run first")
     try:
-        yield pq.ParquetFile(path, read_dictionary=["list_id"])
+        yield path
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path} ({error}): run the targets stage again") from error
 
