@@ -62,7 +62,9 @@ class DistinctTargets:
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._rows, "w"), _SCHEMA)
         # Where each part of each block begins in the file of hashes, and where the last one ends.
         self._bounds: list[Integers] = []
-        self._block: tuple[list[int | None], list[str], list[int | None]] = ([], [], [])
+        self._ranks: list[int | None] = []
+        self._names: list[str] = []
+        self._buckets: list[int | None] = []
         self._salt = os.urandom(blake2b.SALT_SIZE)
         self._added = 0
         self._is_complete = False
@@ -74,9 +76,10 @@ class DistinctTargets:
     def append(self, target: Target) -> None:
         """Add one target at the end, before any is read. OutputError if the disk is full."""
         assert not self._is_complete
-        for column, value in zip(self._block, target, strict=True):
-            column.append(value)  # type: ignore[arg-type]
-        if len(self._block[0]) == BLOCK:
+        self._ranks.append(target.rank)
+        self._names.append(target.domain)
+        self._buckets.append(target.rank_bucket)
+        if len(self._names) == BLOCK:
             self._write_block()
 
     def tables(self) -> Iterator[pa.Table]:
@@ -114,10 +117,12 @@ class DistinctTargets:
 
     def _write_block(self) -> None:
         """Write the waiting targets, and the hashes of their names."""
+        columns = (self._ranks, self._names, self._buckets)
         rows = pa.record_batch(
-            [pa.array(v, f.type) for v, f in zip(self._block, _SCHEMA, strict=True)], schema=_SCHEMA
+            [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)],
+            schema=_SCHEMA,
         )
-        hashes = np.frombuffer(b"".join(map(self._hash, self._block[1])), _HASH)
+        hashes = np.frombuffer(b"".join(map(self._hash, self._names)), _HASH)
         entries = np.empty(len(hashes), _ENTRY)
         entries["high"], entries["low"] = hashes["high"], hashes["low"]
         entries["place"] = np.arange(self._added, self._added + len(hashes))
@@ -130,7 +135,7 @@ class DistinctTargets:
             self._writer.write_batch(rows)
             self._entries.write(entries.tobytes())
         self._added += len(entries)
-        for column in self._block:
+        for column in columns:
             column.clear()
 
     def _hash(self, name: str) -> bytes:
@@ -140,7 +145,7 @@ class DistinctTargets:
         """Find the repeated names, once all targets have been added."""
         if self._is_complete:
             return
-        if self._block[0]:
+        if self._names:
             self._write_block()
         self._is_complete = True
         with files.explain_os_errors(self._scratch):
