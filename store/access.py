@@ -37,6 +37,20 @@ _FIXED: Mapping[str, object] = {
     "allow_introspection_functions": 0,
     "allow_experimental_eval_table_function": 0,
 }
+# Merges go on beside inserts and queries, in this process. By default up to 32 do at a time, and of parts of
+# fewer than 131,072 rows each reads and writes all columns at once, 100 MB of memory for the widest kinds.
+# Here one does at a time, column by column.
+_SERVER: Mapping[str, int] = {
+    "background_pool_size": 1,
+    "background_merges_mutations_concurrency_ratio": 1,
+}
+_MERGE_TREE: Mapping[str, int] = {
+    "vertical_merge_algorithm_min_rows_to_activate": 1,
+    # These are numbers of free threads, of which there are more by default.
+    "number_of_free_entries_in_pool_to_execute_mutation": 1,
+    "number_of_free_entries_in_pool_to_lower_max_size_of_merge": 1,
+    "number_of_free_entries_in_pool_to_execute_optimize_entire_partition": 1,
+}
 _QUERY_LIMITS: Mapping[str, int] = {
     "max_result_rows": 100_000_000,
     "max_execution_time": 3600,
@@ -56,10 +70,7 @@ class Role:
         """Return users.xml: the only user, its profile and its grants."""
         memory = memory_bytes() // 2
         limits = {**self.limits, "max_memory_usage": min(memory, max(_GIB, memory // 2))}
-        settings = "".join(
-            f"<{name}>{escape(str(value))}</{name}>"
-            for name, value in {**_FIXED, **limits, **self.settings}.items()
-        )
+        settings = _elements({**_FIXED, **limits, **self.settings})
         # 0 means no limit, so the minimum is 1.
         constraints = "".join(f"<{name}><readonly/></{name}>" for name in _FIXED) + "".join(
             f"<{name}><min>1</min><max>{value}</max></{name}>" for name, value in limits.items()
@@ -98,10 +109,15 @@ def configured(role: Role) -> str:
         f"<clickhouse><user_directories><users_xml><path>{_in_memory(role.users())}</path></users_xml>"
         f"</user_directories><timezone>UTC</timezone>"
         f"<max_server_memory_usage>{memory_bytes() // 2}</max_server_memory_usage>"
+        f"{_elements(_SERVER)}<merge_tree>{_elements(_MERGE_TREE)}</merge_tree>"
         "<access_control_improvements><table_engines_require_grant>true</table_engines_require_grant>"
         "</access_control_improvements></clickhouse>"
     )
     return _in_memory(main)
+
+
+def _elements(values: Mapping[str, object]) -> str:
+    return "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in values.items())
 
 
 def memory_bytes() -> int:
