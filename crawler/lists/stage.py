@@ -88,6 +88,7 @@ def _write(run: Run, found: TargetList) -> None:
             writer.write_table(table.select(schema.names).cast(schema))
             written += table.num_rows
             progress.update(written)
+            pa.default_memory_pool().release_unused()
 
 
 def _row_groups(found: TargetList) -> Iterator[pa.Table]:
