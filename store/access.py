@@ -39,16 +39,16 @@ _FIXED: Mapping[str, object] = {
 }
 # Merges go on beside inserts and queries, in this process. By default up to 32 do at a time, and of parts of
 # fewer than 131,072 rows each reads and writes all columns at once, 100 MB of memory for the widest kinds.
-# Here one does at a time, column by column.
+# Here two do at a time, column by column; beside a long one the other slot takes small ones and mutations.
 _SERVER: Mapping[str, int] = {
-    "background_pool_size": 1,
+    "background_pool_size": 2,
     "background_merges_mutations_concurrency_ratio": 1,
 }
 _MERGE_TREE: Mapping[str, int] = {
     "vertical_merge_algorithm_min_rows_to_activate": 1,
-    # These are numbers of free threads, of which there are more by default.
+    # Free slots from which on these are permitted: by default more than there are here.
     "number_of_free_entries_in_pool_to_execute_mutation": 1,
-    "number_of_free_entries_in_pool_to_lower_max_size_of_merge": 1,
+    "number_of_free_entries_in_pool_to_lower_max_size_of_merge": 2,
     "number_of_free_entries_in_pool_to_execute_optimize_entire_partition": 1,
 }
 _QUERY_LIMITS: Mapping[str, int] = {

@@ -60,7 +60,9 @@ class RecordFile:
         self.part = part
         self.name = (filled or {}).get("source_file", str(path))
         try:
-            self._file = pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)
+            self._file = pq.ParquetFile(
+                path, memory_map=False, pre_buffer=False, page_checksum_verification=True
+            )
             self.sha256 = files.sha256_of(path)
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno is not None:
@@ -95,11 +97,16 @@ class RecordFile:
         pa.default_memory_pool().release_unused()  # the next step needs the memory
 
     def _pieces(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Read row group by row group: Arrow's own iteration keeps the data of all earlier groups."""
+        """Read row group by row group: Arrow's own iteration keeps the data of all earlier groups.
+
+        By one thread, because each keeps memory for itself.
+        """
         row = 0
         try:
             for group in range(self._file.num_row_groups):
-                stream = self._file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns)
+                stream = self._file.iter_batches(
+                    batch_size=BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False
+                )
                 for piece in stream:
                     yield piece
                     row += piece.num_rows

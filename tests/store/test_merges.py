@@ -1,0 +1,45 @@
+"""What the engine merges at a time: the limits that bound a loader's memory are in force; nothing waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store import Store, open_store
+from tests.store.serving import serving
+
+# 32 merges at a time, of all columns at once below 131,072 rows, are the engine's defaults.
+SETTINGS = {
+    "server_settings": {"background_pool_size": "2", "background_merges_mutations_concurrency_ratio": "1"},
+    "merge_tree_settings": {"vertical_merge_algorithm_min_rows_to_activate": "1"},
+}
+PARTS = 24
+
+
+@pytest.mark.parametrize("where", ["embedded", "served"])
+def test_two_merges_at_a_time_column_by_column(tmp_path: Path, where: str) -> None:
+    if where == "embedded":
+        with open_store(f"chdb:{tmp_path / 'store'}", write=True) as store:
+            check(store)
+    else:
+        with serving(tmp_path / "store") as served, open_store(served.url, write=True) as store:
+            check(store)
+
+
+def check(store: Store) -> None:
+    for table, values in SETTINGS.items():
+        names = ", ".join(f"'{name}'" for name in values)
+        rows = store.rows(f"SELECT name, value FROM system.{table} WHERE name IN ({names})")
+        assert {row["name"]: row["value"] for row in rows} == values
+    database = store.dialect.database
+    store.execute(f"CREATE TABLE {database}.one (n UInt32) ENGINE = MergeTree ORDER BY n")
+    for number in range(PARTS):
+        store.execute(f"INSERT INTO {database}.one SELECT number + {number} FROM numbers(10)")
+    # Both need a free slot, beside merges that the parts have started.
+    store.execute(f"ALTER TABLE {database}.one DELETE WHERE n = 0")
+    store.execute(f"OPTIMIZE TABLE {database}.one FINAL")
+    parts = f"system.parts WHERE active AND database = '{database}' AND table = 'one'"
+    assert store.rows(f"SELECT count() AS parts, sum(rows) AS rows FROM {parts}") == [
+        {"parts": 1, "rows": 10 * PARTS - 1}
+    ]
