@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-
-from firstflight.system import files
 
 PASSWORD_CHARACTERS = 20
 
@@ -74,5 +73,8 @@ def generate(folder: Path, store: str) -> Secrets:
 
 
 def _keep(path: Path, text: str, *, replace: bool = False) -> None:
-    if replace or not path.exists():
-        files.write_secret(path, text)
+    if replace:
+        path.unlink(missing_ok=True)
+    if not path.exists():
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
