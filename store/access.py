@@ -39,16 +39,11 @@ _FIXED: Mapping[str, object] = {
 }
 # Merges go on beside inserts and queries, in this process. By default up to 32 do at a time, and of parts of
 # fewer than 131,072 rows each reads and writes all columns at once, 100 MB of memory for the widest kinds.
-# Here two do at a time, column by column; beside a long one the other slot takes small ones and mutations.
-_SERVER: Mapping[str, int] = {
-    "background_pool_size": 2,
-    "background_merges_mutations_concurrency_ratio": 1,
-}
+# Here they go column by column, and `Role.merges` at a time.
 _MERGE_TREE: Mapping[str, int] = {
     "vertical_merge_algorithm_min_rows_to_activate": 1,
     # Free slots from which on these are permitted: by default more than there are here.
     "number_of_free_entries_in_pool_to_execute_mutation": 1,
-    "number_of_free_entries_in_pool_to_lower_max_size_of_merge": 2,
     "number_of_free_entries_in_pool_to_execute_optimize_entire_partition": 1,
 }
 _QUERY_LIMITS: Mapping[str, int] = {
@@ -65,6 +60,8 @@ class Role:
     grants: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
+    # Merges and mutations at a time. Beside a long one a second slot takes small ones and mutations.
+    merges: int = 2
 
     def users(self) -> str:
         """Return users.xml: the only user, its profile and its grants."""
@@ -94,7 +91,7 @@ _CHANGE = (
 )
 READER = Role((_ASK,), limits=_QUERY_LIMITS)
 _CHANGE_BY_FILE = (*_CHANGE, "GRANT READ ON FILE")
-LOADER = Role((*_CHANGE_BY_FILE, "GRANT SYSTEM JEMALLOC ON *.*"))
+LOADER = Role((*_CHANGE_BY_FILE, "GRANT SYSTEM JEMALLOC ON *.*"), merges=1)
 SERVER = Role(_CHANGE_BY_FILE, limits=_QUERY_LIMITS)
 # The engine treats a table function as a temporary table.
 FORMATTER = Role((_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))
@@ -109,11 +106,17 @@ def configured(role: Role) -> str:
         f"<clickhouse><user_directories><users_xml><path>{_in_memory(role.users())}</path></users_xml>"
         f"</user_directories><timezone>UTC</timezone>"
         f"<max_server_memory_usage>{memory_bytes() // 2}</max_server_memory_usage>"
-        f"{_elements(_SERVER)}<merge_tree>{_elements(_MERGE_TREE)}</merge_tree>"
+        f"{_merging(role.merges)}"
         "<access_control_improvements><table_engines_require_grant>true</table_engines_require_grant>"
         "</access_control_improvements></clickhouse>"
     )
     return _in_memory(main)
+
+
+def _merging(slots: int) -> str:
+    server = {"background_pool_size": slots, "background_merges_mutations_concurrency_ratio": 1}
+    tables = {**_MERGE_TREE, "number_of_free_entries_in_pool_to_lower_max_size_of_merge": slots}
+    return f"{_elements(server)}<merge_tree>{_elements(tables)}</merge_tree>"
 
 
 def _elements(values: Mapping[str, object]) -> str:

@@ -9,26 +9,32 @@ import pytest
 from store import Store, open_store
 from tests.store.serving import serving
 
-# 32 merges at a time, of all columns at once below 131,072 rows, are the engine's defaults.
-SETTINGS = {
-    "server_settings": {"background_pool_size": "2", "background_merges_mutations_concurrency_ratio": "1"},
-    "merge_tree_settings": {"vertical_merge_algorithm_min_rows_to_activate": "1"},
-}
 PARTS = 24
 
 
 @pytest.mark.parametrize("where", ["embedded", "served"])
-def test_two_merges_at_a_time_column_by_column(tmp_path: Path, where: str) -> None:
+def test_few_merges_at_a_time_column_by_column(tmp_path: Path, where: str) -> None:
     if where == "embedded":
         with open_store(f"chdb:{tmp_path / 'store'}", write=True) as store:
-            check(store)
+            check(store, "1")
     else:
         with serving(tmp_path / "store") as served, open_store(served.url, write=True) as store:
-            check(store)
+            check(store, "2")
 
 
-def check(store: Store) -> None:
-    for table, values in SETTINGS.items():
+def check(store: Store, slots: str) -> None:
+    # By default 32 merges at a time, of all columns at once below 131,072 rows.
+    settings = {
+        "server_settings": {
+            "background_pool_size": slots,
+            "background_merges_mutations_concurrency_ratio": "1",
+        },
+        "merge_tree_settings": {
+            "vertical_merge_algorithm_min_rows_to_activate": "1",
+            "number_of_free_entries_in_pool_to_lower_max_size_of_merge": slots,
+        },
+    }
+    for table, values in settings.items():
         names = ", ".join(f"'{name}'" for name in values)
         rows = store.rows(f"SELECT name, value FROM system.{table} WHERE name IN ({names})")
         assert {row["name"]: row["value"] for row in rows} == values
