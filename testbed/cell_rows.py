@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import median
+from typing import TypeVar
 
 from firstflight.errors import InputError
 from testbed.cell import Cell
 from testbed.experiment import Experiment
 from testbed.trial_row import Row
+
+T = TypeVar("T")
 
 
 def done(rows: Sequence[Row]) -> list[Row]:
@@ -32,10 +35,21 @@ def by_cell(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[Cell, lis
     return [(cells[name], own) for name, own in found.items() if own]
 
 
-def median_of(rows: Sequence[Row], value: Callable[[Row], float | None]) -> float | None:
+def median_of(rows: Sequence[T], value: Callable[[T], float | None]) -> float | None:
     """Return the median of what `value` returns; None if that is None for all."""
     values = [found for row in rows if (found := value(row)) is not None]
     return median(values) if values else None
+
+
+def median_ms(rows: Sequence[T], value_us: Callable[[T], float | None]) -> float | None:
+    """Return the median of what `value_us` returns, in ms; None if that is None for all."""
+    found = median_of(rows, value_us)
+    return None if found is None else found / 1000
+
+
+def difference(first: float | None, second: float | None) -> float | None:
+    """Return the first minus the second; None if one is not known."""
+    return None if first is None or second is None else first - second
 
 
 def column(name: str) -> Callable[[Row], float | None]:

@@ -13,8 +13,9 @@ from typing import Any
 from reports.tables.columns import Column
 from testbed import captured, second_flight
 from testbed.captured import Packet
-from testbed.experiment import Accept, Experiment
-from testbed.page import UNAVAILABLE, Check, Page, page
+from testbed.cell_rows import done
+from testbed.experiment import Experiment
+from testbed.page import UNAVAILABLE, Check, Page, number, page
 from testbed.trial_row import Row
 
 
@@ -54,9 +55,9 @@ def summary(experiment: Experiment, found: Sequence[Client]) -> Page:
     columns = [
         Column("client\n", [one.client for one in here], right=False),
         Column("version\n", [one.version or "-" for one in here], right=False),
-        Column("default\nPTO", [_ms(one.default_pto_ms) for one in here]),
+        Column("default\nPTO", [number(one.default_pto_ms, 1) for one in here]),
         Column("second\nflight", [one.second_flight or "-" for one in here]),
-        Column("published\nPTO", [_ms(one.published_default_pto_ms) for one in here]),
+        Column("published\nPTO", [number(one.published_default_pto_ms, 1) for one in here]),
         Column("\nflight", [one.published_second_flight or "-" for one in here]),
         Column("trials\n", [str(one.trials) for one in here]),
     ]
@@ -65,7 +66,7 @@ def summary(experiment: Experiment, found: Sequence[Client]) -> Page:
         "Flight: numbers of the client's datagrams.\n"
     )
     checks = [
-        Check(one.client, one.expected or "", f"{_ms(one.default_pto_ms)} ms", one.verdict == "met")
+        Check(one.client, one.expected or "", f"{number(one.default_pto_ms, 1)} ms", one.verdict == "met")
         for one in here
         if one.verdict
     ]
@@ -92,8 +93,8 @@ def default_us(packets: Iterable[Packet]) -> int | None:
 
 
 def _client(experiment: Experiment, folder: Path, name: str, rows: Sequence[Row]) -> Client:
-    done = [row for row in rows if row["client"] == name and row["outcome"] == "done"]
-    connections = captured.connections(folder, done)
+    ended = [row for row in done(rows) if row["client"] == name]
+    connections = captured.connections(folder, ended)
     probes = [default_us(one) for one in connections]
     flights = [
         second_flight.indices(one) for one, probe in zip(connections, probes, strict=True) if not probe
@@ -104,13 +105,13 @@ def _client(experiment: Experiment, folder: Path, name: str, rows: Sequence[Row]
     accepted = next((one for one in experiment.accept if name in one.clients), None)
     return Client(
         client=name,
-        version=done[0]["client_version"] if done else None,
-        trials=len(done),
+        version=ended[0]["client_version"] if ended else None,
+        trials=len(ended),
         default_pto_ms=default_ms,
         second_flight=_flight(flights),
         published_default_pto_ms=theirs.default_pto_ms if theirs else None,
         published_second_flight=theirs.second_flight if theirs else None,
-        verdict=_verdict(accepted, default_ms),
+        verdict=accepted.verdict(default_ms) if accepted else None,
         expected=accepted.why if accepted else None,
     )
 
@@ -127,13 +128,3 @@ def _crypto_bytes(frames: str | None) -> Iterator[int]:
 def _flight(flights: Sequence[tuple[int, ...]]) -> str | None:
     shown = sorted({f"{one[0]}-{one[-1]}" if len(one) > 1 else f"{one[0]}" for one in flights if one})
     return ", ".join(shown) or None
-
-
-def _verdict(accepted: Accept | None, default_ms: float | None) -> str | None:
-    if accepted is None or default_ms is None:
-        return None
-    return "met" if accepted.low_ms <= default_ms <= accepted.high_ms else "not met"
-
-
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"

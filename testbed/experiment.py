@@ -143,6 +143,12 @@ class Accept(BaseModel):
     rtt_ms: tuple[float, ...] = ()
     why: str
 
+    def verdict(self, value_ms: float | None) -> str | None:
+        """Return whether a value is as expected, `met` or `not met`; None if it is not known."""
+        if value_ms is None:
+            return None
+        return "met" if self.low_ms <= value_ms <= self.high_ms else "not met"
+
 
 class Found(BaseModel):
     """What captures show: why a gain is another one than expected, or has another reason."""

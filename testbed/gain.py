@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any
 
 from testbed.cell import Answering
+from testbed.cell_rows import column, difference, done, median_ms
 from testbed.experiment import Accept, Experiment, Found
 from testbed.trial_row import Row
 
@@ -91,12 +91,12 @@ def _order(item: tuple[tuple[Any, ...], object]) -> tuple[Any, ...]:
 
 def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Row]]) -> Gain:
     client, server, rtt_ms = key[:3]
-    wfc, iack = ([row for row in found[name] if row["outcome"] == "done"] for name in _BOTH)
-    times = [_median_ms(done, "first_stream_us") for done in (wfc, iack)]
-    first = [_median_ms(done, "first_ack_us") for done in (wfc, iack)]
+    wfc, iack = (done(found[name]) for name in _BOTH)
+    times = [median_ms(rows, column("first_stream_us")) for rows in (wfc, iack)]
+    first = [median_ms(rows, column("first_ack_us")) for rows in (wfc, iack)]
     theirs = [_published(experiment, client, name, rtt_ms) for name in _BOTH]
-    timeouts = [_median_ms(done, "pto_first_us") for done in (wfc, iack)]
-    gain, pto_gain = _difference(*times), _difference(*timeouts)
+    timeouts = [median_ms(rows, column("pto_first_us")) for rows in (wfc, iack)]
+    gain, pto_gain = difference(*times), difference(*timeouts)
     judged = pto_gain if experiment.measure == "pto_first" else gain
     accepted, reason = expected_of(experiment, client, server, rtt_ms)
     partial = sum(row["partial_ack_us"] is not None for row in wfc)
@@ -115,21 +115,17 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         wfc_pto_first_ms=timeouts[0],
         iack_pto_first_ms=timeouts[1],
         pto_gain_ms=pto_gain,
-        rtt_first_ms=_median_ms(iack, "rtt_first_us"),
-        g_ms=_difference(*first),
+        rtt_first_ms=median_ms(iack, column("rtt_first_us")),
+        g_ms=difference(*first),
         partial_acks=partial,
         published_wfc_ms=theirs[0],
         published_iack_ms=theirs[1],
-        published_gain_ms=_difference(*theirs),
-        verdict=None if accepted is None or judged is None or partial else _verdict(accepted, judged),
+        published_gain_ms=difference(*theirs),
+        verdict=None if accepted is None or partial else accepted.verdict(judged),
         expected=accepted.why if accepted else None,
         found=reason,
         outcomes=", ".join(f"{name} {count}" for name, count in sorted(counted.items())),
     )
-
-
-def _verdict(accepted: Accept, gain_ms: float) -> str:
-    return "met" if accepted.low_ms <= gain_ms <= accepted.high_ms else "not met"
 
 
 def _is_about(accepted: Accept, client: str, server: str, rtt_ms: float) -> bool:
@@ -148,13 +144,3 @@ def _published(experiment: Experiment, client: str, answering: Answering, rtt_ms
     wanted = (client, answering, rtt_ms)
     of = [one for one in experiment.published if (one.client, one.answering, one.rtt_ms) == wanted]
     return of[0].first_stream_ms if of else None
-
-
-def _median_ms(rows: Sequence[Row], column: str) -> float | None:
-    """Return the median of a column in us, as ms; None if no row has a value."""
-    values = [row[column] for row in rows if row[column] is not None]
-    return median(values) / 1000 if values else None
-
-
-def _difference(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first - second

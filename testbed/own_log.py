@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from dissector.qlog import read
@@ -16,7 +15,7 @@ from firstflight.errors import InputError
 from reports.tables.columns import Column
 from testbed import captured
 from testbed.cell import Cell
-from testbed.cell_rows import by_cell, done
+from testbed.cell_rows import by_cell, done, median_ms, median_of
 from testbed.experiment import Experiment
 from testbed.page import Check, Page, number, page
 from testbed.trial_row import Row
@@ -158,7 +157,6 @@ def _logged(experiment: Experiment, cell: Cell, rows: Sequence[Row], folder: Pat
             # Where the results are says nothing about them.
             damaged.append(str(error).replace(f"{folder}/", ""))
     theirs = next((one for one in experiment.updated if one.client == cell.client), None)
-    pto_us = [one.rfc_pto_us for one in logs if one.rfc_pto_us is not None]
     return Logged(
         client=cell.client,
         version=ended[0]["client_version"] if ended else None,
@@ -168,10 +166,10 @@ def _logged(experiment: Experiment, cell: Cell, rows: Sequence[Row], folder: Pat
         trials=len(rows),
         done=len(ended),
         logs=len(logs),
-        updates=median(one.updates for one in logs) if logs else None,
-        samples=median(one.samples for one in logs) if logs else None,
-        pto_ms=median(one.pto_us for one in logs) / 1000 if logs else None,
-        rfc_pto_ms=median(pto_us) / 1000 if pto_us else None,
+        updates=median_of(logs, lambda log: log.updates),
+        samples=median_of(logs, lambda log: log.samples),
+        pto_ms=median_ms(logs, lambda log: log.pto_us),
+        rfc_pto_ms=median_ms(logs, lambda log: log.rfc_pto_us),
         published_updates=theirs.updates if theirs else None,
         published_new_acks=theirs.new_acks if theirs else None,
         damaged="; ".join(damaged) or None,

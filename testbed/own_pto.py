@@ -9,6 +9,7 @@ from typing import Any
 
 from reports.tables.columns import Column
 from testbed import own_log
+from testbed.cell_rows import difference
 from testbed.experiment import Experiment
 from testbed.gain import expected_of
 from testbed.own_log import Logged
@@ -92,9 +93,8 @@ def summary(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
 
 def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
     """Return the line of two cells that differ in the answer alone."""
-    gain = _difference(wfc.pto_ms, iack.pto_ms)
+    gain = difference(wfc.pto_ms, iack.pto_ms)
     accepted, reason = expected_of(experiment, wfc.client, wfc.server, wfc.rtt_ms)
-    met = None if accepted is None or gain is None else accepted.low_ms <= gain <= accepted.high_ms
     return OwnPto(
         client=wfc.client,
         version=wfc.version,
@@ -107,13 +107,9 @@ def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
         wfc_pto_ms=wfc.pto_ms,
         iack_pto_ms=iack.pto_ms,
         pto_gain_ms=gain,
-        rfc_gain_ms=_difference(wfc.rfc_pto_ms, iack.rfc_pto_ms),
-        verdict=None if met is None else "met" if met else "not met",
+        rfc_gain_ms=difference(wfc.rfc_pto_ms, iack.rfc_pto_ms),
+        verdict=accepted.verdict(gain) if accepted else None,
         expected=accepted.why if accepted else None,
         found=reason,
         damaged="; ".join(one.damaged for one in (wfc, iack) if one.damaged) or None,
     )
-
-
-def _difference(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first - second

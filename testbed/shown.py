@@ -8,7 +8,7 @@ from reports.tables.columns import Column
 from testbed.experiment import Experiment, Measure
 from testbed.gain import Gain
 from testbed.numeric import Numeric
-from testbed.page import UNAVAILABLE, Check, Page, page
+from testbed.page import UNAVAILABLE, Check, Page, number, page
 
 _UNAVAILABLE = "unavailable"
 _MEASURES = {
@@ -31,7 +31,7 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
         Check(
             f"{one.client} at {one.rtt_ms:g} ms, server {one.server}",
             one.expected or "",
-            f"{_ms(getattr(one, gain_of(measure)))} ms",
+            f"{number(getattr(one, gain_of(measure)), 1)} ms",
             one.verdict == "met",
             one.found,
         )
@@ -96,11 +96,7 @@ def _columns(found: Sequence[Gain], measure: Measure) -> list[Column]:
         Column("server\n", [one.server for one in found], right=False),
         Column("client\n", [one.client for one in found], right=False),
         Column("RTT\n", [f"{one.rtt_ms:g}" for one in found]),
-        *(Column(title, [_ms(getattr(one, name)) for one in found]) for title, name in numbers),
+        *(Column(title, [number(getattr(one, name), 1) for one in found]) for title, name in numbers),
         Column("trials done\nWFC", [f"{one.wfc_done}/{one.wfc_trials}" for one in found]),
         Column("\nIACK", [f"{one.iack_done}/{one.iack_trials}" for one in found]),
     ]
-
-
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"

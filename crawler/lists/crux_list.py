@@ -40,7 +40,7 @@ def read(
     path = cache_dir / f"{month}.csv.gz"
     if not path.is_file():
         https.download(session, f"{base_url.rstrip('/')}/{month}.csv.gz", path)
-    for _ in gunzipped(path):  # a broken file is refused before anything is said about its lines
+    for _ in gunzipped(path):  # a broken file is refused before any of its lines is reported
         pass
     return parse(f"crux:{month}:{files.sha256_of(path)[:12]}", _lines(path), top, path, scratch)
 

@@ -16,7 +16,7 @@ from testbed import captured
 from testbed.acks import model
 from testbed.captured import Packet
 from testbed.cell import Cell
-from testbed.cell_rows import by_cell, column, done, median_of
+from testbed.cell_rows import by_cell, column, done, median_ms, median_of
 from testbed.experiment import Experiment
 from testbed.trial_row import Row
 
@@ -107,9 +107,9 @@ def _asymmetric(cell: Cell, rows: Sequence[Row], folder: Path) -> Asymmetric:
     ended = done(rows)
     halves = [found for one in captured.connections(folder, ended) if (found := late(one)) is not None]
     whole = [one for one in halves if one.ack_bytes is not None]
-    mbit = median([one.mbit for one in halves]) if halves else None
-    data_bytes = median([one.data_bytes for one in halves]) if halves else None
-    ack_bytes = median([one.ack_bytes or 0 for one in whole]) if whole else None
+    mbit = median_of(halves, lambda half: half.mbit)
+    data_bytes = median_of(halves, lambda half: half.data_bytes)
+    ack_bytes = median_of(halves, lambda half: half.ack_bytes)
     limit = expected = None
     if cell.ack_ratio is not None and data_bytes is not None and ack_bytes is not None:
         limit = model.forward_limit_mbit(cell.up_mbit, cell.ack_ratio, data_bytes, ack_bytes)
@@ -124,13 +124,13 @@ def _asymmetric(cell: Cell, rows: Sequence[Row], folder: Path) -> Asymmetric:
         ack_ratio=cell.ack_ratio,
         trials=len(rows),
         done=len(ended),
-        transfer_ms=median([row["transfer_us"] for row in ended]) / 1000 if ended else None,
+        transfer_ms=median_ms(ended, column("transfer_us")),
         data_bytes=data_bytes,
         ack_bytes=ack_bytes,
         mbit=mbit,
         limit_mbit=limit,
         expected_mbit=expected,
-        back_percent=median([_back_percent(cell, one) for one in whole]) if whole else None,
+        back_percent=median_of(whole, lambda half: _back_percent(cell, half)),
         back_drops=median_of(ended, column("queue_to_server_drops")),
         verdict=None if expected is None or mbit is None else _verdict(expected, mbit),
     )

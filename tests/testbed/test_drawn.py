@@ -1,4 +1,4 @@
-"""What the figure of an experiment shows, from lines made by hand; and how many can be told apart."""
+"""What the figure of an experiment shows, from given lines; and how many can be distinguished."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_waiting_takes_no_time_of_the_host(tmp_path: Path) -> None:
 
 
 def test_the_jobs_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`testbed run` has results in var/testbed unless told otherwise."""
+    """`testbed run` has results in var/testbed by default."""
     monkeypatch.chdir(tmp_path)
     Path("var/job").mkdir(parents=True)
     assert guest.run(["sh", "-c", "pwd >where"], Path("var/job")).status == 0
