@@ -19,6 +19,7 @@ from pathlib import Path
 from bench.process import TICKS_PER_S
 from bench.process import ticks as process_ticks
 
+LAST_LINES = 20
 EVERY_S = 0.05
 PYTHON, OTHER = "Python", "other"
 _PROGRAMS = {
@@ -150,8 +151,8 @@ def run(
     process.returncode = os.waitstatus_to_exitcode(status)
     account.finish(usage.ru_utime + usage.ru_stime)
     if process.returncode != 0:
-        last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-        raise SystemExit(f"bench: {' '.join(argv)} ended with status {process.returncode}: {last}")
+        said = "\n".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:])
+        raise SystemExit(f"bench: {' '.join(argv)} ended with status {process.returncode}, and said:\n{said}")
     return account.costs
 
 
