@@ -128,7 +128,8 @@ resource "openstack_networking_secgroup_rule_v2" "probes" {
   remote_ip_prefix  = local.everybody
 }
 
-# Of ICMP, port_range_min is the type.
+# Of ICMP, port_range_min is the type and port_range_max the code. The provider wants both, and does not send a
+# zero: each code.
 resource "openstack_networking_secgroup_rule_v2" "icmp" {
   for_each = { for pair in setproduct(keys(var.machines), keys(local.icmp)) : join(" ", pair) => pair }
 
@@ -139,6 +140,7 @@ resource "openstack_networking_secgroup_rule_v2" "icmp" {
   ethertype         = "IPv4"
   protocol          = "icmp"
   port_range_min    = local.icmp[each.value[1]]
+  port_range_max    = 0
   remote_ip_prefix  = local.everybody
 }
 
