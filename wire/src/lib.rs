@@ -76,7 +76,8 @@ pub use frame::{
     write_crypto, write_path_response, write_ping, write_retire_connection_id, write_stream,
 };
 pub use packet::{
-    Packet, PacketType, Packets, parse_cut_header, parse_packet, write_version_negotiation,
+    Packet, PacketType, Packets, parse_cut_header, parse_greased_packet, parse_packet,
+    write_version_negotiation,
 };
 pub use reassembly::{CryptoStream, Full};
 pub use skim::{Skimmed, skim};

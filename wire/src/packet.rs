@@ -117,10 +117,31 @@ impl Packet {
 /// Parses the packet that starts at `start` in `datagram`. A short header carries no length for its
 /// connection ID: `short_dcid_len` gives it. The error is final for the rest of the datagram.
 pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Result<Packet, Error> {
-    let bytes = datagram.get(start..).ok_or(Error::Truncated)?;
-    let mut r = Reader::new(bytes);
-    let offset = |r: &Reader<'_>| start + bytes.len() - r.len();
-    let mut packet = begin(&mut r, start, datagram.len(), short_dcid_len)?;
+    let mut r = Reader::new(datagram.get(start..).ok_or(Error::Truncated)?);
+    let packet = begin(&mut r, start, datagram.len(), short_dcid_len)?;
+    finish(packet, r, datagram.len())
+}
+
+/// The same of a packet whose fixed bit, the QUIC bit, is not set: those who said that they take such
+/// packets get some (RFC 9287 3). Anything else may look like one.
+pub fn parse_greased_packet(
+    datagram: &[u8],
+    start: usize,
+    short_dcid_len: usize,
+) -> Result<Packet, Error> {
+    let mut r = Reader::new(datagram.get(start..).ok_or(Error::Truncated)?);
+    let packet = begin_either(&mut r, start, datagram.len(), short_dcid_len)?;
+    if packet.first_byte & FIXED_BIT != 0 {
+        return Err(Error::Malformed("fixed bit"));
+    }
+    finish(packet, r, datagram.len())
+}
+
+/// Reads what follows the connection IDs in `packet`, up to the packet number. The datagram has `length`
+/// bytes.
+#[inline(always)]
+fn finish(mut packet: Packet, mut r: Reader<'_>, length: usize) -> Result<Packet, Error> {
+    let offset = |r: &Reader<'_>| length - r.len();
     match packet.kind {
         PacketType::OneRtt | PacketType::VersionNegotiation | PacketType::UnknownVersion => {
             return Ok(packet);
@@ -154,10 +175,32 @@ pub fn parse_cut_header(datagram: &[u8], start: usize) -> Option<Packet> {
     packet.version.family().map(|_| packet)
 }
 
+/// The bit that version 1 and 2 set in each packet (RFC 9000 17.2, 17.3).
+const FIXED_BIT: u8 = 0x40;
+
 /// Reads what headers begin with (RFC 8999 5), and the type: all up to the connection IDs.
 // Inlined: every packet is parsed by it.
 #[inline(always)]
 pub(crate) fn begin(
+    r: &mut Reader<'_>,
+    start: usize,
+    end: usize,
+    short_dcid_len: usize,
+) -> Result<Packet, Error> {
+    let packet = begin_either(r, start, end, short_dcid_len)?;
+    let has_fixed_bit = !matches!(
+        packet.kind,
+        PacketType::VersionNegotiation | PacketType::UnknownVersion
+    );
+    if has_fixed_bit && packet.first_byte & FIXED_BIT == 0 {
+        return Err(Error::Malformed("fixed bit"));
+    }
+    Ok(packet)
+}
+
+/// The same, whether the fixed bit is set or not.
+#[inline(always)]
+fn begin_either(
     r: &mut Reader<'_>,
     start: usize,
     end: usize,
@@ -176,9 +219,6 @@ pub(crate) fn begin(
         token: 0..0,
     };
     if first_byte & 0x80 == 0 {
-        if first_byte & 0x40 == 0 {
-            return Err(Error::Malformed("fixed bit"));
-        }
         packet.dcid = ConnectionId::new(r.bytes(short_dcid_len)?)?;
         packet.pn_offset = end - r.len();
         return Ok(packet);
@@ -195,9 +235,6 @@ pub(crate) fn begin(
         packet.kind = PacketType::UnknownVersion;
         return Ok(packet);
     };
-    if first_byte & 0x40 == 0 {
-        return Err(Error::Malformed("fixed bit"));
-    }
     packet.kind = PacketType::from_bits(first_byte >> 4, family);
     Ok(packet)
 }
@@ -329,6 +366,41 @@ mod tests {
             parse_packet(&[0xc0, 0, 0, 0, 1, 0, 0, 0, 0x7f, 0xff, 1], 0, 0),
             Err(Error::Truncated)
         );
+    }
+
+    #[test]
+    fn without_fixed_bit_the_rest_is_read_as_with_it() {
+        let short = [&[0x43, 7, 8][..], &[0; 30]].concat();
+        let mut parsed = 0;
+        for (bits, is_long) in [(0, true), (1, true), (2, true), (3, true), (0, false)] {
+            let whole = if is_long {
+                let mut bytes = vec![0xc3 | bits << 4, 0, 0, 0, 1, 2, 7, 8, 1, 9];
+                bytes.extend(if bits == 0 { &[0, 30][..] } else { &[30] });
+                bytes.extend([0; 30]);
+                bytes
+            } else {
+                short.clone()
+            };
+            let greased = [&[whole[0] & !0x40], &whole[1..]].concat();
+            for end in 0..=whole.len() {
+                let (whole, greased) = (&whole[..end], &greased[..end]);
+                let expected = parse_packet(whole, 0, 2).map(|packet| Packet {
+                    first_byte: packet.first_byte & !0x40,
+                    ..packet
+                });
+                assert_eq!(
+                    parse_greased_packet(greased, 0, 2),
+                    expected,
+                    "{bits} {end}"
+                );
+                assert!(
+                    parse_packet(greased, 0, 2).is_err()
+                        && parse_greased_packet(whole, 0, 2).is_err()
+                );
+                parsed += usize::from(expected.is_ok());
+            }
+        }
+        assert!(parsed > 5);
     }
 
     #[test]

@@ -95,7 +95,12 @@ impl Connection {
                 Some(first) => Ok(Cow::Borrowed(first)),
                 None => {
                     let cid_length = self.short_cid_length(from_client, &sealed[start..]);
-                    parse_packet(sealed, start, cid_length).map(Cow::Owned)
+                    parse_packet(sealed, start, cid_length)
+                        .or_else(|error| {
+                            self.greased_packet(from_client, sealed, start, cid_length)
+                                .ok_or(error)
+                        })
+                        .map(Cow::Owned)
                 }
             };
             let packet = match &parsed {

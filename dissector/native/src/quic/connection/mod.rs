@@ -8,6 +8,7 @@ mod directory;
 mod duplicates;
 mod flight;
 mod frames;
+mod greased;
 mod hello;
 mod numbers;
 mod path;

@@ -5,7 +5,9 @@ mod begin;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-use firstflight_wire::{Packet, PacketType, parse_bare_header, parse_packet, skim};
+use firstflight_wire::{
+    Packet, PacketType, parse_bare_header, parse_greased_packet, parse_packet, skim,
+};
 use slotmap::SlotMap;
 
 use super::directory::{Directory, Id, Tuple, Tuples};
@@ -129,7 +131,12 @@ impl Table {
             None if arrival.is_cut(bytes) => parse_bare_header(bytes, 0, 0, arrival.length),
             _ => None,
         };
-        let address = match first.as_ref().or(bare.as_ref()) {
+        let greased = match first.as_ref().or(bare.as_ref()) {
+            None => parse_greased_packet(bytes, 0, 0).ok(),
+            Some(_) => None,
+        };
+        let readable = first.as_ref().or(bare.as_ref()).or(greased.as_ref());
+        let address = match readable {
             Some(packet) if packet.kind == PacketType::OneRtt => Address::Short(bytes),
             Some(packet) => Address::Long(packet.dcid.as_slice()),
             None => Address::Unreadable,

@@ -3,6 +3,7 @@
 use firstflight_wire::tls::{
     ClientHelloTemplate, TemplateOptions, write_hello_retry_request, write_server_hello,
 };
+use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{
     CipherSuite, ConnectionId, InitialSecret, Keys, LongHeader, PacketType, TAG_LEN, TrafficSecret,
     Version, Writer, build_packet, parse_packet, write_ack, write_connection_close, write_crypto,
@@ -98,6 +99,30 @@ pub(crate) fn client_hello(random: u8, sni: &str) -> &'static [u8] {
     })
 }
 
+/// The same ClientHello with `grease_quic_bit` as the first of its transport parameters.
+pub(crate) fn client_hello_with_grease(random: u8, sni: &str) -> &'static [u8] {
+    const PARAMETER: [u8; 3] = [0x6a, 0xb2, 0];
+    let mut hello = client_hello(random, sni).to_vec();
+    let extension = hello
+        .windows(2)
+        .rposition(|bytes| bytes == [0, 57])
+        .unwrap();
+    let parameters = TransportParameters::new(&hello[extension + 4..]);
+    assert!(parameters.clone().all(|parameter| parameter.is_ok()));
+    hello.splice(extension + 4..extension + 4, PARAMETER);
+    // Version, random, session id, one list of suites and one of compression methods come before.
+    let suites = 39 + usize::from(hello[38]);
+    let compression =
+        suites + 2 + usize::from(u16::from_be_bytes([hello[suites], hello[suites + 1]]));
+    let extensions = compression + 1 + usize::from(hello[compression]);
+    for length in [2, extensions, extension + 2] {
+        let place = &mut hello[length..length + 2];
+        let more = u16::from_be_bytes([place[0], place[1]]) + PARAMETER.len() as u16;
+        place.copy_from_slice(&more.to_be_bytes());
+    }
+    hello.leak()
+}
+
 /// A ServerHello that chooses this cipher suite.
 pub(crate) fn server_hello(suite: u16) -> &'static [u8] {
     written(|w| write_server_hello(w, &[7; 32], &[], suite, 29, &[8; 32]).unwrap())
@@ -188,6 +213,8 @@ pub(crate) struct Sender<'a> {
     pub suite: CipherSuite,
     /// Of 1-RTT packets.
     pub key_updates: u32,
+    /// The QUIC bit is not set (RFC 9287).
+    pub greased: bool,
 }
 
 impl<'a> Sender<'a> {
@@ -200,6 +227,7 @@ impl<'a> Sender<'a> {
         token: &[],
         suite: CipherSuite::Aes128GcmSha256,
         key_updates: 0,
+        greased: false,
     };
     pub(crate) const SERVER: Sender<'static> = Sender {
         from_client: false,
@@ -235,7 +263,9 @@ impl<'a> Sender<'a> {
         let frames = written(|w| packet.frames.iter().for_each(|f| write_frame(w, *f)));
         match packet.kind {
             PacketType::OneRtt => self.short(to, packet.number, frames),
-            PacketType::ZeroRtt => self.zero_rtt(to, from, packet.number, frames),
+            PacketType::ZeroRtt => self.long(0xd3, packet, to, from, frames),
+            PacketType::Handshake if self.greased => self.long(0xa3, packet, to, from, frames),
+            PacketType::Initial if self.greased => self.long(0x83, packet, to, from, frames),
             _ => {
                 let [to, from] = [to, from].map(|cid| ConnectionId::new(cid).unwrap());
                 let mut header = LongHeader::initial(self.version, to, from, packet.number);
@@ -267,28 +297,46 @@ impl<'a> Sender<'a> {
         TrafficSecret::new(self.version, self.suite, &bytes).unwrap()
     }
 
-    fn zero_rtt(&self, to: &[u8], from: &[u8], number: u64, frames: &[u8]) -> Vec<u8> {
+    /// A long header of version 1 that begins with `first_byte`, which `build_packet` cannot write.
+    fn long(
+        &self,
+        first_byte: u8,
+        packet: &P<'_>,
+        to: &[u8],
+        from: &[u8],
+        frames: &[u8],
+    ) -> Vec<u8> {
         let mut out = written(|w| {
-            w.bytes(&[0xd3]).unwrap();
+            w.bytes(&[first_byte]).unwrap();
             w.u32(self.version.0).unwrap();
             w.vec8(to).unwrap();
             w.vec8(from).unwrap();
+            if packet.kind == PacketType::Initial {
+                w.varint(self.token.len() as u64).unwrap();
+                w.bytes(self.token).unwrap();
+            }
             w.varint2(4 + frames.len() + TAG_LEN).unwrap();
-            w.u32(number as u32).unwrap();
+            w.u32(packet.number as u32).unwrap();
             w.bytes(frames).unwrap();
             w.zeros(TAG_LEN).unwrap();
         })
         .to_vec();
         let pn_offset = out.len() - TAG_LEN - frames.len() - 4;
-        let keys = self.long_keys(PacketType::ZeroRtt);
-        keys.seal(&mut out, pn_offset, 4, number).unwrap();
+        let keys = self.long_keys(packet.kind);
+        keys.seal(&mut out, pn_offset, 4, packet.number).unwrap();
         out
     }
 
     fn short(&self, to: &[u8], number: u64, frames: &[u8]) -> Vec<u8> {
         let is_odd = self.key_updates % 2 == 1;
         let mut out = written(|w| {
-            w.u8(if is_odd { 0x47 } else { 0x43 }).unwrap();
+            let first_byte = if is_odd { 0x47 } else { 0x43 };
+            w.u8(if self.greased {
+                first_byte & !0x40
+            } else {
+                first_byte
+            })
+            .unwrap();
             w.bytes(to).unwrap();
             w.u32(number as u32).unwrap();
             w.bytes(frames).unwrap();
