@@ -54,8 +54,8 @@ impl Stack for Quinn {
     }
 }
 
-/// As `Endpoint::client` makes one, but for RFC 9287: a server whose client takes packets without the fixed bit
-/// sends such ones, and no capture tells what they are.
+/// As `Endpoint::client` makes one, but for RFC 9287: a server whose client takes packets without the QUIC bit
+/// sends such ones, which tshark does not read.
 fn endpoint(local: SocketAddr) -> Result<Endpoint, String> {
     let socket = UdpSocket::bind(local).map_err(text)?;
     let runtime = default_runtime().ok_or("no asynchronous runtime")?;

@@ -1,0 +1,41 @@
+//! Packets whose QUIC bit their sender cleared (RFC 9287), and who may get such ones.
+
+use firstflight_wire::transport::{TransportParameters, id};
+use firstflight_wire::{Packet, PacketType, parse_greased_packet};
+
+use super::Connection;
+
+impl Connection {
+    /// The packet at `start`, without the QUIC bit, if it may be one: an Initial, which its keys prove, or one
+    /// for an endpoint that has said that it takes such packets. What the server has said is unknown without
+    /// keys; then the packet has to be addressed by a connection ID of the server's.
+    pub(super) fn greased_packet(
+        &self,
+        from_client: bool,
+        sealed: &[u8],
+        start: usize,
+        cid_length: usize,
+    ) -> Option<Packet> {
+        let packet = parse_greased_packet(sealed, start, cid_length).ok()?;
+        let is_taken = packet.kind == PacketType::Initial
+            || self.takes_greased(from_client).unwrap_or_else(|| {
+                packet.dcid.len() > 0 && self.owns(from_client, packet.dcid.as_slice())
+            });
+        is_taken.then_some(packet)
+    }
+
+    /// Whether who gets packets of this side has sent `grease_quic_bit`; `None` if its transport parameters
+    /// are not known.
+    fn takes_greased(&self, from_client: bool) -> Option<bool> {
+        let parameters = if from_client {
+            self.server_fields().transport_parameters.as_deref()
+        } else {
+            self.hello.transport_parameters.as_deref()
+        };
+        let found = TransportParameters::new(parameters?).find(id::GREASE_QUIC_BIT);
+        Some(matches!(found, Ok(Some(_))))
+    }
+}
+
+#[cfg(test)]
+mod tests;
