@@ -48,7 +48,8 @@ declare -A PACKAGES=(
     [libclang-dev]='/usr/lib/llvm-*/lib/libclang.so' [g++]=g++ [pkg-config]=pkg-config [git]=git
 )
 if [ "$PROFILE" = testbed ]; then
-    PACKAGES+=([flex]=flex [bison]=bison [bc]=bc [xz-utils]=xz [perl]=perl [patch]=patch)
+    PACKAGES+=([flex]=flex [bison]=bison [bc]=bc [xz-utils]=xz [perl]=perl [patch]=patch
+        [default-jdk-headless]=javac [maven]=mvn)
 fi
 if [ "$PROFILE" = site ] || [ "$PROFILE" = test ] || [ "$PROFILE" = machines ]; then
     PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')

@@ -50,7 +50,7 @@ _RUST = re.compile(r"\b(?:fn|mod|struct|enum|trait|type|union)\s+(\w+)")
 _GO = re.compile(r"^(?:func(?:\s*\([^)]*\))?|type)\s+(\w+)", re.MULTILINE)
 _PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 # Prose is read in these; released migrations and past entries of the changelog stay as they are.
-_TEXT = {".py", ".rs", ".go", ".md", ".toml", ".yaml", ".sql", ".sh", ".html"}
+_TEXT = {".py", ".rs", ".go", ".java", ".md", ".toml", ".yaml", ".sql", ".sh", ".html"}
 _LEFT_OUT = (
     "tests/fixtures/",
     "schemas/migrations/",

@@ -11,7 +11,7 @@ import sys
 
 from firstflight.errors import FirstflightError
 from firstflight.system import terminal
-from testbed import kernel, patched
+from testbed import java, kernel, patched
 
 
 def report(text: str) -> None:
@@ -20,9 +20,10 @@ def report(text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the kernel unless it is there, and the servers on changed copies; return the exit status."""
+    """Build the kernel unless it is there, servers on changed copies, clients in Java; return the status."""
     parser = argparse.ArgumentParser(
-        prog="python -m testbed.setup", description="Builds the guest's kernel, once, and servers."
+        prog="python -m testbed.setup",
+        description="Builds the guest's kernel, once, servers, and clients in Java.",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at a time")
     jobs = parser.parse_args(arguments).jobs
@@ -31,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
+        report(f"in Java: {', '.join(java.build_all())}")
     except FirstflightError as error:
         report(str(error))
         return error.exit_status

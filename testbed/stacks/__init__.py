@@ -2,12 +2,14 @@
 
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
-            `wheel = true`: the stack is a library inside a wheel
+            `wheel = true`: the stack is a library inside a wheel; `set_up = true`: `make testbed-setup`
+            alone builds the program
 server      a folder of lab/stacks whose server has the modes `iack` and `wait`, or {program =
             "firstflight-..."} of the testbed's own, which takes one endpoint of the lab's configuration;
             `patched = true`: it is one of testbed/patched
 version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
-            or {libcurl = LIBRARY} of those that libcurl is built with
+            {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, or {libcurl = LIBRARY} of those that
+            libcurl is built with
 alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
 bodies      true: its server sends response bodies of a length that a cell chooses
@@ -43,6 +45,7 @@ FOLDER = Path(__file__).parent
 class _Program(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     wheel: bool = False
+    set_up: bool = False
     module: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_.]*$")
     program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
 
@@ -61,7 +64,7 @@ class _Program(BaseModel):
         """Return the argument list; UsageError if the program is not built."""
         if self.module:
             return [sys.executable, "-P", "-m", self.module]
-        return [str(binaries.find(str(self.program)))]
+        return _found(str(self.program), self.set_up)
 
 
 class _Server(BaseModel):
@@ -73,12 +76,20 @@ class _Server(BaseModel):
 
     def command(self) -> list[str]:
         """Return the argument list; UsageError if the program is not built."""
-        try:
-            return [str(binaries.find(self.program))]
-        except UsageError as error:
-            if self.patched:
-                raise UsageError(f"{self.program} is not built: run `make testbed-setup`") from error
-            raise
+        return _found(self.program, self.patched)
+
+
+def _found(program: str, set_up: bool) -> list[str]:
+    """Return the argument list of a native program; `set_up`: `make testbed-setup` builds it.
+
+    UsageError if it is not built.
+    """
+    try:
+        return [str(binaries.find(program))]
+    except UsageError as error:
+        if set_up:
+            raise UsageError(f"{program} is not built: run `make testbed-setup`") from error
+        raise
 
 
 class _Version(BaseModel):
@@ -86,6 +97,7 @@ class _Version(BaseModel):
     python: str | None = None
     cargo: str | None = None
     go: str | None = None
+    maven: str | None = None
     libcurl: str | None = None
 
     def text(self) -> str:
@@ -101,6 +113,8 @@ class _Version(BaseModel):
                 return metadata.version(self.python)
             if self.cargo:
                 return _crates()[self.cargo]
+            if self.maven:
+                return _in_pom(self.maven)
             words = (binaries.repository() / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
             return words[words.index(str(self.go)) + 1].removeprefix("v")
         except (OSError, KeyError, ValueError, metadata.PackageNotFoundError):
@@ -113,6 +127,12 @@ def _crates() -> dict[str, str]:
     text = (binaries.repository() / "Cargo.lock").read_text(encoding="utf-8")
     # Of several versions of a crate the first one counts.
     return {str(one["name"]): str(one["version"]) for one in reversed(tomllib.loads(text)["package"])}
+
+
+def _in_pom(artifact: str) -> str:
+    """Return the version of an artifact that a client in Java names as a property, ARTIFACT.version."""
+    text = (binaries.repository() / f"testbed/clients/{artifact}/pom.xml").read_text(encoding="utf-8")
+    return text.partition(f"<{artifact}.version>")[2].partition("<")[0]
 
 
 class Stack(BaseModel):

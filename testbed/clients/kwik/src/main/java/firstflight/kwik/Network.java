@@ -1,0 +1,59 @@
+package firstflight.kwik;
+
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+
+/** A network in CIDR notation: the first `bits` bits of its address. */
+record Network(byte[] address, int bits) {
+    private static final String ARGUMENT = "allow-net=";
+
+    /** Parses an argument `allow-net=CIDR`. */
+    static Network of(String argument) throws Wrong {
+        if (!argument.startsWith(ARGUMENT)) {
+            throw new Wrong(argument + ": expected allow-net=CIDR; --help shows an example");
+        }
+        String[] parts = argument.substring(ARGUMENT.length()).split("/", -1);
+        if (parts.length != 2 || !parts[1].matches("[0-9]{1,3}")) {
+            throw new Wrong(argument + ": it is not ADDRESS/LENGTH");
+        }
+        byte[] address;
+        try {
+            address = literal(parts[0]).getAddress();
+        } catch (Wrong error) {
+            throw new Wrong(argument + ": " + error.getMessage());
+        }
+        int bits = Integer.parseInt(parts[1]);
+        if (bits > 8 * address.length) {
+            throw new Wrong(argument + ": an address has only " + 8 * address.length + " bits");
+        }
+        return new Network(address, bits);
+    }
+
+    /** Returns the address that a text spells; a name is none, and is never resolved. */
+    static InetAddress literal(String text) throws Wrong {
+        boolean four = text.matches("[0-9]{1,3}(\\.[0-9]{1,3}){3}");
+        if (!four && !text.matches("[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")) {
+            throw new Wrong("\"" + text + "\" is no IP address");
+        }
+        try {
+            // With dots alone, or with a colon, this parses and looks nothing up.
+            return InetAddress.getByName(text);
+        } catch (UnknownHostException error) {
+            throw new Wrong("\"" + text + "\" is no IP address");
+        }
+    }
+
+    boolean contains(InetAddress one) {
+        byte[] other = one.getAddress();
+        if (other.length != address.length) {
+            return false;
+        }
+        for (int bit = 0; bit < bits; bit++) {
+            int mask = 0x80 >> bit % 8;
+            if (((address[bit / 8] ^ other[bit / 8]) & mask) != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

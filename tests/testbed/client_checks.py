@@ -1,0 +1,74 @@
+"""What every own client of the testbed refuses, in one line each, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from firstflight.system import binaries
+from testbed import stacks
+
+REQUEST = {
+    "host": "www.example.test",
+    "ip": "127.0.0.2",
+    "port": 9,
+    "path": "/",
+    "timeout_s": 0.2,
+    "user_agent": "x",
+    "max_bytes": 1,
+    "verify": True,
+}
+WRONG: tuple[tuple[list[str], str, str], ...] = (
+    (["nonsense"], "", "nonsense: expected allow-net=CIDR"),
+    (["allow-net=10.0.0.0/99"], "", "allow-net=10.0.0.0/99: "),
+    (["allow-net=127.0.0.0/8"], "no json\n", '"no json" is no request'),
+    (["allow-net=127.0.0.0/8"], '{"ip": "nowhere"}\n', "is no request"),
+)
+"""Arguments, standard input, a part of the message."""
+ELSEWHERE: tuple[list[str], ...] = ([], ["allow-net=127.0.1.0/24"], ["allow-net=::1/128"])
+"""Networks that the request's address is not in."""
+
+
+def programs(*, set_up: bool) -> list[str]:
+    """Return the clients that `make testbed-setup` builds, or those that `make setup` does."""
+    clients = [stack.client for stack in stacks.load().values() if stack.client]
+    names = [str(one.program) for one in clients if one.program and one.set_up == set_up]
+    return sorted(name for name in names if name != "firstflight-quic-download")
+
+
+def run(program: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a client to its end."""
+    argv = [str(binaries.find(program)), *arguments]
+    return subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
+
+
+def refuses_in_one_line(program: str, arguments: list[str], given: str, message: str) -> None:
+    """Check what a client says to a line of WRONG."""
+    done = run(program, *arguments, given=given)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def contacts_no_other_address(program: str, networks: list[str]) -> None:
+    """Check that an address outside the networks is blocked."""
+    done = run(program, *networks, given=json.dumps({**REQUEST, "roots": "/nowhere"}) + "\n")
+    _, answer = (json.loads(line) for line in done.stdout.splitlines())
+    assert answer["end"] == "blocked"
+    assert "127.0.0.2 is in no network of allow-net" in answer["detail"]
+
+
+def needs_its_roots(program: str) -> None:
+    """Check that one inside them is not blocked, but fails without a readable file of roots."""
+    done = run(program, "allow-net=127.0.0.0/24", given=json.dumps({**REQUEST, "roots": "/nowhere"}) + "\n")
+    ready, answer = (json.loads(line) for line in done.stdout.splitlines())
+    assert "/" in ready["ready"]
+    assert answer["end"] in ("connect_failed", "failed")
+    assert "/nowhere" in answer["detail"]
+    assert answer["tls_us"] is None
+
+
+def says_what_it_is(program: str) -> None:
+    """Check --version and --help."""
+    assert run(program, "--version").stdout == f"{program} 0.1.0\n"
+    assert f"Example: {program} allow-net=" in run(program, "--help").stdout
