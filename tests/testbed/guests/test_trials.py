@@ -68,6 +68,16 @@ def test_the_own_clients_repair_the_loss_by_their_first_sample(tmp_path: Path) -
     assert found["go-x-net"].found is not None
 
 
+def test_a_client_in_java_completes_with_both_answers(tmp_path: Path) -> None:
+    """Figure 5: kwik sees a sample of the path's RTT with IACK, and does not probe by it."""
+    run(tmp_path, "iack-ttfb", "--seeds", "2", "--cells", "kwik-aioquic")
+    (found,) = gains(tmp_path, "iack-ttfb").values()
+    assert (found.client, found.outcomes, found.verdict) == ("kwik", "done 4", "not met")
+    assert found.found is not None and found.gain_ms == pytest.approx(0, abs=1)
+    assert found.rtt_first_ms == pytest.approx(9, abs=0.1)
+    assert found.g_ms == pytest.approx(200, abs=1.5)
+
+
 @pytest.mark.parametrize("server", ["quic-go", "quinn", "s2n-quic"])
 def test_each_server_has_both_answers(tmp_path: Path, server: str) -> None:
     """Figure 7: an ACK alone at once, or nothing for the certificate's 4 ms; aioquic probes accordingly."""
