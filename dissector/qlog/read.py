@@ -27,6 +27,8 @@ LONGEST_MS = 1e9
 GRANULARITY_US = 1000
 """kGranularity of RFC 9002, section 6.1.2."""
 
+_ROUNDED_MS = 1
+"""Some stacks write whole milliseconds."""
 _SEPARATOR = b"\x1e"
 _BLOCK = 1 << 16
 _VERSIONS = ("0.3", "0.4")
@@ -35,6 +37,7 @@ _SCHEMA = "urn:ietf:params:qlog:file:"
 _EVENTS = frozenset(
     {"recovery:metrics_updated", "recovery:recovery_metrics_updated", "quic:recovery_metrics_updated"}
 )
+_SENT = frozenset({"transport:packet_sent", "quic:packet_sent"})
 _RTTS = ("latest_rtt", "min_rtt", "smoothed_rtt", "rtt_variance")
 _SINCE_LAST = frozenset({"delta", "relative_to_previous_event"})
 _FORMATS = frozenset({"absolute", "relative", "relative_to_epoch"}) | _SINCE_LAST
@@ -52,6 +55,8 @@ class _Trace:
     events: int = 0
     state: dict[str, float] = field(default_factory=dict)
     probes: int | None = None
+    sends: bool = False
+    sampled: bool = False
     before: tuple[float, float] | None = None
 
 
@@ -170,6 +175,7 @@ def _rows(path: Path, where: str, trace: _Trace, event: Row) -> Iterator[Row]:
     name = event.get("name")
     if not isinstance(name, str):
         _refuse(path, where, "has no name")
+    trace.sends = trace.sends or name in _SENT
     if name not in _EVENTS:
         return
     data = event.get("data")
@@ -183,9 +189,8 @@ def _rows(path: Path, where: str, trace: _Trace, event: Row) -> Iterator[Row]:
         trace.probes = count
     trace.state |= named
     state = trace.state
-    # Before the first sample a stack writes its initial RTT, or zeros.
-    sampled = state.get("latest_rtt", 0) > 0 and {"smoothed_rtt", "rtt_variance"} <= state.keys()
-    if not sampled or not (named or count is not None):
+    trace.sampled = trace.sampled or _is_sample(trace)
+    if not trace.sampled or not (named or count is not None):
         return
     trace.events += 1
     now = state["smoothed_rtt"], state["rtt_variance"]
@@ -202,6 +207,17 @@ def _rows(path: Path, where: str, trace: _Trace, event: Row) -> Iterator[Row]:
         "updated": now != trace.before,
     }
     trace.before = now
+
+
+def _is_sample(trace: _Trace) -> bool:
+    """Return whether the state has a sample: before the first one a stack writes its initial RTT, or zeros.
+
+    An initial RTT that is called the latest one is longer than the time since the first packet was sent.
+    """
+    latest = trace.state.get("latest_rtt", 0)
+    if latest <= 0 or not {"smoothed_rtt", "rtt_variance"} <= trace.state.keys():
+        return False
+    return not (trace.sends and trace.first is not None and latest > trace.now - trace.first + _ROUNDED_MS)
 
 
 def _number(path: Path, where: str, name: str, value: Any, most: float) -> float:
