@@ -18,7 +18,7 @@ setup-demo: ## Install only what a campaign and the lab use.
 setup-site: ## Install what a site uses as well: Airflow and its database.
 	@deploy/setup.sh site
 
-testbed-setup: ## Build the kernel of the testbed's guests into the user's cache folder, once.
+testbed-setup: ## Build the kernel of the testbed's guests into the user's cache folder, once, and programs that only they use.
 	@deploy/setup.sh testbed
 	@.venv/bin/python -m testbed.setup
 
@@ -63,7 +63,9 @@ testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated tim
 	.venv/bin/firstflight testbed run iack-ttfb --seeds 10 --jobs 2 --resume --cells aioquic-aioquic,ngtcp2-aioquic,quic-go-aioquic
 	.venv/bin/firstflight testbed show iack-ttfb
 
-testbed-test: setup testbed-setup ## Run the tests in simulated time.
+testbed-test: setup testbed-setup ## Run the tests in simulated time, and those of programs that testbed-setup builds.
+	cd testbed/clients/tquic && cargo clippy --quiet --release --all-targets --locked --target-dir ../../../target -- -D warnings
+	cd testbed/clients/tquic && cargo test --quiet --release --locked --target-dir ../../../target
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
 
 superset-test: setup ## Install Superset, import the bench's assets, open its dashboard in Chromium.
@@ -93,6 +95,7 @@ lint: setup ## Check style, types, imports between folders, words, and the nativ
 	.venv/bin/lint-imports
 	.venv/bin/python deploy/words.py
 	cargo fmt --all --check
+	cargo fmt --manifest-path testbed/clients/tquic/Cargo.toml --check
 	cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
 	cd lab/stacks/quic-go && test -z "$$(gofmt -l .)"
 	cd deploy/grafana/check && test -z "$$(gofmt -l .)"
@@ -107,6 +110,7 @@ format: ## Put all code into the project's style.
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	cargo fmt --all
+	cargo fmt --manifest-path testbed/clients/tquic/Cargo.toml
 	cd lab/stacks/quic-go && gofmt -w .
 	cd deploy/grafana/check && gofmt -w .
 

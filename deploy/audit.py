@@ -28,6 +28,8 @@ from firstflight.system.terminal import visible
 TREE = Path(__file__).resolve().parent.parent
 VARIABLE = "FIRSTFLIGHT_ADVISORIES"
 ECOSYSTEMS = ("PyPI", "crates.io", "Go")
+CARGO_PACKAGES = ("testbed/clients/tquic",)
+"""Folders of programs that are not in the workspace, with a lock file each."""
 _EVENTS = ("introduced", "fixed", "last_affected")
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 _GO_SUM = re.compile(r"^(\S+) v(\S+) h1:", re.MULTILINE)
@@ -51,13 +53,18 @@ class AuditError(Exception):
 
 
 def pinned(tree: Path) -> list[Package]:
-    """Return what requirements*.txt, Cargo.lock and the Go modules pin, without our own packages."""
+    """Return what requirements*.txt, Cargo.lock files and the Go modules pin, without our own packages."""
     requirements = "\n".join(
         path.read_text(encoding="utf-8") for path in sorted(tree.glob("requirements*.txt"))
     )
     found = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
-    locked = tomllib.loads((tree / "Cargo.lock").read_text(encoding="utf-8"))["package"]
-    found += [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]
+    locked = [
+        one
+        for folder in ("", *CARGO_PACKAGES)
+        for one in tomllib.loads((tree / folder / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    ]
+    of_cargo = [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]
+    found += dict.fromkeys(of_cargo)
     sums = "".join(
         (tree / folder / "go.sum").read_text(encoding="utf-8")
         for folder in ("lab/stacks/quic-go", "deploy/grafana/check", "deploy/cloud/check")

@@ -22,6 +22,11 @@ FOLDER = Path(__file__).with_name("clients")
 _STAMP = "built-from"
 
 
+def programs() -> list[str]:
+    """Return the names of all clients."""
+    return [_program(name) for name in _names()]
+
+
 def build_all() -> list[str]:
     """Build all clients that are not up to date; return their names.
 
@@ -30,13 +35,12 @@ def build_all() -> list[str]:
     """
     with explain_os_errors(cache()):
         cache().mkdir(parents=True, exist_ok=True)
-    names = sorted(pom.parent.name for pom in FOLDER.glob("*/pom.xml"))
     with locked(cache() / "java.lock", "the testbed's clients in Java", wait_s=1800):
-        for name in names:
+        for name in _names():
             target = binaries.repository() / "target/release"
             with explain_os_errors(target):
                 _build(name, target)
-    return [_program(name) for name in names]
+    return programs()
 
 
 def package(source: Path, out: Path) -> None:
@@ -61,6 +65,10 @@ def package(source: Path, out: Path) -> None:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
         reason = (lines or ["it gave no reason"])[0].removeprefix("[ERROR] ")
         raise FirstflightError(f"mvn failed in {source}: {reason}")
+
+
+def _names() -> list[str]:
+    return sorted(pom.parent.name for pom in FOLDER.glob("*/pom.xml"))
 
 
 def _program(name: str) -> str:

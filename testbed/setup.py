@@ -11,7 +11,7 @@ import sys
 
 from firstflight.errors import FirstflightError
 from firstflight.system import terminal
-from testbed import java, kernel, patched
+from testbed import apart, java, kernel, patched
 
 
 def report(text: str) -> None:
@@ -20,10 +20,9 @@ def report(text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the kernel unless it is there, servers on changed copies, clients in Java; return the status."""
+    """Build the kernel unless it is there, servers on changed copies, clients apart; return the status."""
     parser = argparse.ArgumentParser(
-        prog="python -m testbed.setup",
-        description="Builds the guest's kernel, once, servers, and clients in Java.",
+        prog="python -m testbed.setup", description="Builds the guest's kernel, once, servers and clients."
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at a time")
     jobs = parser.parse_args(arguments).jobs
@@ -32,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
-        report(f"in Java: {', '.join(java.build_all())}")
+        report(f"packages of their own: {', '.join([*apart.build_all(), *java.build_all()])}")
     except FirstflightError as error:
         report(str(error))
         return error.exit_status

@@ -2,14 +2,14 @@
 
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
-            `wheel = true`: the stack is a library inside a wheel; `set_up = true`: `make testbed-setup`
-            alone builds the program
+            `wheel = true`: the stack is a library inside a wheel; `package = FOLDER`: the program is a package
+            of its own there, of Cargo or Maven, which `make testbed-setup` builds
 server      a folder of lab/stacks whose server has the modes `iack` and `wait`, or {program =
             "firstflight-..."} of the testbed's own, which takes one endpoint of the lab's configuration;
             `patched = true`: it is one of testbed/patched
 version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
             {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, or {libcurl = LIBRARY} of those that
-            libcurl is built with
+            libcurl is built with; `lock`: the lock file that has the crate, if it is not the workspace's
 alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
 bodies      true: its server sends response bodies of a length that a cell chooses
@@ -45,14 +45,16 @@ FOLDER = Path(__file__).parent
 class _Program(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     wheel: bool = False
-    set_up: bool = False
     module: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_.]*$")
     program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
+    package: str | None = Field(default=None, pattern=r"^testbed/[a-z0-9/-]+$")
 
     @model_validator(mode="after")
     def _is_one(self) -> _Program:
         if (self.module is None) == (self.program is None):
             raise ValueError("give either `module` or `program`")
+        if self.package and not self.program:
+            raise ValueError("`package` is of a `program`")
         return self
 
     @property
@@ -64,7 +66,7 @@ class _Program(BaseModel):
         """Return the argument list; UsageError if the program is not built."""
         if self.module:
             return [sys.executable, "-P", "-m", self.module]
-        return _found(str(self.program), self.set_up)
+        return [_path(str(self.program), by_testbed_setup=self.package is not None)]
 
 
 class _Server(BaseModel):
@@ -76,18 +78,15 @@ class _Server(BaseModel):
 
     def command(self) -> list[str]:
         """Return the argument list; UsageError if the program is not built."""
-        return _found(self.program, self.patched)
+        return [_path(self.program, by_testbed_setup=self.patched)]
 
 
-def _found(program: str, set_up: bool) -> list[str]:
-    """Return the argument list of a native program; `set_up`: `make testbed-setup` builds it.
-
-    UsageError if it is not built.
-    """
+def _path(program: str, *, by_testbed_setup: bool) -> str:
+    """Return the path of a program; UsageError if it is not built."""
     try:
-        return [str(binaries.find(program))]
+        return str(binaries.find(program))
     except UsageError as error:
-        if set_up:
+        if by_testbed_setup:
             raise UsageError(f"{program} is not built: run `make testbed-setup`") from error
         raise
 
@@ -99,6 +98,7 @@ class _Version(BaseModel):
     go: str | None = None
     maven: str | None = None
     libcurl: str | None = None
+    lock: str = "Cargo.lock"
 
     def text(self) -> str:
         """Return the version that is here, or `unknown`."""
@@ -112,7 +112,7 @@ class _Version(BaseModel):
             if self.python:
                 return metadata.version(self.python)
             if self.cargo:
-                return _crates()[self.cargo]
+                return _crates(self.lock)[self.cargo]
             if self.maven:
                 return _in_pom(self.maven)
             words = (binaries.repository() / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
@@ -122,9 +122,9 @@ class _Version(BaseModel):
 
 
 @cache
-def _crates() -> dict[str, str]:
+def _crates(lock: str) -> dict[str, str]:
     """Return the crates' versions; read once, because each trial's row has one, and the file is long."""
-    text = (binaries.repository() / "Cargo.lock").read_text(encoding="utf-8")
+    text = (binaries.repository() / lock).read_text(encoding="utf-8")
     # Of several versions of a crate the first one counts.
     return {str(one["name"]): str(one["version"]) for one in reversed(tomllib.loads(text)["package"])}
 

@@ -29,10 +29,10 @@ ELSEWHERE: tuple[list[str], ...] = ([], ["allow-net=127.0.1.0/24"], ["allow-net=
 """Networks that the request's address is not in."""
 
 
-def programs(*, set_up: bool) -> list[str]:
-    """Return the clients that `make testbed-setup` builds, or those that `make setup` does."""
+def programs() -> list[str]:
+    """Return the clients that `make setup` builds."""
     clients = [stack.client for stack in stacks.load().values() if stack.client]
-    names = [str(one.program) for one in clients if one.program and one.set_up == set_up]
+    names = [str(one.program) for one in clients if one.program and not one.package]
     return sorted(name for name in names if name != "firstflight-quic-download")
 
 

@@ -1,4 +1,7 @@
-"""The testbed's own clients: what they refuse, in one line each. Their trials are in guests/."""
+"""The testbed's own clients: what they refuse, in one line each. Their trials are in guests/.
+
+So are these tests of clients that `make testbed-setup` builds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import pytest
 
 from tests.testbed import client_checks as checks
 
-PROGRAMS = checks.programs(set_up=False)
+PROGRAMS = checks.programs()
 
 
 def test_they_are_what_the_manifests_name() -> None:

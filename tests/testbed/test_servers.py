@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import pytest
 
 from firstflight.system import binaries
 from lab.certificates import issue, make_authority
-from testbed import server_config, stacks
-from testbed.cell import Cell
+from testbed import stacks
+from tests.testbed import loopback
 
 SERVER = "firstflight-s2n-server"
 
@@ -74,51 +73,11 @@ def test_an_address_that_is_not_here_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stack", ["aioquic", "quiche", "s2n-quic"])
 @pytest.mark.parametrize("body_bytes", [0, 300_000])
 def test_a_response_has_the_body_that_is_declared(tmp_path: Path, stack: str, body_bytes: int) -> None:
-    """Over loopback, by the client quinn. quic-go and quinn are built by `make testbed-setup` alone."""
-    authority = make_authority(tmp_path)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    cell = Cell.model_validate(
-        {"client": "quinn", "server": stack, "answering": "wfc", "body_bytes": body_bytes, "qdisc": "fq"}
-    )
-    here = stacks.find(stack)
-    files = issue(authority, "server", ["a.test"])
-    given = server_config.configuration(cell, "a.test", "h3", files, launch_times=here.launch_times)
+    """By the client quinn. quic-go and quinn are built by `make testbed-setup` alone."""
+    given = loopback.configuration(tmp_path, stack, body_bytes)
     # As configured for a trial, but for the address.
-    assert bool(given.get("transport")) == here.launch_times
-    given |= {"port": port, "listen": ["127.0.0.1"]}
-    given["endpoints"][0]["ip"] = "127.0.0.1"
-    file = tmp_path / "server.json"
-    file.write_text(json.dumps(given), encoding="utf-8")
-    request = {
-        "host": "a.test",
-        "ip": "127.0.0.1",
-        "port": port,
-        "path": "/",
-        "user_agent": "x",
-        "timeout_s": 20,
-        "max_bytes": 1 << 30,
-        "roots": str(authority.path),
-        "verify": True,
-    }
-    client = stacks.find("quinn").client
-    assert client is not None
-    argv = [*here.server_command(), "--config", str(file)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
-        try:
-            assert server.stdout is not None and server.stdout.readline().strip() == b"READY"
-            done = subprocess.run(
-                [*client.command(), "allow-net=127.0.0.0/8"],
-                input=json.dumps(request) + "\n",
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-        finally:
-            server.kill()
-    answer = json.loads(done.stdout.splitlines()[1])
+    assert bool(given.get("transport")) == stacks.find(stack).launch_times
+    answer = loopback.answer(tmp_path, "quinn", stack, given)
     assert (answer["end"], answer["detail"], answer["status"]) == ("complete", None, 200)
     assert answer["body_bytes"] == body_bytes
 

@@ -27,6 +27,20 @@ impl Request {
     pub fn patience(&self) -> Option<Duration> {
         Duration::try_from_secs_f64(self.timeout_s).ok()
     }
+
+    /// The same; an error is one sentence.
+    pub fn limit(&self) -> Result<Duration, String> {
+        self.patience()
+            .ok_or_else(|| format!("timeout_s: {} is no time", self.timeout_s))
+    }
+
+    /// An error, in one sentence, unless the certificate is to be verified.
+    pub fn verifies(&self) -> Result<(), String> {
+        match self.verify {
+            true => Ok(()),
+            false => Err("this client always verifies: leave `verify` true".to_owned()),
+        }
+    }
 }
 
 /// How a request ended, in words of the contract.

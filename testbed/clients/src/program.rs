@@ -1,31 +1,16 @@
 //! A client as a program: its arguments, the networks that it may contact, and one answer for each request.
 
 use crate::contract::{Answer, End, Request};
-use crate::http::{self, Sent};
-use crate::tls;
+use crate::http;
 use ipnet::IpNet;
-use rustls::ClientConfig;
-use std::future::Future;
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// After the answer, the longest wait for the end of the connection.
-const CLOSING: Duration = Duration::from_secs(1);
+pub const CLOSING: Duration = Duration::from_secs(1);
 
-/// What a client's stack does: connect, exchange, close. Errors are one sentence.
-pub trait Stack {
-    /// Exchanges the request on a new connection. `progress` learns what has happened so far.
-    fn exchange(
-        &self,
-        request: &Request,
-        tls: ClientConfig,
-        sent: Sent,
-        progress: &mut Progress,
-    ) -> impl Future<Output = Result<(), String>>;
-
-    /// Waits until the connection that `exchange` made is closed, and its last datagram sent.
-    fn closed(&self, progress: &mut Progress) -> impl Future<Output = ()>;
-}
+/// A request's end that is not complete: its class, and one sentence.
+pub type Failure = (End, String);
 
 /// What has happened to a request so far.
 pub struct Progress {
@@ -58,6 +43,18 @@ impl Progress {
         self.tls_us = Some(self.elapsed_us());
     }
 
+    /// The exchange is over, and its end one of the contract's; None: it took longer than the request allows.
+    pub fn finish(&mut self, result: Option<Result<(), String>>) -> Result<(), Failure> {
+        self.ended_us = Some(self.elapsed_us());
+        match result {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) if self.tls_us.is_some() => Err((End::Reset, error)),
+            Some(Err(error)) => Err((End::ConnectFailed, error)),
+            None if self.tls_us.is_some() => Err((End::Timeout, "timed out".to_owned())),
+            None => Err((End::ConnectFailed, "timed out".to_owned())),
+        }
+    }
+
     /// Bytes of the response's stream.
     pub fn received(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.response.push(bytes).map_err(|error| error.to_string())
@@ -70,8 +67,9 @@ impl Progress {
 }
 
 /// Runs the program NAME: requests on standard input, answers on standard output. Returns the exit status.
-pub fn run(name: &str, stack: &impl Stack) -> u8 {
-    match answer_all(name, stack) {
+/// `exchange` sends a request to an address that is permitted, on a new connection, and waits until that is closed.
+pub fn run(name: &str, exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>) -> u8 {
+    match answer_all(name, exchange) {
         Ok(()) => 0,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "{name}: {error}");
@@ -80,7 +78,10 @@ pub fn run(name: &str, stack: &impl Stack) -> u8 {
     }
 }
 
-fn answer_all(name: &str, stack: &impl Stack) -> Result<(), String> {
+fn answer_all(
+    name: &str,
+    exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>,
+) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     let mut say = |line: &str| {
         writeln!(out, "{line}")
@@ -100,7 +101,7 @@ fn answer_all(name: &str, stack: &impl Stack) -> Result<(), String> {
         let request: Request = serde_json::from_str(&line)
             .map_err(|error| format!("{line:?} is no request: {error}"))?;
         let answer = if networks.iter().any(|one| one.contains(&request.ip)) {
-            answered(stack, &request)
+            answered(&exchange, &request)
         } else {
             Answer {
                 end: End::Blocked,
@@ -139,13 +140,15 @@ fn networks(arguments: &[String]) -> Result<Vec<IpNet>, String> {
     arguments.iter().map(network).collect()
 }
 
-/// Makes a runtime of one thread for one request: nothing of a connection outlives it.
-fn answered(stack: &impl Stack, request: &Request) -> Answer {
+fn answered(
+    exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>,
+    request: &Request,
+) -> Answer {
     let mut progress = Progress::new();
     let started_at = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as u64);
-    let (end, detail) = match exchanged(stack, request, &mut progress) {
+    let (end, detail) = match exchange(request, &mut progress) {
         Ok(()) => (End::Complete, None),
         Err((end, detail)) => (end, Some(detail)),
     };
@@ -158,38 +161,6 @@ fn answered(stack: &impl Stack, request: &Request) -> Answer {
         status: progress.response.response().map(|found| found.status),
         body_bytes: progress.response.content_bytes(),
     }
-}
-
-fn exchanged(
-    stack: &impl Stack,
-    request: &Request,
-    progress: &mut Progress,
-) -> Result<(), (End, String)> {
-    let failed = |error: String| (End::Failed, error);
-    let patience = request
-        .patience()
-        .ok_or_else(|| failed(format!("timeout_s: {} is no time", request.timeout_s)))?;
-    let tls = tls::config(request).map_err(failed)?;
-    let sent = http::sent(request).map_err(failed)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| failed(error.to_string()))?;
-    runtime.block_on(async {
-        let exchange = stack.exchange(request, tls, sent, progress);
-        let ended = tokio::time::timeout(patience, exchange).await;
-        progress.ended_us = Some(progress.elapsed_us());
-        let connected = progress.tls_us.is_some();
-        let result = match ended {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) if connected => Err((End::Reset, error)),
-            Ok(Err(error)) => Err((End::ConnectFailed, error)),
-            Err(_) if connected => Err((End::Timeout, "timed out".to_owned())),
-            Err(_) => Err((End::ConnectFailed, "timed out".to_owned())),
-        };
-        let _ = tokio::time::timeout(CLOSING, stack.closed(progress)).await;
-        result
-    })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ from testbed import java, server_config, stacks
 from testbed.cell import Cell
 from tests.testbed import client_checks as checks
 
-PROGRAMS = checks.programs(set_up=True)
+PROGRAMS = java.programs()
 NAME = "a.test"
 
 

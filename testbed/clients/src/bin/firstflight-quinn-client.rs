@@ -2,7 +2,8 @@
 
 use firstflight_testbed_clients::contract::Request;
 use firstflight_testbed_clients::http::{NO_ERROR, Sent};
-use firstflight_testbed_clients::program::{self, Progress, Stack};
+use firstflight_testbed_clients::program::Progress;
+use firstflight_testbed_clients::runtime::{self, Stack};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt, default_runtime,
@@ -82,5 +83,5 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 fn main() -> ExitCode {
-    program::run("firstflight-quinn-client", &Quinn).into()
+    runtime::run("firstflight-quinn-client", &Quinn).into()
 }

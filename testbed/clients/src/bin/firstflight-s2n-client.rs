@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use firstflight_testbed_clients::contract::Request;
 use firstflight_testbed_clients::http::{NO_ERROR, Sent};
-use firstflight_testbed_clients::program::{self, Progress, Stack};
+use firstflight_testbed_clients::program::Progress;
+use firstflight_testbed_clients::runtime::{self, Stack};
 use s2n_quic::client::{Client, Connect};
 use s2n_quic::provider::io::tokio::Builder;
 use s2n_quic::provider::limits::Limits;
@@ -84,5 +85,5 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 fn main() -> ExitCode {
-    program::run("firstflight-s2n-client", &S2n).into()
+    runtime::run("firstflight-s2n-client", &S2n).into()
 }

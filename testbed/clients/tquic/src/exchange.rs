@@ -1,0 +1,154 @@
+//! What a connection calls: it sends the request once the handshake is complete, and keeps what comes back on its stream.
+
+use crate::logs::{self, Qlog};
+use bytes::Bytes;
+use firstflight_testbed_clients::http::Sent;
+use std::cell::RefCell;
+use std::rc::Rc;
+use tquic::error::ConnectionError;
+use tquic::{Connection, Error, TransportHandler};
+
+/// What has happened since one last looked.
+#[derive(Default)]
+pub struct Happened {
+    pub connected: bool,
+    /// Bytes of the response's stream.
+    pub received: Vec<u8>,
+    /// That stream is over.
+    pub finished: bool,
+    pub closed: bool,
+    /// Why the exchange cannot go on.
+    pub failed: Option<String>,
+}
+
+/// Of a connection: its request, and what is to be known of it.
+pub struct Exchange {
+    sent: Sent,
+    stream: Option<u64>,
+    qlog: Qlog,
+    happened: Rc<RefCell<Happened>>,
+}
+
+impl Exchange {
+    pub fn new(sent: Sent, qlog: Qlog, happened: Rc<RefCell<Happened>>) -> Self {
+        Self {
+            sent,
+            stream: None,
+            qlog,
+            happened,
+        }
+    }
+
+    /// Opens the control stream and the request's.
+    fn ask(&mut self, connection: &mut Connection) -> tquic::Result<()> {
+        let control = connection.stream_uni_new(0, false)?;
+        write(connection, control, &self.sent.control, false)?;
+        let stream = connection.stream_bidi_new(0, false)?;
+        write(connection, stream, &self.sent.request, true)?;
+        self.stream = Some(stream);
+        connection.stream_want_read(stream, true)
+    }
+
+    /// Takes what has come on a stream. Of others than the response's, which are the server's own, nothing is kept.
+    fn take(&mut self, connection: &mut Connection, stream: u64) -> tquic::Result<()> {
+        let mut room = [0; 16 << 10];
+        loop {
+            let (length, last) = match connection.stream_read(stream, &mut room) {
+                Err(Error::Done) => return Ok(()),
+                other => other?,
+            };
+            if self.stream == Some(stream) {
+                let mut happened = self.happened.borrow_mut();
+                happened.received.extend_from_slice(&room[..length]);
+                happened.finished |= last;
+            }
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn fail(&self, result: tquic::Result<()>) {
+        if let Err(error) = result {
+            self.happened.borrow_mut().failed = Some(error.to_string());
+        }
+    }
+}
+
+impl TransportHandler for Exchange {
+    fn on_conn_created(&mut self, connection: &mut Connection) {
+        let started = logs::keys().and_then(|keys| {
+            if let Some(keys) = keys {
+                connection.set_keylog(keys);
+            }
+            self.qlog.start(connection)
+        });
+        if let Err(error) = started {
+            self.happened.borrow_mut().failed = Some(error);
+        }
+    }
+
+    fn on_conn_established(&mut self, connection: &mut Connection) {
+        self.happened.borrow_mut().connected = true;
+        let asked = self.ask(connection);
+        self.fail(asked);
+    }
+
+    fn on_conn_closed(&mut self, connection: &mut Connection) {
+        let mut happened = self.happened.borrow_mut();
+        happened.closed = true;
+        happened.failed = Some(why(connection));
+    }
+
+    fn on_stream_created(&mut self, _: &mut Connection, _: u64) {}
+
+    fn on_stream_readable(&mut self, connection: &mut Connection, stream: u64) {
+        let taken = self.take(connection, stream);
+        if self.stream == Some(stream) {
+            self.fail(taken);
+        }
+    }
+
+    fn on_stream_writable(&mut self, connection: &mut Connection, stream: u64) {
+        // All has been written: without this tquic asks every millisecond.
+        let _ = connection.stream_want_write(stream, false);
+    }
+
+    fn on_stream_closed(&mut self, _: &mut Connection, _: u64) {}
+
+    fn on_new_token(&mut self, _: &mut Connection, _: Vec<u8>) {}
+}
+
+/// Writes all, or fails: a server that has no room for a request of some hundred bytes takes none.
+fn write(connection: &mut Connection, stream: u64, bytes: &[u8], last: bool) -> tquic::Result<()> {
+    let written = connection.stream_write(stream, Bytes::copy_from_slice(bytes), last)?;
+    if written < bytes.len() {
+        return Err(Error::FlowControlError);
+    }
+    connection.stream_want_write(stream, false)
+}
+
+/// Why a connection is closed, in one sentence.
+pub fn why(connection: &Connection) -> String {
+    if let Some(error) = connection.peer_error() {
+        format!("closed by the server: {}", named(error))
+    } else if connection.is_reset() {
+        "reset by the server".to_owned()
+    } else if connection.is_handshake_timeout() || connection.is_idle_timeout() {
+        "timed out".to_owned()
+    } else if let Some(error) = connection.local_error() {
+        format!("closed here: {}", named(error))
+    } else {
+        "closed".to_owned()
+    }
+}
+
+/// The code of an error, of the transport (RFC 9000, section 20.1) or of HTTP/3, and its reason.
+fn named(error: &ConnectionError) -> String {
+    let layer = match error.is_app {
+        true => "HTTP/3",
+        false => "transport",
+    };
+    let reason = String::from_utf8_lossy(&error.reason);
+    format!("{layer} error {:#x}, {:?}", error.error_code, reason)
+}

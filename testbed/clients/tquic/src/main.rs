@@ -1,0 +1,185 @@
+//! The testbed's client on tquic, which has TLS of its own (BoringSSL) and no runtime: a loop over a socket and a timer.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`exchange`] | what the connection calls: sends the request, keeps what comes back |
+//! | [`logs`] | secrets and the connection's own log (qlog) |
+//! | [`network`] | the socket and how long to wait for it |
+
+mod exchange;
+mod logs;
+mod network;
+
+use exchange::{Exchange, Happened};
+use firstflight_testbed_clients::contract::{End, Request};
+use firstflight_testbed_clients::http::{self, ALPN, NO_ERROR};
+use firstflight_testbed_clients::program::{self, CLOSING, Failure, Progress};
+use logs::Qlog;
+use network::{LONGEST, Network};
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tquic::{Config, Endpoint, TlsConfig};
+
+fn main() -> ExitCode {
+    // SAFETY: this program has one thread.
+    unsafe { trust_no_others() };
+    program::run("firstflight-tquic-client", exchanged).into()
+}
+
+/// tquic adds the machine's own roots to those of a request: here it finds none.
+///
+/// # Safety
+///
+/// No other thread may run.
+unsafe fn trust_no_others() {
+    for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
+        // SAFETY: the caller's.
+        unsafe { std::env::set_var(name, "/dev/null") };
+    }
+}
+
+fn exchanged(request: &Request, progress: &mut Progress) -> Result<(), Failure> {
+    let failed = |error: String| (End::Failed, error);
+    let patience = request.limit().map_err(failed)?;
+    let config = config(request, patience).map_err(failed)?;
+    let sent = http::sent(request).map_err(failed)?;
+    let qlog = Qlog::new();
+    let network = Rc::new(Network::new(request.ip).map_err(failed)?);
+    let happened = Rc::new(RefCell::new(Happened::default()));
+    let handler = Exchange::new(sent, qlog.clone(), happened.clone());
+    let endpoint = Endpoint::new(Box::new(config), false, Box::new(handler), network.clone());
+    let mut client = Client {
+        endpoint,
+        network,
+        happened,
+        room: vec![0; LONGEST],
+        until: Instant::now() + patience,
+    };
+    let ended = client.exchange(request, progress);
+    let result = progress.finish(ended);
+    client.close();
+    qlog.write().map_err(failed)?;
+    result
+}
+
+/// A connection, and what it runs on.
+struct Client {
+    endpoint: Endpoint,
+    network: Rc<Network>,
+    happened: Rc<RefCell<Happened>>,
+    /// Where a datagram is received.
+    room: Vec<u8>,
+    until: Instant,
+}
+
+impl Client {
+    /// Exchanges the request; None: it takes longer than the request allows. An error is one sentence.
+    fn exchange(
+        &mut self,
+        request: &Request,
+        progress: &mut Progress,
+    ) -> Option<Result<(), String>> {
+        let host = Some(request.host.as_str());
+        let connected = self.endpoint.connect(
+            self.network.local(),
+            request.address(),
+            host,
+            None,
+            None,
+            None,
+        );
+        let number = match connected {
+            Ok(number) => number,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        let mut known = false;
+        let ended = loop {
+            if let Err(error) = self.endpoint.process_connections() {
+                break Some(Err(error.to_string()));
+            }
+            let now = self.happened.take();
+            if now.connected && !known {
+                known = true;
+                progress.connected();
+            }
+            if let Err(error) = progress.received(&now.received) {
+                break Some(Err(error));
+            }
+            if now.finished {
+                break Some(progress.finished());
+            }
+            if let Some(error) = now.failed.or_else(|| self.closing(number)) {
+                break Some(Err(error));
+            }
+            match self.wait() {
+                Ok(true) => (),
+                Ok(false) => break None,
+                Err(error) => break Some(Err(error)),
+            }
+        };
+        if let Some(connection) = self.endpoint.conn_get_mut(number) {
+            // An error says that the connection is closed already.
+            let _ = connection.close(true, NO_ERROR.into(), b"");
+        }
+        ended
+    }
+
+    /// Why a connection cannot go on, in one sentence, if it is closing or draining.
+    fn closing(&mut self, number: u64) -> Option<String> {
+        let connection = self.endpoint.conn_get_mut(number)?;
+        let over = connection.is_closing() || connection.is_draining();
+        over.then(|| exchange::why(connection))
+    }
+
+    /// Sends the end of the connection, and waits until its closing period (RFC 9000, section 10.2) is over.
+    fn close(&mut self) {
+        self.until = Instant::now() + CLOSING;
+        while self.endpoint.process_connections().is_ok() {
+            if self.happened.take().closed || !matches!(self.wait(), Ok(true)) {
+                break;
+            }
+        }
+        self.endpoint.close(true);
+    }
+
+    /// Waits for datagrams or the connection's timer, and hands them over; false: there is no time left.
+    fn wait(&mut self) -> Result<bool, String> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let wait = self.endpoint.timeout().map_or(left, |wait| wait.min(left));
+        self.network.wait(wait)?;
+        while let Some((length, info)) = self.network.receive(&mut self.room)? {
+            // A datagram that is no valid packet is dropped; what it does to the connection is known by its end.
+            let _ = self.endpoint.recv(&mut self.room[..length], &info);
+        }
+        self.endpoint.on_timeout(Instant::now());
+        Ok(true)
+    }
+}
+
+/// tquic's own settings, but for the time-outs of the request.
+fn config(request: &Request, patience: Duration) -> Result<Config, String> {
+    request.verifies()?;
+    if !std::path::Path::new(&request.roots).is_file() {
+        return Err(format!("{}: there is no such file", request.roots));
+    }
+    let unreadable = |error| format!("{}: {error}", request.roots);
+    let mut tls = TlsConfig::new_client_config(vec![ALPN.to_vec()], false).map_err(text)?;
+    tls.set_verify(true);
+    tls.set_ca_certs(&request.roots).map_err(unreadable)?;
+    let mut config = Config::new().map_err(text)?;
+    let milliseconds = u64::try_from(patience.as_millis()).map_err(text)?;
+    config.set_max_idle_timeout(milliseconds);
+    config.set_max_handshake_timeout(milliseconds);
+    config.set_tls_config(tls);
+    Ok(config)
+}
+
+/// An error as a sentence.
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,105 @@
+"""Clients that are packages of their own: what they refuse, over loopback, and in trials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissector.qlog import read
+from lab.certificates import FLAWS, Flaw, make_authority
+from testbed import apart, experiment, gain, same, series, stacks
+from tests.testbed import client_checks as checks
+from tests.testbed import loopback
+from tests.testbed.guests.test_trials import run
+
+PROGRAMS = list(apart.packages())
+CLIENTS = [name for name, one in stacks.load().items() if one.client and one.client.program in PROGRAMS]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(("arguments", "given", "message"), checks.WRONG)
+def test_what_is_wrong_is_one_line(program: str, arguments: list[str], given: str, message: str) -> None:
+    checks.refuses_in_one_line(program, arguments, given, message)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_only_permitted_addresses_are_contacted(program: str) -> None:
+    for networks in checks.ELSEWHERE:
+        checks.contacts_no_other_address(program, networks)
+    checks.needs_its_roots(program)
+    checks.says_what_it_is(program)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("server", ["aioquic", "quiche"])
+def test_a_response_comes_whole(tmp_path: Path, client: str, server: str) -> None:
+    """Its body, the connection's secrets, and its log, which names the connection."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    environment = {"SSLKEYLOGFILE": str(tmp_path / "keys"), "QLOGDIR": str(logs)}
+    given = loopback.configuration(tmp_path, server, 300_000)
+    found = loopback.answer(tmp_path, client, server, given, environment=environment)
+    assert (found["end"], found["detail"], found["status"]) == ("complete", None, 200)
+    assert found["body_bytes"] == 300_000
+    assert 0 < found["tls_us"] < found["duration_us"]
+    labels = {line.split()[0] for line in (tmp_path / "keys").read_text().splitlines()}
+    assert {f"CLIENT_{kind}" for kind in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")} <= labels
+    (log,) = logs.iterdir()
+    rows = list(read.metrics(log))
+    assert rows and {row["odcid"] for row in rows} == {log.name.partition("_")[0]}
+    assert {row["side"] for row in rows} == {"client"}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_a_certificate_is_verified(tmp_path: Path, client: str, flaw: Flaw) -> None:
+    given = loopback.configuration(tmp_path, "quiche", flaw=flaw)
+    found = loopback.answer(tmp_path, client, "quiche", given)
+    assert found["end"] == "connect_failed"
+    assert found["status"] is None
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_other_roots_are_trusted(tmp_path: Path, client: str) -> None:
+    """Neither those of the machine nor those that its environment names for OpenSSL."""
+    given = loopback.configuration(tmp_path / "theirs", "quiche")
+    trusted = str(make_authority(tmp_path / "theirs").path)
+    found = loopback.answer(tmp_path, client, "quiche", given, environment={"SSL_CERT_FILE": trusted})
+    assert found["end"] == "connect_failed"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_request_takes_no_longer_than_it_may(tmp_path: Path, client: str) -> None:
+    """The certificate's delay is longer: the handshake does not end."""
+    given = loopback.configuration(tmp_path, "quiche")
+    given["endpoints"][0]["delay_us"] = 20_000_000
+    found = loopback.answer(tmp_path, client, "quiche", given, timeout_s=0.5)
+    assert (found["end"], found["detail"]) == ("connect_failed", "timed out")
+    assert found["duration_us"] == pytest.approx(500_000, abs=300_000)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_it_completes_with_each_server(tmp_path: Path, client: str) -> None:
+    """Figure 5, with both answers."""
+    run(tmp_path, "iack-ttfb", "--seeds", "1", "--cells", f"{client}-")
+    rows = series.rows(tmp_path, "iack-ttfb")
+    assert {row["outcome"] for row in rows} == {"done"}
+    servers = {"aioquic", "quiche", "quic-go", "quinn", "s2n-quic"}
+    assert {(row["server"], row["answering"]) for row in rows} == {
+        (server, answer) for server in servers for answer in ("iack", "wfc")
+    }
+    assert {row["client_version"] for row in rows} == {stacks.find(client).version.known()}
+    found = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert {one.server: one.outcomes for one in found} == dict.fromkeys(servers, "done 2")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_two_runs_are_the_same_bytes(client: str) -> None:
+    cells = [
+        one
+        for one in experiment.find("iack-ttfb").cells()
+        if (one.client, one.server) == (client, "quiche") and one.answering == "iack"
+    ]
+    ((_, hashes),) = same.twice("iack-ttfb", cells, 2, 2)
+    assert hashes[0] == hashes[1]

@@ -1,0 +1,82 @@
+"""A client and a server of two stacks over loopback, configured as for a trial."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lab.certificates import Flaw, issue, make_authority
+from testbed import server_config, stacks
+from testbed.cell import Cell
+
+NAME = "a.test"
+
+
+def configuration(
+    folder: Path, server: str, body_bytes: int = 0, *, flaw: Flaw | None = None
+) -> dict[str, Any]:
+    """Return a server's configuration; its certificate, which may have a flaw, is written to `folder`."""
+    files = issue(make_authority(folder), "server", [NAME], flaw=flaw)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cell = Cell.model_validate(
+        {"client": "quinn", "server": server, "answering": "wfc", "body_bytes": body_bytes, "qdisc": "fq"}
+    )
+    launch_times = stacks.find(server).launch_times
+    given = server_config.configuration(cell, NAME, "h3", files, launch_times=launch_times)
+    given |= {"port": port, "listen": ["127.0.0.1"]}
+    given["endpoints"][0]["ip"] = "127.0.0.1"
+    return given
+
+
+def answer(
+    folder: Path,
+    client: str,
+    server: str,
+    given: dict[str, Any],
+    *,
+    timeout_s: float = 20,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return a client's answer to a request of a server that is configured so.
+
+    It trusts the authority of `folder`; `environment` is added to the client's.
+    """
+    file = folder / "server.json"
+    file.write_text(json.dumps(given), encoding="utf-8")
+    request = {
+        "host": NAME,
+        "ip": "127.0.0.1",
+        "port": given["port"],
+        "path": "/",
+        "user_agent": "x",
+        "timeout_s": timeout_s,
+        "max_bytes": 1 << 30,
+        "roots": str(make_authority(folder).path),
+        "verify": True,
+    }
+    program = stacks.find(client).client
+    assert program is not None
+    argv = [*stacks.find(server).server_command(), "--config", str(file)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as running:
+        try:
+            assert running.stdout is not None and running.stdout.readline().strip() == b"READY"
+            done = subprocess.run(
+                [*program.command(), "allow-net=127.0.0.0/8"],
+                input=json.dumps(request) + "\n",
+                env={**os.environ, **(environment or {})},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        finally:
+            running.kill()
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[1])
+    return found
