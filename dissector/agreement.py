@@ -1,4 +1,8 @@
-"""Compares the dissector's rows with the prober's: two programs that read the same packets."""
+"""Compares the dissector's rows with the prober's: two programs that read the same packets.
+
+Arrow is given neither plain numbers nor lists: to find out what these are, it imports pandas, which takes as
+long as comparing 400,000 probes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firstflight.errors import InputError
@@ -42,11 +45,15 @@ def compare(probes: list[Path], connections: Path) -> Agreement:
     pass as such with a probability of 2^-64 each. InputError if a file cannot be read.
     """
     keys, rows = _words(connections, DISSECTOR)
+    keys.sort()
+    rows.sort()
     theirs = [_words(path, PROBER) for path in probes]
     probed, stated = (np.concatenate([part[at] for part in theirs] or [keys[:0]]) for at in (0, 1))
-    known = _is_in(probed, keys)
-    differing = np.unique(probed[known & ~_is_in(stated, rows)])
-    return Agreement(int(known.sum()), [f"{key:0{_DIGITS}x}" for key in differing.tolist()])
+    del theirs
+    unequal = np.unique(probed[_is_in(stated, _missing(stated, rows))])
+    differing = unequal[_is_in(unequal, keys)]
+    compared = len(probed) - len(_missing(probed, keys))
+    return Agreement(compared, [f"{key:0{_DIGITS}x}" for key in differing.tolist()])
 
 
 def _words(path: Path, columns: tuple[str, ...]) -> tuple[Words, Words]:
@@ -57,8 +64,10 @@ def _words(path: Path, columns: tuple[str, ...]) -> tuple[Words, Words]:
     keys, hashes = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for batch in _batches(path, columns):
         cids = batch.column(0)
-        length = pc.binary_length(cids)
-        batch = batch.filter(pc.fill_null(pc.equal(length, _DIGITS), False))
+        fits = (np.diff(_offsets(cids)) == _DIGITS) & _is_valid(cids)
+        if not fits.all():
+            bits = pa.py_buffer(np.packbits(fits, bitorder="little"))
+            batch = batch.filter(pa.Array.from_buffers(pa.bool_(), len(fits), [None, bits]))
         key, is_hex = _numbers(batch.column(0))
         mixed = key.copy()
         for name, column in zip(columns[1:], batch.columns[1:], strict=True):
@@ -72,8 +81,9 @@ _OUTCOMES = ("outcome", "first_answer")
 
 
 def _batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    outcomes = [name for name in columns if name in _OUTCOMES]
     try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
+        with pq.ParquetFile(path, pre_buffer=False, read_dictionary=outcomes) as file:
             # Row group by row group: Arrow's own iteration keeps the data of all earlier groups.
             for group in range(file.num_row_groups):
                 yield from file.iter_batches(
@@ -88,18 +98,32 @@ def _numbers(cids: pa.Array) -> tuple[Words, npt.NDArray[np.bool_]]:
     if len(cids) == 0:
         return np.empty(0, np.uint64), np.empty(0, np.bool_)
     text = np.frombuffer(pa.concat_arrays([cids]).buffers()[2], np.uint8)
-    first = int(np.frombuffer(cids.buffers()[1], np.int32)[cids.offset])
+    first = int(_offsets(cids)[0])
     digits = _NIBBLES[text[first : first + len(cids) * _DIGITS].reshape(-1, _DIGITS)]
     pairs = digits[:, ::2] << 4 | digits[:, 1::2]
     numbers = np.ascontiguousarray(pairs).view(">u8").ravel().astype(np.uint64)
+    if digits.max() != _NO_NIBBLE:
+        return numbers, np.ones(len(cids), np.bool_)
     return numbers, (digits != _NO_NIBBLE).all(axis=1)
 
 
+def _missing(words: Words, among: Words) -> Words:
+    """Return those of `words` that are not in `among`, which is sorted.
+
+    They are searched in order: each search then reads what the one before has read, instead of memory that is
+    far from it.
+    """
+    if len(words) == 0 or len(among) == 0:
+        return words
+    in_order = np.sort(words)
+    blocks = (in_order[at : at + _BATCH] for at in range(0, len(in_order), _BATCH))
+    return np.concatenate([block[~_is_in(block, among)] for block in blocks])
+
+
 def _is_in(words: Words, among: Words) -> npt.NDArray[np.bool_]:
-    """Return which of `words` are in `among`, which is sorted in place (`np.isin` copies both)."""
+    """Return which of `words` are in `among`, which is sorted."""
     if len(among) == 0:
         return np.zeros(len(words), np.bool_)
-    among.sort()
     at = np.searchsorted(among, words)
     np.minimum(at, len(among) - 1, out=at)
     found: npt.NDArray[np.bool_] = among[at] == words
@@ -114,19 +138,40 @@ def _nibbles() -> npt.NDArray[np.uint8]:
 
 
 _NIBBLES = _nibbles()
-_ANSWERS = pa.array(
-    next(column for column in records.load("quic_probe").columns if column.name == "outcome").values
-)
+_ANSWERS = next(column for column in records.load("quic_probe").columns if column.name == "outcome").values
 
 
-def _codes(answers: pa.Array) -> Words:
-    return _integers(pc.index_in(answers, _ANSWERS))
+def _codes(answers: pa.DictionaryArray) -> Words:
+    """Return the place of each text in the closed list of outcomes; null and others are like none of them."""
+    known = [_ANSWERS.index(text) if text in _ANSWERS else -1 for text in answers.dictionary.to_pylist()]
+    # The last place is that of null.
+    places = np.array([*known, -1], np.int64)
+    return places[_integers(answers.indices).view(np.int64)].view(np.uint64)
 
 
 def _integers(values: pa.Array) -> Words:
     """Return integers as words; null is like none of them."""
-    filled = pc.fill_null(values.cast(pa.int64()), -1)
-    return np.asarray(filled.to_numpy(zero_copy_only=False)).astype(np.uint64)
+    numbers = np.frombuffer(values.buffers()[1], values.type.to_pandas_dtype())
+    words = numbers[values.offset : values.offset + len(values)].astype(np.int64)
+    if values.null_count:
+        words[~_is_valid(values)] = -1
+    return words.view(np.uint64)
+
+
+def _offsets(texts: pa.Array) -> npt.NDArray[np.int32]:
+    """Return where each of `texts` begins in their bytes, and where the last one ends."""
+    if len(texts) == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+
+
+def _is_valid(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which of `values` are not null."""
+    bits = values.buffers()[0]
+    if bits is None:
+        return np.ones(len(values), np.bool_)
+    each = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    return each[values.offset : values.offset + len(values)].view(np.bool_)
 
 
 def _mix(words: Words, others: Words) -> None:

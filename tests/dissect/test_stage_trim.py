@@ -175,6 +175,22 @@ def test_probes_without_connections_and_later_attempts_are_no_difference(root: P
     assert found == agreement.Agreement(2, [])
 
 
+def test_comparing_does_not_import_pandas(root: Path) -> None:
+    """Arrow imports it for a plain number among its arguments: a quarter of a second."""
+    run = make(root)
+    key = run.key("here", 1)
+    stage(run, key)
+    blocked = {"client_cid": None, "outcome": "blocked"}
+    write_probes(run.layout.quic_probe(key), probe(b.CLIENT_CID), blocked)
+    paths = [str(run.layout.quic_probe(key)), str(run.layout.quic_connection(key))]
+    code = (
+        "import sys; from pathlib import Path; from dissector import agreement; "
+        "agreement.compare([Path(sys.argv[1])], Path(sys.argv[2])); print('pandas' in sys.modules)"
+    )
+    compared = subprocess.run([sys.executable, "-c", code, *paths], stdout=subprocess.PIPE, check=True)
+    assert compared.stdout == b"False\n"
+
+
 def test_without_room_for_copies_captures_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make(root)
     begin = trim.Copies.begin
