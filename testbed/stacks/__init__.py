@@ -2,8 +2,8 @@
 
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
-            `wheel = true`: the stack is a library inside a wheel; `package = FOLDER`: the program is a package
-            of its own there, of Cargo or Maven, which `make testbed-setup` builds
+            `wheel = true`: the stack is a library inside a wheel; `package = FOLDER`: the program is a
+            package of its own there, of Cargo or Maven, which `make testbed-setup` builds
 server      a folder of lab/stacks whose server has the modes `iack` and `wait`, or {program =
             "firstflight-..."} of the testbed's own, which takes one endpoint of the lab's configuration;
             `patched = true`: it is one of testbed/patched

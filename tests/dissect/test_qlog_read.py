@@ -85,7 +85,7 @@ def test_rows_by_hand(tmp_path: Path, write: Any) -> None:
 @pytest.mark.parametrize("sent", ["transport:packet_sent", "quic:packet_sent"])
 def test_an_initial_rtt_is_no_sample(tmp_path: Path, sent: str) -> None:
     """tquic calls it the latest one; a sample is never longer than the time since the first packet."""
-    initial = {"min_rtt": 333, "smoothed_rtt": 333, "latest_rtt": 333, "rtt_variance": 166.5}
+    initial: dict[str, Any] = {"min_rtt": 333, "smoothed_rtt": 333, "latest_rtt": 333, "rtt_variance": 166.5}
     events = [event(0.1, **initial), event(0.2, pto_count=0), FIRST, event(11, pto_count=1), SECOND]
     rows = list(read.metrics(sequence(tmp_path / "x.sqlog", event(0, sent), *events)))
     assert [row["latest_rtt_us"] for row in rows] == [10_000, 10_000, 12_000]

@@ -91,7 +91,17 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
             assert pairs >= set(itertools.product(given.clients, given.servers, given.rtt_ms)), given
         here = [cell for cell in cells if block.blocks("", cell, 1)[0].unavailable() is None]
         if "client" in one.vary:
-            clients = {"aioquic", "go-x-net", "kwik", "ngtcp2", "quic-go", "quiche", "quinn", "s2n-quic", "tquic"}
+            clients = {
+                "aioquic",
+                "go-x-net",
+                "kwik",
+                "ngtcp2",
+                "quic-go",
+                "quiche",
+                "quinn",
+                "s2n-quic",
+                "tquic",
+            }
             if one.measure in ("rtt_updates", "pto_logged"):
                 clients = {name for name in clients if stacks.find(name).qlog}
                 assert clients == {"aioquic", "go-x-net", "ngtcp2", "quic-go", "tquic"}
