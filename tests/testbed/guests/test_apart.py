@@ -8,13 +8,13 @@ import pytest
 
 from dissector.qlog import read
 from lab.certificates import FLAWS, Flaw, make_authority
-from testbed import apart, experiment, gain, same, series, stacks
+from testbed import apart, experiment, gain, java, same, series, stacks
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 from tests.testbed.guests.test_trials import run
 
-PROGRAMS = list(apart.packages())
-CLIENTS = [name for name, one in stacks.load().items() if one.client and one.client.program in PROGRAMS]
+PROGRAMS = [*apart.packages(), *java.programs()]
+CLIENTS = [name for name, one in stacks.load().items() if one.client and one.client.package]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -34,21 +34,25 @@ def test_only_permitted_addresses_are_contacted(program: str) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("server", ["aioquic", "quiche"])
 def test_a_response_comes_whole(tmp_path: Path, client: str, server: str) -> None:
-    """Its body, the connection's secrets, and its log, which names the connection."""
-    logs = tmp_path / "logs"
+    """Its body, the secrets of the connection, and its log, if it writes one, which names the connection."""
+    logs, keys = tmp_path / "logs", tmp_path / "keys"
     logs.mkdir()
-    environment = {"SSLKEYLOGFILE": str(tmp_path / "keys"), "QLOGDIR": str(logs)}
+    keys.write_text("EARLIER\n", encoding="utf-8")
+    environment = {"SSLKEYLOGFILE": str(keys), "QLOGDIR": str(logs)}
     given = loopback.configuration(tmp_path, server, 300_000)
     found = loopback.answer(tmp_path, client, server, given, environment=environment)
     assert (found["end"], found["detail"], found["status"]) == ("complete", None, 200)
     assert found["body_bytes"] == 300_000
     assert 0 < found["tls_us"] < found["duration_us"]
-    labels = {line.split()[0] for line in (tmp_path / "keys").read_text().splitlines()}
-    assert {f"CLIENT_{kind}" for kind in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")} <= labels
-    (log,) = logs.iterdir()
-    rows = list(read.metrics(log))
-    assert rows and {row["odcid"] for row in rows} == {log.name.partition("_")[0]}
-    assert {row["side"] for row in rows} == {"client"}
+    labels = [line.split()[0] for line in keys.read_text(encoding="utf-8").splitlines()]
+    assert labels[0] == "EARLIER"
+    assert {f"CLIENT_{kind}" for kind in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")} <= set(labels)
+    written = list(logs.iterdir())
+    assert len(written) == int(stacks.find(client).qlog)
+    for log in written:
+        rows = list(read.metrics(log))
+        assert rows and {row["odcid"] for row in rows} == {log.name.partition("_")[0]}
+        assert {row["side"] for row in rows} == {"client"}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -71,12 +75,13 @@ def test_no_other_roots_are_trusted(tmp_path: Path, client: str) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_request_takes_no_longer_than_it_may(tmp_path: Path, client: str) -> None:
-    """The certificate's delay is longer: the handshake does not end."""
+    """The handshake does not end, because the certificate is delayed for longer."""
     given = loopback.configuration(tmp_path, "quiche")
-    given["endpoints"][0]["delay_us"] = 20_000_000
+    delay_us = 20_000_000
+    given["endpoints"][0]["delay_us"] = delay_us
     found = loopback.answer(tmp_path, client, "quiche", given, timeout_s=0.5)
     assert (found["end"], found["detail"]) == ("connect_failed", "timed out")
-    assert found["duration_us"] == pytest.approx(500_000, abs=300_000)
+    assert 499_000 <= found["duration_us"] < delay_us
 
 
 @pytest.mark.parametrize("client", CLIENTS)
