@@ -241,11 +241,15 @@ impl CaptureRun<'_> {
         if let Content::Udp(datagram) = content {
             let at = datagram.payload.as_ptr().addr() - frame.data.as_ptr().addr();
             keep.first = self.kept.map(|kept| at + kept);
-            keep.sealed = self.sender.map(|from_client| Sealed {
-                at,
-                from_client,
-                opened: self.table.paddings(),
-            });
+            if let Some(from_client) = self.sender {
+                let (opened, schedules) = self.table.paddings();
+                keep.sealed = Some(Sealed {
+                    at,
+                    from_client,
+                    opened,
+                    schedules,
+                });
+            }
         }
         trim.copy
             .frame(frame, keep)

@@ -17,7 +17,7 @@ use crate::writer::{Writer, refused};
 const BUFFER: usize = 1 << 18;
 
 /// What of a frame a copy holds.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub struct Keep<'a> {
     /// Its first bytes, since nobody can open the rest; `None`: all.
     pub first: Option<usize>,
@@ -71,7 +71,7 @@ impl Copy {
             self.trimmed += 1;
         }
         if let Some(sealed) = keep.sealed
-            && (self.cutter).cut(data, length - data.len(), &sealed, &mut self.record)
+            && (self.cutter).cut(data, length - data.len(), sealed, &mut self.record)
         {
             self.unpadded += 1;
             return self.out.record(frame, &self.record);

@@ -27,8 +27,8 @@ use firstflight_wire::tls::{
 };
 use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{
-    ConnectionId, CryptoStream, Frame, Frames, InitialSecret, Keys, MAX_CID_LEN, Packet, Packets,
-    Reader, Version, parse_cut_header, parse_packet, retry_is_intact, skim,
+    ConnectionId, CryptoStream, Frame, Frames, InitialSecret, KeyCache, Keys, MAX_CID_LEN, Packet,
+    Packets, Reader, Version, parse_cut_header, parse_packet, retry_is_intact, skim,
 };
 
 use make::{Bytes, Pcap};
@@ -383,9 +383,10 @@ pub fn padding(data: &[u8]) {
             Sealer::origin(),
             secret.client(),
         )],
+        schedules: &mut KeyCache::default(),
     };
     let mut record = Vec::new();
-    if !Cutter::default().cut(&frame, 0, &sealed, &mut record) {
+    if !Cutter::default().cut(&frame, 0, sealed, &mut record) {
         return;
     }
     let missing = frame.len() - record.len();

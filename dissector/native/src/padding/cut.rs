@@ -1,12 +1,15 @@
 //! Leaves padding out of a record.
 
 use firstflight_wire::{
-    ConnectionId, KeyMaterial, Packet, PacketType, SAMPLE_END, TAG_LEN, parse_packet,
+    ConnectionId, KeyCache, KeyMaterial, Keys, Packet, PacketType, SAMPLE_END, TAG_LEN, Version,
+    parse_packet,
 };
 use smallvec::SmallVec;
 
 use super::form::{Form, Gap, MOST_GAPS};
-use super::{LONGEST, Restored, Restorer};
+use super::keys::KeySource;
+use super::restore::Refill;
+use super::{LONGEST, Restored};
 
 /// Shorter gaps are not worth their place in the form.
 const SHORTEST: usize = 16;
@@ -45,19 +48,38 @@ pub(super) fn zeros_behind(bytes: &[u8]) -> usize {
 }
 
 /// What is known of the datagram in a frame.
-#[derive(Clone, Copy)]
 pub struct Sealed<'a> {
     /// Where it begins in the frame.
     pub at: usize,
     pub from_client: bool,
     /// Its Initials that were opened, in order.
     pub opened: &'a [Padding],
+    /// The schedules that opened them, which seal them again.
+    pub schedules: &'a mut KeyCache,
+}
+
+/// The keys that opened the Initials of a datagram, of each version.
+struct Known<'a> {
+    cid: ConnectionId,
+    from_client: bool,
+    keys: SmallVec<[(Version, KeyMaterial); 1]>,
+    schedules: &'a mut KeyCache,
+}
+
+impl KeySource for Known<'_> {
+    fn keys(&mut self, version: Version, cid: &ConnectionId, from_client: bool) -> Option<&Keys> {
+        if (*cid, from_client) != (self.cid, self.from_client) {
+            return None;
+        }
+        let (_, material) = self.keys.iter().find(|(of, _)| *of == version)?;
+        Some(self.schedules.keys(&(*material).into()))
+    }
 }
 
 /// Leaves padding out of records.
 #[derive(Default)]
 pub struct Cutter {
-    restorer: Restorer,
+    work: Vec<u8>,
     frame: Vec<u8>,
 }
 
@@ -69,7 +91,7 @@ impl Cutter {
         &mut self,
         frame: &[u8],
         missing: usize,
-        sealed: &Sealed<'_>,
+        sealed: Sealed<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
         out.clear();
@@ -80,8 +102,9 @@ impl Cutter {
             .opened
             .first()
             .map_or(ConnectionId::EMPTY, |one| one.cid);
+        let (gaps, keys) = gaps(frame, &sealed, &cid);
         let form = Form {
-            gaps: self.gaps(frame, sealed, &cid),
+            gaps,
             cid,
             from_client: sealed.from_client,
             datagram: sealed.at,
@@ -93,44 +116,55 @@ impl Cutter {
         form.write(frame, out);
         self.frame.clear();
         let left_out = frame.len() + missing - out.len();
-        let restored = self.restorer.restore(out, left_out, &mut self.frame);
+        let mut known = Known {
+            cid,
+            from_client: sealed.from_client,
+            keys,
+            schedules: sealed.schedules,
+        };
+        let restored = Refill {
+            keys: &mut known,
+            work: &mut self.work,
+        }
+        .restore(out, left_out, &mut self.frame);
         restored == Restored::Whole && self.frame == frame
     }
+}
 
-    fn gaps(
-        &mut self,
-        frame: &[u8],
-        sealed: &Sealed<'_>,
-        cid: &ConnectionId,
-    ) -> SmallVec<[Gap; 2]> {
-        let mut gaps = SmallVec::new();
-        let mut at = sealed.at;
-        while at < frame.len() && gaps.len() < MOST_GAPS {
-            let Ok(packet) = parse_packet(&frame[at..], 0, 0) else {
-                // Some stacks fill a datagram with zeros behind its last packet.
-                let end = frame.len();
-                if at > sealed.at && end - at >= SHORTEST && frame[at..].iter().all(|b| *b == 0) {
-                    gaps.push(Gap { start: at, end });
-                }
-                break;
-            };
-            if packet.kind == PacketType::Initial
-                && let Some(found) = (sealed.opened.iter()).find(|one| sealed.at + one.start == at)
-                && found.cid == *cid
-            {
-                let end = packet.end - TAG_LEN;
-                let start = (end - found.zeros.min(end)).max(packet.pn_offset + SAMPLE_END);
-                if start + SHORTEST <= end {
-                    gaps.push(Gap {
-                        start: at + start,
-                        end: at + end,
-                    });
-                    let learn = (packet.version, cid, sealed.from_client);
-                    self.restorer.learn(learn, found.keys);
+/// What is left out of `frame`, and the keys that seal it again, of each version.
+fn gaps(
+    frame: &[u8],
+    sealed: &Sealed<'_>,
+    cid: &ConnectionId,
+) -> (SmallVec<[Gap; 2]>, SmallVec<[(Version, KeyMaterial); 1]>) {
+    let (mut gaps, mut keys) = (SmallVec::new(), SmallVec::new());
+    let mut at = sealed.at;
+    while at < frame.len() && gaps.len() < MOST_GAPS {
+        let Ok(packet) = parse_packet(&frame[at..], 0, 0) else {
+            // Some stacks fill a datagram with zeros behind its last packet.
+            let end = frame.len();
+            if at > sealed.at && end - at >= SHORTEST && frame[at..].iter().all(|b| *b == 0) {
+                gaps.push(Gap { start: at, end });
+            }
+            break;
+        };
+        if packet.kind == PacketType::Initial
+            && let Some(found) = (sealed.opened.iter()).find(|one| sealed.at + one.start == at)
+            && found.cid == *cid
+        {
+            let end = packet.end - TAG_LEN;
+            let start = (end - found.zeros.min(end)).max(packet.pn_offset + SAMPLE_END);
+            if start + SHORTEST <= end {
+                gaps.push(Gap {
+                    start: at + start,
+                    end: at + end,
+                });
+                if keys.iter().all(|(of, _)| *of != packet.version) {
+                    keys.push((packet.version, found.keys));
                 }
             }
-            at += packet.end;
         }
-        gaps
+        at += packet.end;
     }
+    (gaps, keys)
 }

@@ -24,6 +24,12 @@ impl Slot {
     }
 }
 
+/// Where keys of Initials come from.
+pub(super) trait KeySource {
+    /// The keys of a side; `None` for a version that is not known.
+    fn keys(&mut self, version: Version, cid: &ConnectionId, from_client: bool) -> Option<&Keys>;
+}
+
 /// Keys of Initials, made when they are needed.
 #[derive(Default)]
 pub(super) struct InitialKeys {
@@ -32,14 +38,8 @@ pub(super) struct InitialKeys {
     schedules: KeyCache,
 }
 
-impl InitialKeys {
-    /// The keys of a side; `None` for a version that is not known.
-    pub(super) fn keys(
-        &mut self,
-        version: Version,
-        cid: &ConnectionId,
-        from_client: bool,
-    ) -> Option<&Keys> {
+impl KeySource for InitialKeys {
+    fn keys(&mut self, version: Version, cid: &ConnectionId, from_client: bool) -> Option<&Keys> {
         let slot = self.slot(version, cid).of(from_client);
         let material = match *slot {
             Some(material) => material,
@@ -55,18 +55,9 @@ impl InitialKeys {
         };
         Some(self.schedules.keys(&SuiteMaterial::from(material)))
     }
+}
 
-    /// Takes keys that were made elsewhere.
-    pub(super) fn learn(
-        &mut self,
-        version: Version,
-        cid: &ConnectionId,
-        from_client: bool,
-        material: KeyMaterial,
-    ) {
-        *self.slot(version, cid).of(from_client) = Some(material);
-    }
-
+impl InitialKeys {
     fn slot(&mut self, version: Version, cid: &ConnectionId) -> &mut Slot {
         if self.slots.is_empty() {
             self.slots.resize_with(SLOTS, || None);

@@ -1,9 +1,9 @@
 //! Puts padding back into a record.
 
-use firstflight_wire::{ConnectionId, KeyMaterial, PacketType, TAG_LEN, Version, parse_packet};
+use firstflight_wire::{PacketType, TAG_LEN, parse_packet};
 
 use super::form::{Form, Gap};
-use super::keys::InitialKeys;
+use super::keys::{InitialKeys, KeySource};
 
 /// What a record was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +24,25 @@ pub struct Restorer {
 }
 
 impl Restorer {
-    /// Takes keys that were made elsewhere: version, connection ID, whether the client's.
-    pub(super) fn learn(&mut self, of: (Version, &ConnectionId, bool), keys: KeyMaterial) {
-        self.keys.learn(of.0, of.1, of.2, keys);
-    }
-
     /// Appends to `out` the frame of `record`, of which `missing` bytes more were on the wire.
     pub fn restore(&mut self, record: &[u8], missing: usize, out: &mut Vec<u8>) -> Restored {
+        Refill {
+            keys: &mut self.keys,
+            work: &mut self.work,
+        }
+        .restore(record, missing, out)
+    }
+}
+
+/// Puts padding back into a record with keys from anywhere; `work` is room for a copy.
+pub(super) struct Refill<'a, K> {
+    pub(super) keys: &'a mut K,
+    pub(super) work: &'a mut Vec<u8>,
+}
+
+impl<K: KeySource> Refill<'_, K> {
+    /// As [`Restorer::restore`].
+    pub(super) fn restore(&mut self, record: &[u8], missing: usize, out: &mut Vec<u8>) -> Restored {
         if missing == 0 {
             return Restored::AsItIs;
         }
@@ -79,7 +91,7 @@ impl Restorer {
                     return false;
                 };
                 let length = gap.end - gap.start;
-                let sealed = keys.seal_padding(datagram, &packet, length, &mut self.work);
+                let sealed = keys.seal_padding(datagram, &packet, length, self.work);
                 if sealed.is_err() {
                     return false;
                 }

@@ -1,6 +1,6 @@
 use firstflight_wire::{
-    ConnectionId, InitialSecret, KeyMaterial, Keys, LongHeader, PacketType, Packets, Version,
-    build_packet,
+    ConnectionId, InitialSecret, KeyCache, KeyMaterial, Keys, LongHeader, PacketType, Packets,
+    Version, build_packet,
 };
 
 use super::cut::zeros_behind;
@@ -70,8 +70,9 @@ fn cut_at(frame: &[u8], at: usize, from_client: bool) -> Option<Vec<u8>> {
         at,
         from_client,
         opened: &opened(frame.get(HEADER..).unwrap_or_default(), from_client),
+        schedules: &mut KeyCache::default(),
     };
-    (Cutter::default().cut(frame, 0, &sealed, &mut record)).then_some(record)
+    (Cutter::default().cut(frame, 0, sealed, &mut record)).then_some(record)
 }
 
 fn cut(frame: &[u8], from_client: bool) -> Option<Vec<u8>> {
@@ -140,16 +141,20 @@ fn a_frame_that_would_not_come_back_stays() {
     let hello = initial(true, 290, 1252);
     let mut whole = frame(&[&hello]);
     let opened = opened(&hello, true);
-    let sealed = Sealed {
-        at: HEADER,
-        from_client: true,
-        opened: &opened,
+    let (mut cutter, mut schedules) = (Cutter::default(), KeyCache::default());
+    let mut cuts = |frame: &[u8]| {
+        let sealed = Sealed {
+            at: HEADER,
+            from_client: true,
+            opened: &opened,
+            schedules: &mut schedules,
+        };
+        cutter.cut(frame, 0, sealed, &mut Vec::new())
     };
-    let mut cutter = Cutter::default();
-    assert!(cutter.cut(&whole, 0, &sealed, &mut Vec::new()));
+    assert!(cuts(&whole));
     // What is left out is not what the keys give.
     whole[HEADER + 1000] ^= 1;
-    assert!(!cutter.cut(&whole, 0, &sealed, &mut Vec::new()));
+    assert!(!cuts(&whole));
 }
 
 #[test]

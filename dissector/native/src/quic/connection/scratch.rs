@@ -26,9 +26,10 @@ impl Scratch {
         }
     }
 
-    /// Initials of the newest datagram that opened, with their padding.
-    pub(super) fn paddings(&self) -> &[Padding] {
-        self.paddings.as_deref().unwrap_or_default()
+    /// Initials of the newest datagram that opened, with their padding, and the keys made last.
+    pub(super) fn paddings(&mut self) -> (&[Padding], &mut KeyCache) {
+        let paddings = self.paddings.as_deref().unwrap_or_default();
+        (paddings, &mut self.keys)
     }
 }
 

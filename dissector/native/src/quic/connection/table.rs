@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use firstflight_wire::{
-    Packet, PacketType, parse_bare_header, parse_greased_packet, parse_packet, skim,
+    KeyCache, Packet, PacketType, parse_bare_header, parse_greased_packet, parse_packet, skim,
 };
 use slotmap::SlotMap;
 
@@ -92,8 +92,9 @@ impl Table {
         self.scratch.note_paddings();
     }
 
-    /// The Initials that opened in the datagram that was taken last, with their padding.
-    pub fn paddings(&self) -> &[Padding] {
+    /// The Initials that opened in the datagram that was taken last, with their padding, and the key schedules
+    /// that were used last.
+    pub fn paddings(&mut self) -> (&[Padding], &mut KeyCache) {
         self.scratch.paddings()
     }
 
