@@ -58,11 +58,14 @@ pub struct Sealed<'a> {
     pub schedules: &'a mut KeyCache,
 }
 
-/// The keys that opened the Initials of a datagram, of each version.
+/// Keys of one side, of each version.
+type KnownKeys = SmallVec<[(Version, KeyMaterial); 1]>;
+
+/// The keys that opened the Initials of a datagram.
 struct Known<'a> {
     cid: ConnectionId,
     from_client: bool,
-    keys: SmallVec<[(Version, KeyMaterial); 1]>,
+    keys: KnownKeys,
     schedules: &'a mut KeyCache,
 }
 
@@ -132,12 +135,8 @@ impl Cutter {
 }
 
 /// What is left out of `frame`, and the keys that seal it again, of each version.
-fn gaps(
-    frame: &[u8],
-    sealed: &Sealed<'_>,
-    cid: &ConnectionId,
-) -> (SmallVec<[Gap; 2]>, SmallVec<[(Version, KeyMaterial); 1]>) {
-    let (mut gaps, mut keys) = (SmallVec::new(), SmallVec::new());
+fn gaps(frame: &[u8], sealed: &Sealed<'_>, cid: &ConnectionId) -> (SmallVec<[Gap; 2]>, KnownKeys) {
+    let (mut gaps, mut keys) = (SmallVec::new(), KnownKeys::new());
     let mut at = sealed.at;
     while at < frame.len() && gaps.len() < MOST_GAPS {
         let Ok(packet) = parse_packet(&frame[at..], 0, 0) else {
