@@ -80,7 +80,8 @@ def test_a_request_takes_no_longer_than_it_may(tmp_path: Path, client: str) -> N
     delay_us = 20_000_000
     given["endpoints"][0]["delay_us"] = delay_us
     found = loopback.answer(tmp_path, client, "quiche", given, timeout_s=0.5)
-    assert (found["end"], found["detail"]) == ("connect_failed", "timed out")
+    assert found["end"] == "connect_failed"
+    assert "timed out" in found["detail"]
     assert 499_000 <= found["duration_us"] < delay_us
 
 
