@@ -19,7 +19,7 @@ impl Connection {
         let packet = parse_greased_packet(sealed, start, cid_length).ok()?;
         let is_taken = packet.kind == PacketType::Initial
             || self.takes_greased(from_client).unwrap_or_else(|| {
-                packet.dcid.len() > 0 && self.owns(from_client, packet.dcid.as_slice())
+                !packet.dcid.is_empty() && self.owns(from_client, packet.dcid.as_slice())
             });
         is_taken.then_some(packet)
     }
