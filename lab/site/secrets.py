@@ -60,8 +60,8 @@ def generate(folder: Path, store: str) -> Secrets:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     found = Secrets(folder)
-    # 64 bytes: the key length of HS512, which Airflow signs with.
-    _keep(found.jwt, base64.urlsafe_b64encode(secrets.token_bytes(64)).decode())
+    # 64 bytes: the key length of HS512, which Airflow signs with. A line, as on machines (deploy/ansible).
+    _keep(found.jwt, base64.urlsafe_b64encode(secrets.token_bytes(64)).decode() + "\n")
     _keep(found.fernet, base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
     _keep(found.session, secrets.token_hex(32))
     _keep(found.passwords, json.dumps({"admin": secrets.token_urlsafe(PASSWORD_CHARACTERS)}) + "\n")

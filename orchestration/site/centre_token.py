@@ -2,6 +2,7 @@
 
 Signed with the secret that the Edge worker already has ([api_auth] jwt_secret, HS512), with their own
 audience: Airflow's interfaces accept none of them, and the inputs' interface accepts none of Airflow's.
+White space at the ends of the secret does not count: Airflow keeps the newline that `jwt_secret_cmd` gives.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def sign(secret: str, run: str) -> str:
 
     now = int(time.time())
     claims = {"aud": AUDIENCE, "iat": now, "nbf": now, "exp": now + VALID_S, "run": run}
-    return jwt.encode(claims, secret, algorithm="HS512")
+    return jwt.encode(claims, secret.strip(), algorithm="HS512")
 
 
 def sign_optout(secret: str) -> str:
@@ -42,7 +43,7 @@ def verify(secret: str, token: str, run: str) -> None:
     try:
         claims = jwt.decode(
             token,
-            secret,
+            secret.strip(),
             algorithms=["HS512"],
             audience=AUDIENCE,
             leeway=LEEWAY_S,

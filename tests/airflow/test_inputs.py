@@ -87,7 +87,8 @@ def serving(folder: Path) -> Iterator[str]:
     )
     environment = airflow_environment(folder / "home")
     runs = str(folder / "centre")
-    environment |= {"AIRFLOW__API_AUTH__JWT_SECRET": SECRET, "FIRSTFLIGHT_RUNS": runs}
+    # With the newline that Airflow keeps of what `jwt_secret_cmd` gives.
+    environment |= {"AIRFLOW__API_AUTH__JWT_SECRET": f"{SECRET}\n", "FIRSTFLIGHT_RUNS": runs}
     process = subprocess.Popen([sys.executable, "-c", mount], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
