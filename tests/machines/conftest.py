@@ -17,20 +17,28 @@ from lab.state import State
 from tests.machines.machine import Key, Machine, make_bridge, run
 from tests.machines.site import Site
 
-# Machine -> the lab's host whose network it has.
-HOSTS = {
-    "centre": "centre",
-    "store": "hong_kong",
-    "hamburg": "hamburg",
-    "los_angeles": "los_angeles",
-    "sao_paulo": "sao_paulo",
-}
+# Each has the network of the lab's host of this name.
+MACHINES = ("centre", "store", "hamburg", "los_angeles", "sao_paulo", "hong_kong", "tokyo")
+# Hosts that the lab's own site does without: one for the store, and a fifth vantage point.
+MORE_HOSTS = """
+[[host]]
+name = "store"
+kind = "vantage"
+v4 = "198.18.0.20"
+v6 = "2001:db8:0:20::1"
+
+[[host]]
+name = "tokyo"
+kind = "vantage"
+v4 = "198.18.0.21"
+v6 = "2001:db8:0:21::1"
+"""
 DISK = "40G"  # sparse
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site whose machines run, and on which nothing is installed yet; `sao_paulo` is not part of it."""
+    """A site whose machines run, and on which nothing is installed yet; `tokyo` is not part of it."""
     assert os.geteuid() == 0, "machines need root: run `make deploy-test` as root"
     assert shutil.which("systemd-nspawn"), "systemd-nspawn is missing: install Debian's systemd-container"
     assert (dist.OUT / "SHA256SUMS").is_file(), "dist/ is not there: run `make dist`"
@@ -39,7 +47,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         disk = _disk(folder)
         stack.callback(run, "umount", "--lazy", str(disk))
         lab = State(folder / "lab")
-        launch.up(lab, internet.DEFAULT, capture_edges=False, realtime=True, progress=lambda _: None)
+        hosts = folder / "internet.toml"
+        hosts.write_text(internet.DEFAULT.read_text() + MORE_HOSTS)
+        launch.up(lab, hosts, capture_edges=False, realtime=True, progress=lambda _: None)
         stack.callback(launch.down, lab)
         make_bridge()
         key = Key(folder / "ssh")
@@ -48,14 +58,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         resolver = named["dns"].v4
         netns = Path(f"/proc/{lab.require().pid}/root/run/netns")
         machines = {
-            name: Machine(name, 10 + number, disk, netns / host, resolver, key)
-            for number, (name, host) in enumerate(HOSTS.items())
+            name: Machine(name, 10 + number, disk, netns / name, resolver, key)
+            for number, name in enumerate(MACHINES)
         }
-        addresses = {name: (named[host].v4, named[host].v6) for name, host in HOSTS.items()}
+        addresses = {name: (named[name].v4, named[name].v6) for name in MACHINES}
         for machine in machines.values():
             stack.callback(machine.stop)
             machine.boot()
-        found = Site(folder / "site", lab, key, machines, addresses, ["hamburg", "los_angeles"])
+        vantages = ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
+        found = Site(folder / "site", lab, key, machines, addresses, vantages)
         found.prepare()
         yield found
 

@@ -280,11 +280,12 @@ def make_group(name: str, where: Path) -> Path:
     return group
 
 
-def run(*argv: str) -> None:
-    """Run a command that must succeed."""
+def run(*argv: str) -> str:
+    """Run a command that must succeed; return its output."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, argv, done.stdout, done.stderr)
+    return done.stdout
 
 
 def kill(pid: int) -> None:

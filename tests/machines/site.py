@@ -42,6 +42,7 @@ class Site:
     machines: dict[str, Machine]
     addresses: dict[str, tuple[str, str]]  # of the lab: IPv4, IPv6
     vantages: list[str] = field(default_factory=list)
+    release: Path = dist.OUT
 
     def prepare(self) -> None:
         """Write the site's folder: the lab's settings with few names, its lists, certificates."""
@@ -101,7 +102,7 @@ class Site:
             "ANSIBLE_NOCOLOR": "1",
         }
         shown = {
-            "firstflight_dist": str(dist.OUT),
+            "firstflight_dist": str(self.release),
             "firstflight_cache": str(self.folder.parent / "cache"),
             "firstflight_heartbeat_s": 2,
             "firstflight_silence_s": 15,

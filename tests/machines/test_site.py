@@ -6,9 +6,11 @@ In the order of this file: each test goes on where the one before has ended.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.machines import upgrade
 from tests.machines.machine import Machine
 from tests.machines.site import Site
 from tests.waiting import until
@@ -17,8 +19,7 @@ CENTRE = ("migrate", "api-server", "dag-processor", "scheduler")
 PARTS = {
     "centre": CENTRE,
     "store": ("store", "dashboard"),
-    "hamburg": ("worker",),
-    "los_angeles": ("worker",),
+    **dict.fromkeys(("hamburg", "los_angeles", "sao_paulo", "hong_kong"), ("worker",)),
 }
 LIMIT_S = 900.0
 
@@ -67,7 +68,7 @@ def test_services_are_confined(site: Site) -> None:
 
 
 def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
-    for name in ("hamburg", "los_angeles"):
+    for name in site.vantages:
         until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
     until(lambda: "quic_scan" in str(site.ask("GET", "/dags")), "no DAG is there", LIMIT_S)
     for dag in ("quic_scan", "targets", "as_data"):
@@ -75,7 +76,7 @@ def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
     ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
     assert ended == "success", site.describe("quic_scan")
     rows = site.rows("SELECT vantage, count() AS n FROM quic_probe GROUP BY vantage ORDER BY vantage")
-    assert [row["vantage"] for row in rows] == ["hamburg", "los_angeles"]
+    assert [row["vantage"] for row in rows] == sorted(site.vantages)
     assert all(int(row["n"]) > 0 for row in rows)
 
 
@@ -90,7 +91,7 @@ def test_the_dashboard_shows_it(site: Site) -> None:
     address = site.addresses["store"][0]
     curl = "curl -sS --fail --max-time 60 --cacert /etc/firstflight/tls/ca.pem"
     page = site.machines["hamburg"].done(f"{curl} 'https://{address}/queries/newest_data.csv'")
-    assert "hamburg" in page and "los_angeles" in page
+    assert all(name in page for name in site.vantages)
     status = "-o /dev/null -w '%{http_code}'"
     assert site.machines["hamburg"].ssh(f"{curl} {status} https://{address}/metrics").stdout == "404"
 
@@ -130,14 +131,40 @@ def test_kill_9_brings_each_unit_back(site: Site, name: str) -> None:
     assert site.rows("SELECT count() AS n FROM quic_probe")
 
 
-def test_a_vantage_point_is_added(site: Site) -> None:
-    site.vantages.append("sao_paulo")
-    site.declare()
-    play = site.play()
-    assert play.changed["sao_paulo"] and play.changed["store"]
-    until(lambda: alive(site, "sao_paulo"), lambda: workers(site), LIMIT_S)
-    pools = {pool["name"] for pool in site.ask("GET", "/pools?limit=100")["pools"]}
-    assert {"scan_sao_paulo", "work_sao_paulo"} <= pools
+def test_upgrade_by_one_commit(site: Site, tmp_path: Path) -> None:
+    commit = upgrade.next_commit(tmp_path / "clone")
+    before = {name: release_of(site.machines[name]) for name in PARTS}
+    assert len(set(before.values())) == 1
+    ran = {(machine.name, unit): machine.state(unit, "MainPID") for machine, unit in units(site)}
+    site.release = upgrade.release(tmp_path / "dist", commit)
+    assert all(site.play().changed[name] for name in PARTS)
+    after = {name: release_of(site.machines[name]) for name in PARTS}
+    assert len(set(after.values())) == 1 and set(after.values()) != set(before.values())
+    for machine, unit in units(site):
+        assert machine.state(unit) == "active", machine.done(f"journalctl -u {unit} -n 50 --no-pager")
+        assert (
+            machine.state(unit, "MainPID") == "0" or machine.state(unit, "MainPID") != ran[machine.name, unit]
+        )
+    assert set(site.play().changed.values()) == {0}
+    for name in site.vantages:
+        until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
+    # Rows of before are there, and those of the next scan are of the new commit.
+    assert commits(site) and commit not in commits(site)
+    site.ask("POST", "/dags/quic_scan/dagRuns", {"logical_date": None})
+    ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
+    assert ended == "success", site.describe("quic_scan")
+    assert commit in commits(site)
+
+
+def release_of(machine: Machine) -> str:
+    """Return which release a machine uses."""
+    return machine.done("readlink /opt/firstflight/current").strip()
+
+
+def commits(site: Site) -> set[str]:
+    """Return the commits that the store's probes are of."""
+    rows = site.rows("SELECT DISTINCT tool_version FROM quic_probe")
+    return {str(row["tool_version"]).partition("+")[2] for row in rows}
 
 
 def test_the_secret_of_the_workers_is_rotated(site: Site) -> None:
@@ -151,17 +178,27 @@ def test_the_secret_of_the_workers_is_rotated(site: Site) -> None:
     assert set(site.play().changed.values()) == {0}
 
 
+def test_a_vantage_point_is_added(site: Site) -> None:
+    site.vantages.append("tokyo")
+    site.declare()
+    play = site.play()
+    assert play.changed["tokyo"] and play.changed["store"]
+    until(lambda: alive(site, "tokyo"), lambda: workers(site), LIMIT_S)
+    pools = {pool["name"] for pool in site.ask("GET", "/pools?limit=100")["pools"]}
+    assert {"scan_tokyo", "work_tokyo"} <= pools
+
+
 def test_a_vantage_point_is_removed(site: Site) -> None:
-    site.play("remove.yml", "--limit", "sao_paulo")
-    machine = site.machines["sao_paulo"]
+    site.play("remove.yml", "--limit", "tokyo")
+    machine = site.machines["tokyo"]
     assert machine.state("firstflight-worker.service") in ("inactive", "failed")
     assert machine.ssh("test -e /etc/firstflight/secrets").returncode == 1
-    site.vantages.remove("sao_paulo")
+    site.vantages.remove("tokyo")
     site.declare()
-    assert "sao_paulo" not in site.play().changed
+    assert "tokyo" not in site.play().changed
     tasks = "/dags/quic_scan/tasks"
     until(
-        lambda: "sao_paulo" not in str(site.ask("GET", tasks)),
+        lambda: "tokyo" not in str(site.ask("GET", tasks)),
         lambda: site.ask("GET", tasks),
         LIMIT_S,
     )
