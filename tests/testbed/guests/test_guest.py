@@ -16,6 +16,7 @@ from tests.waiting import until
 # The interpreter itself, outside of any virtual environment: a guest has no files of the host's /tmp.
 PYTHON = str(Path(sys.executable).resolve())
 ECHO = Path(__file__).with_name("echo.py")
+LAUNCH = Path(__file__).with_name("launch.py")
 
 
 def echoed(folder: Path, seed: int) -> bytes:
@@ -38,6 +39,28 @@ def test_time_is_simulated_and_exact(tmp_path: Path) -> None:
     payloads = {line.split()[2] for line in first.splitlines()}
     assert len(payloads) == 20
     assert payloads.isdisjoint(line.split()[2] for line in echoed(tmp_path / "third", 2).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("qdisc", "low_us", "high_us"),
+    # fq's timers have a slack of 10 us; etf hands a datagram over by `delta` early.
+    [(["fq"], 0, 15), (["etf", "clockid", "CLOCK_TAI", "delta", "200000"], -200, -185)],
+)
+def test_datagrams_leave_at_their_launch_times(
+    tmp_path: Path, qdisc: list[str], low_us: int, high_us: int
+) -> None:
+    (tmp_path / "launch.py").write_bytes(LAUNCH.read_bytes())
+    done = guest.run([PYTHON, "-I", "launch.py", *qdisc], tmp_path, seed=1)
+    assert (done.status, done.stderr) == (0, b"")
+    late_us = [int(line) / 1000 for line in done.stdout.split()]
+    assert len(late_us) == 5 and all(low_us <= late <= high_us for late in late_us), late_us
+
+
+def test_without_such_a_discipline_they_leave_at_once(tmp_path: Path) -> None:
+    (tmp_path / "launch.py").write_bytes(LAUNCH.read_bytes())
+    done = guest.run([PYTHON, "-I", "launch.py", "pfifo"], tmp_path, seed=1)
+    late_us = [int(line) / 1000 for line in done.stdout.split()]
+    assert [round(-late / 7_000) for late in late_us] == [1, 2, 3, 4, 5], late_us
 
 
 DRAWS = """
