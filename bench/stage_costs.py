@@ -19,8 +19,9 @@ from pathlib import Path
 from bench.process import TICKS_PER_S
 from bench.process import ticks as process_ticks
 
-LAST_LINES = 20
 EVERY_S = 0.05
+SHOWN_LINES = 20
+"""Of the output of a command that fails."""
 PYTHON, OTHER = "Python", "other"
 _PROGRAMS = {
     "firstflight-prober": "prober",
@@ -151,8 +152,11 @@ def run(
     process.returncode = os.waitstatus_to_exitcode(status)
     account.finish(usage.ru_utime + usage.ru_stime)
     if process.returncode != 0:
-        said = "\n".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:])
-        raise SystemExit(f"bench: {' '.join(argv)} ended with status {process.returncode}, and said:\n{said}")
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""]
+        before = "".join(f"\n  {line}" for line in lines[-SHOWN_LINES:-1])
+        raise SystemExit(
+            f"bench: {' '.join(argv)} ended with status {process.returncode}: {lines[-1]}{before}"
+        )
     return account.costs
 
 
