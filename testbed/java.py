@@ -1,7 +1,7 @@
-"""Clients in Java: testbed/clients/NAME has pom.xml, sources and firstflight-NAME-client, which starts it.
+"""Builds a client in Java: a folder NAME with pom.xml, sources and the script that starts it.
 
-`make testbed-setup` builds them by Maven, which fetches the stack in the version that pom.xml says:
-target/release gets the script, target/release/NAME the jars.
+Maven fetches the stack in the version that pom.xml names: target/release gets the script, target/release/NAME
+the jars.
 """
 
 from __future__ import annotations
@@ -18,29 +18,23 @@ from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
 from testbed.kernel import cache
 
-FOLDER = Path(__file__).with_name("clients")
 _STAMP = "built-from"
 
 
-def programs() -> list[str]:
-    """Return the names of all clients."""
-    return [_program(name) for name in _names()]
+def build(program: str, source: Path) -> None:
+    """Build the client in `source`, which has the script `program`, unless it is up to date.
 
-
-def build_all() -> list[str]:
-    """Build all clients that are not up to date; return their names.
-
-    UsageError if Java or Maven is missing; FirstflightError if a build fails; OutputError if a folder cannot
-    be written.
+    UsageError if Java or Maven is missing; FirstflightError if the build fails; OutputError if a folder
+    cannot be written.
     """
     with explain_os_errors(cache()):
         cache().mkdir(parents=True, exist_ok=True)
-    with locked(cache() / "java.lock", "the testbed's clients in Java", wait_s=1800):
-        for name in _names():
-            target = binaries.repository() / "target/release"
-            with explain_os_errors(target):
-                _build(name, target)
-    return programs()
+    target = binaries.repository() / "target/release"
+    with (
+        locked(cache() / "java.lock", "the testbed's clients in Java", wait_s=1800),
+        explain_os_errors(target),
+    ):
+        _build(source, source / program, target)
 
 
 def package(source: Path, out: Path) -> None:
@@ -67,28 +61,20 @@ def package(source: Path, out: Path) -> None:
         raise FirstflightError(f"mvn failed in {source}: {reason}")
 
 
-def _names() -> list[str]:
-    return sorted(pom.parent.name for pom in FOLDER.glob("*/pom.xml"))
-
-
-def _program(name: str) -> str:
-    return f"firstflight-{name}-client"
-
-
-def _build(name: str, target: Path) -> None:
-    source, jars, script = FOLDER / name, target / name, target / _program(name)
+def _build(source: Path, script: Path, target: Path) -> None:
+    jars = target / source.name
     whole = hashlib.sha256()
     for file in sorted(one for one in source.rglob("*") if one.is_file()):
         whole.update(f"{file.relative_to(source)}\n".encode() + file.read_bytes())
     stamp = jars / _STAMP
-    if script.is_file() and stamp.is_file() and stamp.read_text() == whole.hexdigest():
+    if (target / script.name).is_file() and stamp.is_file() and stamp.read_text() == whole.hexdigest():
         return
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=cache()) as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"{source.name}-", dir=cache()) as scratch:
         out = Path(scratch)
         package(source, out)
         shutil.rmtree(jars, ignore_errors=True)
         jars.mkdir(parents=True)
         for jar in (*out.glob("*.jar"), *(out / "lib").glob("*.jar")):
             shutil.copyfile(jar, jars / jar.name)
-    shutil.copy(source / script.name, script)
+    shutil.copy(script, target / script.name)
     stamp.write_text(whole.hexdigest())

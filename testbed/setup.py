@@ -11,7 +11,7 @@ import sys
 
 from firstflight.errors import FirstflightError
 from firstflight.system import terminal
-from testbed import apart, java, kernel, patched
+from testbed import apart, kernel, patched
 
 
 def report(text: str) -> None:
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
-        report(f"packages of their own: {', '.join([*apart.build_all(), *java.build_all()])}")
+        report(f"packages of their own: {', '.join(apart.build_all())}")
     except FirstflightError as error:
         report(str(error))
         return error.exit_status

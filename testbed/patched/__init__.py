@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -28,7 +27,7 @@ from firstflight.errors import FirstflightError
 from firstflight.system import binaries
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
-from testbed import checked
+from testbed import checked, compiler
 from testbed.kernel import cache
 
 FOLDER = Path(__file__).parent
@@ -190,14 +189,4 @@ def _write(file: Path, text: str) -> None:
 def _run(argv: list[str], folder: Path) -> str:
     # All that a copy needs has been fetched for the build.
     environment = {**os.environ, "GOPROXY": "off"}
-    try:
-        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, env=environment)
-    except FileNotFoundError as error:
-        raise FirstflightError(
-            f"{argv[0]} is not installed, and a changed copy of a stack needs it"
-        ) from error
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it gave no reason"]
-        reason = next((line for line in lines if "error" in line), lines[-1])
-        raise FirstflightError(f"{' '.join(argv[:2])} failed in {folder}: {reason}")
-    return done.stdout
+    return compiler.run(argv, folder, "a changed copy of a stack needs it", environment)

@@ -18,10 +18,11 @@ ROOT = binaries.repository()
 
 def test_each_is_outside_of_the_workspace_and_pinned() -> None:
     excluded = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["exclude"]
-    folders = {str(folder.relative_to(ROOT)) for folder in apart.packages().values()}
+    packages = apart.packages("Cargo.toml")
+    folders = {str(folder.relative_to(ROOT)) for folder in packages.values()}
     assert folders == set(audit.CARGO_PACKAGES)
     assert folders <= set(excluded)
-    for program, folder in apart.packages().items():
+    for program, folder in packages.items():
         package = tomllib.loads((folder / "Cargo.toml").read_text())
         assert (package["package"]["name"], package["workspace"]) == (program, {})
         assert package["profile"] == tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]

@@ -8,12 +8,12 @@ import pytest
 
 from dissector.qlog import read
 from lab.certificates import FLAWS, Flaw, make_authority
-from testbed import apart, experiment, gain, java, same, series, stacks
+from testbed import apart, experiment, gain, same, series, stacks
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 from tests.testbed.guests.test_trials import run
 
-PROGRAMS = [*apart.packages(), *java.programs()]
+PROGRAMS = list(apart.packages())
 CLIENTS = [name for name, one in stacks.load().items() if one.client and one.client.package]
 
 
