@@ -14,7 +14,7 @@ from testbed import compiler, java, stacks
 
 
 def packages(file: str = "") -> dict[str, Path]:
-    """Return the folders of programs that are packages of their own and have `file`, by the program's name."""
+    """Return the folders of programs that are packages of their own and have `file`, by their names."""
     clients = (one.client for one in stacks.load().values() if one.client and one.client.package)
     folders = {str(one.program): binaries.repository() / str(one.package) for one in clients}
     return {program: folder for program, folder in folders.items() if (folder / file).exists()}
