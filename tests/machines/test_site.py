@@ -41,6 +41,25 @@ def alive(site: Site, name: str) -> bool:
     return workers(site).get(name) in ("idle", "running")
 
 
+def wait_for_workers(site: Site) -> None:
+    """Wait until all vantage points take tasks."""
+    for name in site.vantages:
+        until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
+
+
+def ended_run(site: Site, dag: str) -> str | None:
+    """Return the state of the newest run of a DAG, if it has ended."""
+    time.sleep(2)  # each question logs in
+    run = site.newest(dag)
+    return str(run["state"]) if run and run["state"] in ("success", "failed") else None
+
+
+def wait_for_scan(site: Site) -> None:
+    """Wait until the newest scan has ended, which must be with success."""
+    ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
+    assert ended == "success", site.describe("quic_scan")
+
+
 def test_from_nothing(site: Site) -> None:
     play = site.play()
     assert set(play.changed) == {*PARTS, "localhost"} - {"localhost"} and all(play.changed.values())
@@ -68,23 +87,14 @@ def test_services_are_confined(site: Site) -> None:
 
 
 def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
-    for name in site.vantages:
-        until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
+    wait_for_workers(site)
     until(lambda: "quic_scan" in str(site.ask("GET", "/dags")), "no DAG is there", LIMIT_S)
     for dag in ("quic_scan", "targets", "as_data"):
         site.ask("PATCH", f"/dags/{dag}", {"is_paused": False})
-    ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
-    assert ended == "success", site.describe("quic_scan")
+    wait_for_scan(site)
     rows = site.rows("SELECT vantage, count() AS n FROM quic_probe GROUP BY vantage ORDER BY vantage")
     assert [row["vantage"] for row in rows] == sorted(site.vantages)
     assert all(int(row["n"]) > 0 for row in rows)
-
-
-def ended_run(site: Site, dag: str) -> str | None:
-    """Return the state of the newest run of a DAG, if it has ended."""
-    time.sleep(2)  # each question logs in
-    run = site.newest(dag)
-    return str(run["state"]) if run and run["state"] in ("success", "failed") else None
 
 
 def test_the_dashboard_shows_it(site: Site) -> None:
@@ -146,13 +156,11 @@ def test_upgrade_by_one_commit(site: Site, tmp_path: Path) -> None:
             machine.state(unit, "MainPID") == "0" or machine.state(unit, "MainPID") != ran[machine.name, unit]
         )
     assert set(site.play().changed.values()) == {0}
-    for name in site.vantages:
-        until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
+    wait_for_workers(site)
     # Rows of before are there, and those of the next scan are of the new commit.
     assert commits(site) and commit not in commits(site)
     site.ask("POST", "/dags/quic_scan/dagRuns", {"logical_date": None})
-    ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
-    assert ended == "success", site.describe("quic_scan")
+    wait_for_scan(site)
     assert commit in commits(site)
 
 
@@ -173,8 +181,7 @@ def test_the_secret_of_the_workers_is_rotated(site: Site) -> None:
     site.play("rotate.yml")
     after = {site.machines[name].done(read) for name in ("centre", *site.vantages)}
     assert len(after) == 1 and after != {before}
-    for name in site.vantages:
-        until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
+    wait_for_workers(site)
     assert set(site.play().changed.values()) == {0}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from lab.certificates import Flaw, issue, make_authority
 from testbed import server_config, stacks
 from testbed.cell import Cell
+from tests.testbed import client_checks
 
 NAME = "a.test"
 
@@ -51,15 +52,13 @@ def answer(
     file = folder / "server.json"
     file.write_text(json.dumps(given), encoding="utf-8")
     request = {
+        **client_checks.REQUEST,
         "host": NAME,
         "ip": "127.0.0.1",
         "port": given["port"],
-        "path": "/",
-        "user_agent": "x",
         "timeout_s": timeout_s,
         "max_bytes": 1 << 30,
         "roots": str(make_authority(folder).path),
-        "verify": True,
     }
     program = stacks.find(client).client
     assert program is not None

@@ -15,17 +15,28 @@ from tests.waiting import until
 
 # The interpreter itself, outside of any virtual environment: a guest has no files of the host's /tmp.
 PYTHON = str(Path(sys.executable).resolve())
-ECHO = Path(__file__).with_name("echo.py")
-LAUNCH = Path(__file__).with_name("launch.py")
+DATAGRAMS = Path(__file__).with_name("datagrams.py")
+
+
+def sent(folder: Path, seed: int, *arguments: str) -> bytes:
+    """Return what datagrams.py prints."""
+    folder.mkdir(exist_ok=True)
+    (folder / DATAGRAMS.name).write_bytes(DATAGRAMS.read_bytes())
+    done = guest.run([PYTHON, "-I", DATAGRAMS.name, *arguments], folder, seed=seed)
+    assert (done.status, done.stderr) == (0, b"")
+    return done.stdout
 
 
 def echoed(folder: Path, seed: int) -> bytes:
-    """Return what echo.py prints for 20 datagrams."""
-    folder.mkdir()
-    (folder / "echo.py").write_bytes(ECHO.read_bytes())
-    done = guest.run([PYTHON, "-I", "echo.py", "20"], folder, seed=seed)
-    assert (done.status, done.stderr) == (0, b"")
-    return done.stdout
+    """Return what it prints for 20 datagrams that come back."""
+    return sent(folder, seed, "echo", "20")
+
+
+def launched(folder: Path, *qdisc: str) -> list[float]:
+    """Return how many us after their launch times five datagrams arrive."""
+    late_us = [int(line) / 1000 for line in sent(folder, 1, "launch", *qdisc).split()]
+    assert len(late_us) == 5
+    return late_us
 
 
 def test_time_is_simulated_and_exact(tmp_path: Path) -> None:
@@ -49,17 +60,12 @@ def test_time_is_simulated_and_exact(tmp_path: Path) -> None:
 def test_datagrams_leave_at_their_launch_times(
     tmp_path: Path, qdisc: list[str], low_us: int, high_us: int
 ) -> None:
-    (tmp_path / "launch.py").write_bytes(LAUNCH.read_bytes())
-    done = guest.run([PYTHON, "-I", "launch.py", *qdisc], tmp_path, seed=1)
-    assert (done.status, done.stderr) == (0, b"")
-    late_us = [int(line) / 1000 for line in done.stdout.split()]
-    assert len(late_us) == 5 and all(low_us <= late <= high_us for late in late_us), late_us
+    late_us = launched(tmp_path, *qdisc)
+    assert all(low_us <= late <= high_us for late in late_us), late_us
 
 
 def test_without_such_a_discipline_they_leave_at_once(tmp_path: Path) -> None:
-    (tmp_path / "launch.py").write_bytes(LAUNCH.read_bytes())
-    done = guest.run([PYTHON, "-I", "launch.py", "pfifo"], tmp_path, seed=1)
-    late_us = [int(line) / 1000 for line in done.stdout.split()]
+    late_us = launched(tmp_path, "pfifo")
     assert [round(-late / 7_000) for late in late_us] == [1, 2, 3, 4, 5], late_us
 
 

@@ -1,0 +1,89 @@
+"""Runs inside a guest: datagrams between two network namespaces, as the first argument says. Times are in ns.
+
+python datagrams.py echo PAIRS: each over a path of 50 ms each way, when the one before it is back; one line
+`SENT RECEIVED PAYLOAD` each (random bytes in hex).
+python datagrams.py launch QDISC...: five, sent at once, which shall leave INTERVAL_NS apart (SO_TXTIME) by
+that queueing discipline; one line each, when it arrived less when it should leave.
+"""
+
+import ctypes
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SERVER = ("198.18.0.2", 4433)
+SETUP = """
+ip netns add client
+ip netns add server
+ip -n client link add near address 02:00:00:00:00:01 type veth peer far netns server address 02:00:00:00:00:02
+ip -n client addr add 198.18.0.1/24 dev near
+ip -n server addr add 198.18.0.2/24 dev far
+ip -n client link set near up
+ip -n server link set far up
+ip -n client neigh add 198.18.0.2 lladdr 02:00:00:00:00:02 dev near
+ip -n server neigh add 198.18.0.1 lladdr 02:00:00:00:00:01 dev far
+"""
+SO_TXTIME = 61  # asm-generic/socket.h
+INTERVAL_NS = 7_000_000
+CLOCKS = {"etf": time.CLOCK_TAI}
+
+
+def bound(namespace: str, address: str) -> socket.socket:
+    """Return a UDP socket in a network namespace."""
+    with Path("/run/netns", namespace).open() as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
+            raise OSError(ctypes.get_errno(), "setns")
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind((address, SERVER[1]))
+    return made
+
+
+def echo(pairs: str) -> None:
+    """Send each datagram when the one before it is back."""
+    run("tc -n client qdisc add dev near root netem delay 50ms")
+    run("tc -n server qdisc add dev far root netem delay 50ms")
+    server, client = bound("server", SERVER[0]), bound("client", "198.18.0.1")
+    if os.fork() == 0:
+        while True:
+            server.sendto(*server.recvfrom(2048))
+    for _ in range(int(pairs)):
+        payload = os.urandom(32)
+        sent = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        client.sendto(payload, SERVER)
+        assert client.recv(2048) == payload
+        print(sent, time.clock_gettime_ns(time.CLOCK_REALTIME), payload.hex())
+        time.sleep(0.01)
+
+
+def launch(*qdisc: str) -> None:
+    """Send all at once, then wait for each."""
+    run(f"tc -n client qdisc add dev near root {' '.join(qdisc)}")
+    server, client = bound("server", SERVER[0]), bound("client", "198.18.0.1")
+    server.settimeout(1)
+    client.connect(SERVER)
+    clock = CLOCKS.get(qdisc[0], time.CLOCK_MONOTONIC)
+    client.setsockopt(socket.SOL_SOCKET, SO_TXTIME, struct.pack("iI", clock, 0))
+    first = time.clock_gettime_ns(clock) + INTERVAL_NS
+    for at in range(first, first + 5 * INTERVAL_NS, INTERVAL_NS):
+        when = (socket.SOL_SOCKET, SO_TXTIME, struct.pack("Q", at))
+        client.sendmsg([str(at).encode()], [when])
+    for _ in range(5):
+        at = int(server.recv(100))
+        print(time.clock_gettime_ns(clock) - at)
+
+
+def run(line: str) -> None:
+    """Run a command that must succeed."""
+    subprocess.run(line.split(), check=True)
+
+
+for line in SETUP.strip().splitlines():
+    run(line)
+if sys.argv[1] == "echo":
+    echo(sys.argv[2])
+else:
+    launch(*sys.argv[2:])
