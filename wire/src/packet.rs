@@ -122,8 +122,8 @@ pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Res
     finish(packet, r, datagram.len())
 }
 
-/// The same of a packet whose fixed bit, the QUIC bit, is not set: those who said that they take such
-/// packets get some (RFC 9287 3). Anything else may look like one.
+/// The same of a packet without the fixed bit: endpoints that have sent `grease_quic_bit` get such ones
+/// (RFC 9287 3). Anything else may look like one.
 pub fn parse_greased_packet(
     datagram: &[u8],
     start: usize,

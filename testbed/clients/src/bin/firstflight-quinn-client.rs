@@ -55,7 +55,7 @@ impl Stack for Quinn {
     }
 }
 
-/// As `Endpoint::client` makes one, but for RFC 9287: a server whose client takes packets without the QUIC bit
+/// As `Endpoint::client` makes one, but for RFC 9287: a server whose client takes packets without the fixed bit
 /// sends such ones, which tshark does not read.
 fn endpoint(local: SocketAddr) -> Result<Endpoint, String> {
     let socket = UdpSocket::bind(local).map_err(text)?;

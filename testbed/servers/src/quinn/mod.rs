@@ -63,7 +63,7 @@ impl Edge {
         transport.enable_segmentation_offload(false);
         transport::apply(&behaviour.transport, &mut transport)?;
         server.transport_config(Arc::new(transport));
-        // Between two quinns packets would have no QUIC bit (RFC 9287), and tshark does not read such ones.
+        // Between two quinns packets would have no fixed bit (RFC 9287), and tshark does not read such ones.
         let mut common = EndpointConfig::default();
         common.grease_quic_bit(false);
         // The loop's sockets let the kernel fragment, so quinn may not look for a larger MTU.

@@ -1,4 +1,4 @@
-//! Packets whose QUIC bit their sender cleared (RFC 9287), and who may get such ones.
+//! Packets without the fixed bit, which RFC 9287 calls the QUIC bit: whom they may be for.
 
 use firstflight_wire::transport::{TransportParameters, id};
 use firstflight_wire::{Packet, PacketType, parse_greased_packet};
@@ -6,9 +6,9 @@ use firstflight_wire::{Packet, PacketType, parse_greased_packet};
 use super::Connection;
 
 impl Connection {
-    /// The packet at `start`, without the QUIC bit, if it may be one: an Initial, which its keys prove, or one
-    /// for an endpoint that has said that it takes such packets. What the server has said is unknown without
-    /// keys; then the packet has to be addressed by a connection ID of the server's.
+    /// The packet at `start`, without the fixed bit, if it may be one: an Initial, which its keys prove, or one
+    /// for an endpoint that has sent `grease_quic_bit`. What the server has sent is unknown without keys; then
+    /// the packet has to be addressed by a connection ID of the server's.
     pub(super) fn greased_packet(
         &self,
         from_client: bool,

@@ -128,16 +128,16 @@ impl Table {
             return self.take(arrival, datagram, tuple, first.as_ref(), found, log);
         }
         let first = parse_packet(bytes, 0, 0).ok();
-        let bare = match &first {
-            None if arrival.is_cut(bytes) => parse_bare_header(bytes, 0, 0, arrival.length),
-            _ => None,
-        };
-        let greased = match first.as_ref().or(bare.as_ref()) {
-            None => parse_greased_packet(bytes, 0, 0).ok(),
+        // Of other packets only whose they are is wanted here: of trimmed ones, and of those without fixed bit.
+        let other = match &first {
             Some(_) => None,
+            None => {
+                let bare = || parse_bare_header(bytes, 0, 0, arrival.length);
+                let bare = arrival.is_cut(bytes).then(bare).flatten();
+                bare.or_else(|| parse_greased_packet(bytes, 0, 0).ok())
+            }
         };
-        let readable = first.as_ref().or(bare.as_ref()).or(greased.as_ref());
-        let address = match readable {
+        let address = match first.as_ref().or(other.as_ref()) {
             Some(packet) if packet.kind == PacketType::OneRtt => Address::Short(bytes),
             Some(packet) => Address::Long(packet.dcid.as_slice()),
             None => Address::Unreadable,

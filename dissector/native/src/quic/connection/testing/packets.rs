@@ -213,7 +213,7 @@ pub(crate) struct Sender<'a> {
     pub suite: CipherSuite,
     /// Of 1-RTT packets.
     pub key_updates: u32,
-    /// The QUIC bit is not set (RFC 9287).
+    /// The fixed bit is not set (RFC 9287).
     pub greased: bool,
 }
 
