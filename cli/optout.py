@@ -95,6 +95,6 @@ def follow(centre: str | None, secret_file: Path) -> None:
 def _secret(path: Path) -> str:
     """Return the secret, read each time: it may be changed meanwhile."""
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
