@@ -22,7 +22,7 @@ use crate::output::{Kind, OutputError, Outputs};
 use crate::padding::Sealed;
 use crate::quic::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::quic::keylog::Keyring;
-use crate::quic::packet_log::{LoggedHeader, LoggedPacket};
+use crate::quic::packet_log::{Log, LoggedHeader, LoggedPacket};
 use crate::quic::timeline::Windows;
 use crate::trim::{Copy, Keep};
 
@@ -91,7 +91,7 @@ pub fn read_capture(
         trim,
         kept: None,
         sender: None,
-        log: Vec::new(),
+        log: Log::new(args.format.style()),
     };
     if run.trim.is_some() {
         run.table.note_paddings();
@@ -205,7 +205,7 @@ struct CaptureRun<'a> {
     kept: Option<usize>,
     sender: Option<bool>,
     /// Packets of one datagram; its room is used again.
-    log: Vec<LoggedPacket>,
+    log: Log,
 }
 
 impl CaptureRun<'_> {
@@ -333,7 +333,7 @@ impl CaptureRun<'_> {
     }
 
     fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
-        self.log.clear();
+        self.log.packets.clear();
         let log_here = self
             .outputs
             .wants(Kind::QuicPacket)
@@ -349,7 +349,7 @@ impl CaptureRun<'_> {
             self.sender = Some(from_client);
         }
         if is_chosen(self.args, connection) {
-            for packet in self.log.drain(..) {
+            for packet in self.log.packets.drain(..) {
                 let path = Some((datagram.src, datagram.dst));
                 let row = QuicPacketRow::new(
                     self.source_file,

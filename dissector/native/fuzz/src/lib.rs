@@ -17,8 +17,9 @@ use firstflight_dissect::output::{Outputs, parameters};
 use firstflight_dissect::padding::{Cutter, MAGIC, MARK, Padding, Restored, Restorer, Sealed};
 use firstflight_dissect::quic::connection::{Arrival, Limits, Table};
 use firstflight_dissect::quic::keylog::Keyring;
-use firstflight_dissect::quic::packet_log::{LoggedHeader, details, summary};
+use firstflight_dissect::quic::packet_log::{FrameDetails, LoggedHeader, summary};
 use firstflight_dissect::quic::timeline::Windows;
+use firstflight_records::Style;
 use firstflight_wire::http3::{Response, ResponseStream, UniStream};
 use firstflight_wire::tcp::Header;
 use firstflight_wire::tls::{
@@ -202,7 +203,11 @@ pub fn frames(data: &[u8]) {
         }
     }
     let all: Result<Vec<Frame<'_>>, _> = Frames::new(data).collect();
-    assert_eq!(all.is_ok(), details(data).is_some());
+    let [plain, inside] = [Style::Plain, Style::Json].map(|style| FrameDetails::of(data, style));
+    assert_eq!(all.is_ok(), plain.is_some());
+    let inside = inside.map(|details| format!("\"{}\"", details.text));
+    let inside = inside.map(|text| serde_json::from_str::<String>(&text).expect("a JSON string"));
+    assert_eq!(plain.map(|details| details.text), inside);
     let _ = all.map(|frames| summary(&frames));
 }
 

@@ -7,7 +7,8 @@ use firstflight_records::{Cell, Shown, Style, Type, Value};
 use firstflight_wire::{ConnectionId, Version};
 
 use super::parameters;
-use super::text::{write_hex, write_number, write_piece};
+use super::text::{write_hex, write_number, write_piece, write_text};
+use crate::quic::packet_log::FrameDetails;
 
 /// A connection ID, in hex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ macro_rules! text_cells {
     )*};
 }
 
-text_cells!(Cid, Ip, QuicVersion, Parameters<'_>, Integers);
+text_cells!(Cid, Ip, QuicVersion, Parameters<'_>, Integers, FrameDetails);
 
 impl Shown for Cid {
     fn write(&self, _: Style, out: &mut Vec<u8>) {
@@ -78,6 +79,20 @@ impl Shown for QuicVersion {
 impl Shown for Parameters<'_> {
     fn write(&self, style: Style, out: &mut Vec<u8>) {
         parameters::write_json(self.0, style, out);
+    }
+}
+
+impl Shown for FrameDetails {
+    fn write(&self, style: Style, out: &mut Vec<u8>) {
+        match (self.style, style) {
+            (Style::Plain, Style::Json) => write_text(Value::Text(&self.text), style, out),
+            // Only if a run writes both styles. What a JSON string holds can be read back.
+            (Style::Json, Style::Plain) => {
+                let text = serde_json::from_str::<String>(&format!("\"{}\"", self.text));
+                out.extend_from_slice(text.unwrap_or_default().as_bytes());
+            }
+            _ => out.extend_from_slice(self.text.as_bytes()),
+        }
     }
 }
 
@@ -145,6 +160,19 @@ mod tests {
         for (cell, expected) in cells {
             assert_eq!(text(cell, Style::Plain), expected);
             assert_eq!(text(cell, Style::Json), expected);
+        }
+    }
+
+    #[test]
+    fn frames_are_in_the_style_that_is_asked_for() {
+        // PING and a close whose reason needs an escape of its own.
+        let payload = [1, 0x1d, 1, 2, b'"', b'\\'];
+        let plain = r#"[{"type":1},{"error_code":1,"reason_phrase":"\"\\","type":29}]"#;
+        let escaped = serde_json::to_string(plain).unwrap();
+        for made in [Style::Plain, Style::Json] {
+            let cell = FrameDetails::of(&payload, made).unwrap();
+            assert_eq!(text(&cell, Style::Plain), plain);
+            assert_eq!(format!("\"{}\"", text(&cell, Style::Json)), escaped);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Record kinds and formats.
 
 use clap::ValueEnum;
-use firstflight_records::{Column, Record};
+use firstflight_records::{Column, Record, Style};
 
 use super::pacing::PacingRow;
 use super::quic_ack::QuicAckRow;
@@ -65,6 +65,14 @@ impl Format {
         match self {
             Format::Jsonl => "jsonl",
             Format::Parquet => "parquet",
+        }
+    }
+
+    /// How text is written in its files.
+    pub fn style(self) -> Style {
+        match self {
+            Format::Jsonl => Style::Json,
+            Format::Parquet => Style::Plain,
         }
     }
 }

@@ -7,7 +7,7 @@ use firstflight_records::columns;
 
 use super::cells::{Cid, Ip, QuicVersion};
 use crate::quic::connection::{Arrival, Connection};
-use crate::quic::packet_log::LoggedPacket;
+use crate::quic::packet_log::{FrameDetails, LoggedPacket};
 
 columns! {
     /// A packet.
@@ -38,7 +38,7 @@ columns! {
         token: Option<String>,
         integrity_tag: Option<String>,
         version_list: Option<String>,
-        frame_details: Option<String>,
+        frame_details: Option<FrameDetails>,
         src_ip: Option<Ip>,
         src_port: Option<u16>,
         dst_ip: Option<Ip>,
@@ -106,9 +106,9 @@ mod tests {
     fn a_row_shows_the_packet_its_connection_and_its_path() {
         let mut feed = Feed::new("");
         feed.packets(2, true, &[HELLO]);
-        feed.log = Some(Vec::new());
+        feed.log_packets();
         feed.packets(3, true, &[HELLO]);
-        let log = feed.log.take().unwrap();
+        let log = feed.log.take().unwrap().packets;
         let [packet] = &log[..] else {
             panic!("one packet")
         };

@@ -114,7 +114,7 @@ impl Connection {
                     } else {
                         let what = if is_cut { CUT } else { "header does not parse" };
                         self.undecrypted(at, from_client, what);
-                        note(&mut log, || unparsed(sealed.len() - start, *error));
+                        note(&mut log, |_| unparsed(sealed.len() - start, *error));
                     }
                     break;
                 }
@@ -186,7 +186,7 @@ impl Connection {
         } else {
             self.undecrypted(place.at, place.from_client, CUT);
         }
-        note(log, || {
+        note(log, |_| {
             let header = LoggedHeader {
                 first_byte: Some(packet.first_byte),
                 ..LoggedHeader::default()
@@ -237,7 +237,7 @@ impl Connection {
             }
             _ => self.undecrypted(at, from_client, "packet of another version or kind"),
         }
-        note(log, || {
+        note(log, |_| {
             logged(packet, LoggedHeader::of(packet, sealed), None, None)
         });
     }
@@ -268,14 +268,14 @@ impl Connection {
         let is_initial = packet.kind == PacketType::Initial;
         if !from_client && is_initial && !(packet.token.is_empty() && self.is_from_server(packet)) {
             let why = Some("token, or another connection ID than before".into());
-            return note(log, || {
+            return note(log, |_| {
                 logged(packet, LoggedHeader::of(packet, sealed), None, why)
             });
         }
         // Not for this client, whatever keys open it (RFC 9000 5.2).
         if is_initial && !from_client && packet.dcid != self.client_scid {
             self.undecrypted(at, from_client, "Initial to another connection ID");
-            return note(log, || {
+            return note(log, |_| {
                 let why = Some("another connection ID".into());
                 logged(packet, LoggedHeader::of(packet, sealed), None, why)
             });
@@ -296,7 +296,7 @@ impl Connection {
                 }
                 // Without keys for it, there is no reason to report.
                 let why = is_initial.then(|| error.to_string());
-                return note(log, || logged(packet, header, None, why));
+                return note(log, |_| logged(packet, header, None, why));
             }
         };
         if is_initial && !from_client {
@@ -308,8 +308,13 @@ impl Connection {
         let number = opened.packet_number;
         let space = space(packet.kind);
         if self.numbers.of(space, from_client).is_repeat(number) {
-            return note(log, || {
-                logged(packet, header, Some(&opened), Some("seen before".into()))
+            return note(log, |style| {
+                logged(
+                    packet,
+                    header,
+                    Some((&opened, style)),
+                    Some("seen before".into()),
+                )
             });
         }
         // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
@@ -319,12 +324,22 @@ impl Connection {
                 self.timeline
                     .malformed(at.ns, &format!("Initial {number} opened: {error}"));
             }
-            return note(log, || {
-                logged(packet, header, Some(&opened), Some(error.to_string()))
+            return note(log, |style| {
+                logged(
+                    packet,
+                    header,
+                    Some((&opened, style)),
+                    Some(error.to_string()),
+                )
             });
         }
-        note(log, || {
-            logged(packet, header, Some(&opened), Some(summary(&frames)))
+        note(log, |style| {
+            logged(
+                packet,
+                header,
+                Some((&opened, style)),
+                Some(summary(&frames)),
+            )
         });
         if packet.kind == PacketType::OneRtt && from_client {
             self.client_moves(place.path, number, &frames);

@@ -73,7 +73,7 @@ impl Connection {
     ) {
         let goes_on = packet.kind == PacketType::Handshake && self.handshake_packet(packet, place);
         self.not_opened(place, goes_on);
-        note(log, || {
+        note(log, |_| {
             logged(packet, LoggedHeader::of(packet, sealed), None, None)
         });
     }

@@ -5,6 +5,7 @@
 //! draft-ietf-quic-ack-frequency) by their names in lower case; `tls_alert` beside an error code that stands
 //! for one. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM frames give the length of their data.
 
+use firstflight_records::Style;
 use firstflight_wire::{Ack, Frame, Frames, Reader};
 
 use super::object::{Objects, Quoted};
@@ -12,10 +13,28 @@ use super::object::{Objects, Quoted};
 /// Error codes that stand for a TLS alert, which is their last byte (RFC 9000 20.1).
 const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x0100..=0x01ff;
 
-/// The frames of an opened packet's `payload`; `None` if they do not all parse.
-pub fn details(payload: &[u8]) -> Option<String> {
+/// The fields of a packet's frames as text. It is made in the style in which it will be written, which saves to
+/// escape its quotes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameDetails {
+    pub text: String,
+    pub style: Style,
+}
+
+impl FrameDetails {
+    /// The frames of an opened packet's `payload`; `None` if they do not all parse.
+    pub fn of(payload: &[u8], style: Style) -> Option<FrameDetails> {
+        let text = match style {
+            Style::Plain => text::<false>(payload),
+            Style::Json => text::<true>(payload),
+        };
+        text.map(|text| FrameDetails { text, style })
+    }
+}
+
+fn text<const INSIDE: bool>(payload: &[u8]) -> Option<String> {
     let mut frames = Frames::new(payload);
-    let mut list = Objects::new();
+    let mut list = Objects::<INSIDE>::new();
     loop {
         let kind = Reader::new(frames.rest()).varint().unwrap_or_default();
         let Some(frame) = frames.next() else { break };
@@ -28,7 +47,7 @@ pub fn details(payload: &[u8]) -> Option<String> {
 }
 
 /// Adds the fields of a frame in alphabetical order; `type` comes behind them all.
-fn fields(frame: &Frame<'_>, to: &mut Objects) {
+fn fields<const INSIDE: bool>(frame: &Frame<'_>, to: &mut Objects<INSIDE>) {
     match frame {
         Frame::Padding { length } => to.number("length", *length as u64),
         Frame::Ack(ack) => ack_fields(ack, to),
@@ -119,7 +138,7 @@ fn fields(frame: &Frame<'_>, to: &mut Objects) {
     }
 }
 
-fn ack_fields(ack: &Ack<'_>, to: &mut Objects) {
+fn ack_fields<const INSIDE: bool>(ack: &Ack<'_>, to: &mut Objects<INSIDE>) {
     let further = || ack.ranges().skip(1);
     to.number("ack_delay", ack.delay);
     to.numbers(
@@ -144,8 +163,23 @@ fn ack_fields(ack: &Ack<'_>, to: &mut Objects) {
 
 #[cfg(test)]
 mod tests {
-    use super::details;
+    use firstflight_records::Style;
     use serde_json::Value;
+
+    use super::FrameDetails;
+
+    /// The text of the frames of `payload`, which is the same inside a JSON string.
+    fn details(payload: &[u8]) -> Option<String> {
+        let [plain, inside] = [Style::Plain, Style::Json].map(|style| {
+            FrameDetails::of(payload, style).map(|details| {
+                assert_eq!(details.style, style);
+                details.text
+            })
+        });
+        let back = inside.map(|text| serde_json::from_str(&format!("\"{text}\"")).unwrap());
+        assert_eq!(plain, back);
+        plain
+    }
 
     /// A frame of each type on the wire, its fields, and their number.
     const FRAMES: &[(&[u8], &str)] = &[

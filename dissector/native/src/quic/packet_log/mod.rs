@@ -4,9 +4,10 @@ mod details;
 mod object;
 mod words;
 
-pub use details::details;
+pub use details::FrameDetails;
 pub use words::summary;
 
+use firstflight_records::Style;
 use firstflight_wire::{ConnectionId, Error, Opened, Packet, PacketType, TAG_LEN, Version};
 
 /// A packet in the log.
@@ -22,8 +23,7 @@ pub struct LoggedPacket {
     pub opened: bool,
     pub size: usize,
     pub header: LoggedHeader,
-    /// Fields of all frames as JSON; see [`details`].
-    pub frame_details: Option<String>,
+    pub frame_details: Option<FrameDetails>,
 }
 
 /// Fields of a header beside type and connection IDs.
@@ -68,12 +68,29 @@ impl LoggedHeader {
     }
 }
 
-/// Where packets are logged, if they are.
-pub type PacketLog<'a> = Option<&'a mut Vec<LoggedPacket>>;
+/// Packets of a datagram.
+#[derive(Debug)]
+pub struct Log {
+    pub packets: Vec<LoggedPacket>,
+    /// How their rows will be written.
+    style: Style,
+}
 
-pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> LoggedPacket) {
+impl Log {
+    pub fn new(style: Style) -> Log {
+        Log {
+            packets: Vec::new(),
+            style,
+        }
+    }
+}
+
+/// Where packets are logged, if they are.
+pub type PacketLog<'a> = Option<&'a mut Log>;
+
+pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce(Style) -> LoggedPacket) {
     if let Some(log) = log {
-        log.push(packet());
+        log.packets.push(packet(log.style));
     }
 }
 
@@ -81,9 +98,10 @@ pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> LoggedPacke
 pub(crate) fn logged(
     packet: &Packet,
     header: LoggedHeader,
-    opened: Option<&Opened<'_>>,
+    opened: Option<(&Opened<'_>, Style)>,
     frames: Option<String>,
 ) -> LoggedPacket {
+    let (opened, style) = opened.unzip();
     let long = packet.kind != PacketType::OneRtt;
     let header = match opened {
         Some(opened) => LoggedHeader {
@@ -103,7 +121,9 @@ pub(crate) fn logged(
         opened: opened.is_some(),
         size: packet.size(),
         header,
-        frame_details: opened.and_then(|opened| details(opened.payload)),
+        frame_details: opened
+            .zip(style)
+            .and_then(|(opened, style)| FrameDetails::of(opened.payload, style)),
     }
 }
 

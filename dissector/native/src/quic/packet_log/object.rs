@@ -1,12 +1,15 @@
 //! A JSON list of flat objects, written as text at once: a value for each frame would cost more than its packet's
 //! decryption.
 
-/// Most packets' frames fit.
-const ROOM: usize = 256;
+use firstflight_records::write_json;
 
-/// The list while it is written. Names of fields are plain words, so they need no escape.
-pub(super) struct Objects {
-    text: Vec<u8>,
+/// Most packets' frames fit.
+const ROOM: usize = 320;
+
+/// The list while it is written; `INSIDE`: as the inside of a JSON string. Names of fields are plain words, so
+/// only quotes need an escape.
+pub(super) struct Objects<const INSIDE: bool> {
+    out: Vec<u8>,
 }
 
 /// A text from a packet.
@@ -17,24 +20,27 @@ pub(super) enum Quoted<'a> {
     Words(&'a [u8]),
 }
 
-impl Objects {
-    pub(super) fn new() -> Objects {
-        let mut text = Vec::with_capacity(ROOM);
-        text.push(b'[');
-        Objects { text }
+impl<const INSIDE: bool> Objects<INSIDE> {
+    const QUOTE: &'static [u8] = if INSIDE { b"\\\"" } else { b"\"" };
+    const AFTER_NAME: &'static [u8] = if INSIDE { b"\\\":" } else { b"\":" };
+
+    pub(super) fn new() -> Objects<INSIDE> {
+        let mut out = Vec::with_capacity(ROOM);
+        out.push(b'[');
+        Objects { out }
     }
 
     /// Begins an object.
     pub(super) fn begin(&mut self) {
-        if self.text.len() > 1 {
-            self.text.push(b',');
+        if self.out.len() > 1 {
+            self.out.push(b',');
         }
-        self.text.push(b'{');
+        self.out.push(b'{');
     }
 
     /// Ends the object.
     pub(super) fn end(&mut self) {
-        self.text.push(b'}');
+        self.out.push(b'}');
     }
 
     pub(super) fn number(&mut self, name: &str, number: u64) {
@@ -44,7 +50,7 @@ impl Objects {
 
     pub(super) fn flag(&mut self, name: &str, flag: bool) {
         self.name(name);
-        self.text
+        self.out
             .extend_from_slice(if flag { b"true" } else { b"false" });
     }
 
@@ -52,49 +58,59 @@ impl Objects {
         self.name(name);
         match text {
             Quoted::Hex(bytes) => {
-                self.text.push(b'"');
-                let start = self.text.len();
-                self.text.resize(start + 2 * bytes.len(), 0);
+                self.out.extend_from_slice(Self::QUOTE);
+                let start = self.out.len();
+                self.out.resize(start + 2 * bytes.len(), 0);
                 // There is room for just as many.
-                let _ = const_hex::encode_to_slice(bytes, &mut self.text[start..]);
-                self.text.push(b'"');
+                let _ = const_hex::encode_to_slice(bytes, &mut self.out[start..]);
+                self.out.extend_from_slice(Self::QUOTE);
             }
-            // A string always has a JSON form, and a vector takes it.
-            Quoted::Words(bytes) => {
-                let _ = serde_json::to_writer(&mut self.text, &String::from_utf8_lossy(bytes));
-            }
+            Quoted::Words(bytes) => self.words(&String::from_utf8_lossy(bytes)),
         }
     }
 
     pub(super) fn numbers(&mut self, name: &str, numbers: impl Iterator<Item = u64>) {
         self.name(name);
-        self.text.push(b'[');
+        self.out.push(b'[');
         for (i, number) in numbers.enumerate() {
             if i > 0 {
-                self.text.push(b',');
+                self.out.push(b',');
             }
             self.digits(number);
         }
-        self.text.push(b']');
+        self.out.push(b']');
     }
 
     pub(super) fn finish(mut self) -> String {
-        self.text.push(b']');
+        self.out.push(b']');
         // All of it is UTF-8.
-        String::from_utf8(self.text).unwrap_or_default()
+        String::from_utf8(self.out).unwrap_or_default()
     }
 
     fn name(&mut self, name: &str) {
-        if self.text.last() != Some(&b'{') {
-            self.text.push(b',');
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
         }
-        self.text.push(b'"');
-        self.text.extend_from_slice(name.as_bytes());
-        self.text.extend_from_slice(b"\":");
+        self.out.extend_from_slice(Self::QUOTE);
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(Self::AFTER_NAME);
     }
 
     fn digits(&mut self, number: u64) {
-        self.text
+        self.out
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    /// Appends a string. One always has a JSON form, and a vector takes it.
+    fn words(&mut self, words: &str) {
+        if INSIDE {
+            let plain = serde_json::to_string(words).unwrap_or_default();
+            let start = self.out.len();
+            let _ = write_json(&mut self.out, &plain);
+            self.out.pop();
+            self.out.remove(start);
+        } else {
+            let _ = serde_json::to_writer(&mut self.out, words);
+        }
     }
 }

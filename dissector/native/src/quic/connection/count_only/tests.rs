@@ -10,7 +10,9 @@ use crate::quic::recovery::Space;
 /// A connection without keys of which nothing but counts can change: at 30 ms, with a log or without.
 fn over(has_log: bool) -> Feed {
     let mut feed = Feed::new("");
-    feed.log = has_log.then(Vec::new);
+    if has_log {
+        feed.log_packets();
+    }
     feed.packets(0, true, &[HELLO]).unwrap();
     feed.packets(10, false, &[ANSWER, handshake(0, &[F::Ping])])
         .unwrap();

@@ -178,7 +178,7 @@ fn packets_that_are_not_the_servers_are_passed_over() {
         (from_other, handshake(0, &[F::Ping]), true),
     ] {
         let mut feed = Feed::begun("");
-        feed.log = Some(Vec::new());
+        feed.log_packets();
         if first {
             feed.packets(10, false, &[initial(0, &[F::Ack(0, 0)])])
                 .unwrap();
@@ -349,7 +349,7 @@ fn times_counts_and_lengths_of_datagrams_are_kept() {
 #[test]
 fn all_packets_of_a_datagram_are_opened_in_turn() {
     let mut feed = Feed::begun(&key_log());
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     let packets = [
         ANSWER,
         initial(1, &[F::Ping]),

@@ -49,7 +49,7 @@ fn either_side_goes_over_to_a_compatible_version() {
         ..sender
     };
     let mut feed = Feed::begun(&key_log());
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     feed.sent(10, &v2(Sender::SERVER), &[ANSWER]).unwrap();
     feed.sent(20, &v2(Sender::CLIENT), &[initial(1, &[F::Ack(0, 0)])])
         .unwrap();
@@ -95,7 +95,7 @@ fn a_version_that_was_offered_begins_another_handshake() {
             version: Version::V2,
             ..Sender::CLIENT
         };
-        feed.log = Some(Vec::new());
+        feed.log_packets();
         // The same packet number again.
         feed.sent(20, &v2, &[initial(0, &[F::Crypto(0, hello)])])
             .unwrap();
@@ -139,7 +139,7 @@ fn an_offer_may_be_followed_with_another_connection_id() {
         ..Sender::CLIENT
     };
     // Sealed for the first one: not the keys of an offered version's new handshake.
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     feed.sent(20, &v2, &[initial(0, &[F::ClientHello])])
         .unwrap();
     assert_eq!(opened(&mut feed), [false]);
@@ -219,7 +219,7 @@ fn a_retry_changes_keys_and_lets_the_server_begin_again() {
         ..Sender::SERVER_AFTER_RETRY
     };
     let hello = client_hello(6, "other.example");
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     feed.sent(10, &client, &[initial(1, &[F::Crypto(0, hello)])])
         .unwrap();
     feed.sent(

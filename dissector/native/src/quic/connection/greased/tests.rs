@@ -18,7 +18,7 @@ const WITHOUT: &[u8] = &[0x0c, 0];
 /// A table in which the client has begun, with `grease_quic_bit` or without, and the server has answered.
 fn answered(keys: &str, client_takes: bool) -> Feed {
     let mut feed = Feed::new(keys);
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     let hello = F::Crypto(0, client_hello_with_grease(5, "www.example.net"));
     let frames = if client_takes {
         [hello]

@@ -29,7 +29,7 @@ fn each_secret_opens_the_packets_of_one_kind_and_side() {
     ]) {
         let mut feed = Feed::answered(&key_log_of(&secrets, AES_128));
         for (secret, by_client, packet) in kinds() {
-            feed.log = Some(Vec::new());
+            feed.log_packets();
             feed.packets(20, by_client, &[packet]).unwrap();
             let opened: Vec<bool> = feed.logged().iter().map(|(_, opened, _)| *opened).collect();
             assert_eq!(opened, [secrets.contains(&secret)], "{secrets:?} {secret}");
@@ -65,7 +65,7 @@ fn the_logs_are_searched_once_the_random_is_known() {
     feed.table
         .key_log(key_log_of(&all[..2], AES_128).as_bytes());
     feed.packets(2, true, &[initial(1, &[F::Crypto(30, &hello[30..])])]);
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     feed.packets(3, false, &[handshake(1, &[F::Ping])]);
     assert!(feed.logged()[0].1, "the log came before the random");
     feed.table

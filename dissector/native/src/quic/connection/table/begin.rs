@@ -144,7 +144,7 @@ impl Table {
     /// What was taken for a new connection begins nothing.
     fn forget(&mut self, connection: Box<Connection>, log: &mut PacketLog<'_>) {
         if let Some(log) = log {
-            log.clear();
+            log.packets.clear();
         }
         self.give_back(connection);
     }

@@ -6,11 +6,13 @@ pub(crate) use packets::*;
 
 use std::net::SocketAddr;
 
+use firstflight_records::Style;
+
 use super::{Arrival, Connection, Limits, Table};
 use crate::flow::expiry::Bounds;
 use crate::net::ip::{Datagram, IpLength};
 use crate::quic::keylog::Keyring;
-use crate::quic::packet_log::LoggedPacket;
+use crate::quic::packet_log::Log;
 use crate::quic::timeline::Windows;
 
 pub(crate) const MS: i64 = 1_000_000;
@@ -30,7 +32,7 @@ pub(crate) struct Feed {
     /// Lengths of IP packets are guessed.
     pub is_guessed: bool,
     /// Where packets are logged, if they are.
-    pub log: Option<Vec<LoggedPacket>>,
+    pub log: Option<Log>,
     frames: u64,
 }
 
@@ -160,9 +162,14 @@ impl Feed {
         self.bytes(ms, sender.from_client, &sender.datagram(packets))
     }
 
+    /// Logs packets from here on.
+    pub(crate) fn log_packets(&mut self) {
+        self.log = Some(Log::new(Style::Plain));
+    }
+
     /// What was logged since, as (type, whether it was opened, frames or why it was not).
     pub(crate) fn logged(&mut self) -> Vec<(&'static str, bool, String)> {
-        let log = self.log.as_mut().expect("a log").drain(..);
+        let log = self.log.as_mut().expect("a log").packets.drain(..);
         log.map(|p| (p.kind, p.opened, p.frames.unwrap_or_default()))
             .collect()
     }

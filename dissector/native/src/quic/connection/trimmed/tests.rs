@@ -29,7 +29,7 @@ fn dissected(
     keys: &str,
 ) -> (String, Vec<usize>, Vec<LoggedPacket>) {
     let mut feed = Feed::new(keys);
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     let mut kept = Vec::new();
     for (i, (ms, from_client, packets)) in story.iter().enumerate() {
         let bytes = datagram(*from_client, ODCID, &[], packets);
@@ -39,7 +39,7 @@ fn dissected(
         let keeps = connection.kept(*from_client, bytes_left, bytes.len());
         kept.push(keeps.unwrap_or(bytes.len()));
     }
-    let log = feed.log.take().unwrap();
+    let log = feed.log.take().unwrap().packets;
     (text(&feed.one()), kept, log)
 }
 

@@ -20,7 +20,7 @@ fn the_log_says_what_became_of_each_packet() {
         ..Sender::SERVER
     };
     let mut feed = Feed::begun("");
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     let cases: [(bool, Vec<u8>, &str); 12] = [
         (
             true,
@@ -88,12 +88,12 @@ fn the_log_says_what_became_of_each_packet() {
         "initial true ping; padding 2; initial false cut by the capture"
     );
     feed.cut(20, false, &sealed, first + 5).unwrap();
-    let log = feed.log.as_ref().unwrap();
+    let log = &feed.log.as_ref().unwrap().packets;
     assert_eq!((log[1].kind, log[1].size), ("unparsed", 5));
     assert_eq!(text(&mut feed).matches("; unparsed false").count(), 1);
     // The unused bytes of a cut header are named with it.
     feed.cut(20, false, &sealed, 30).unwrap();
-    let log = feed.log.as_ref().unwrap();
+    let log = &feed.log.as_ref().unwrap().packets;
     assert_eq!(
         (log[0].header.first_byte, log[0].scid),
         (Some(sealed[0]), Some(SERVER.into()))

@@ -157,7 +157,7 @@ fn a_connection_that_begins_with_a_close_expires_sooner() {
 #[test]
 fn what_begins_nothing_leaves_nothing_in_the_log() {
     let mut feed = Feed::new("");
-    feed.log = Some(Vec::new());
+    feed.log_packets();
     let mut forged = datagram(true, ODCID, &[], &[HELLO]);
     *forged.last_mut().unwrap() ^= 1;
     assert!(feed.bytes(0, true, &forged).is_none());
