@@ -147,7 +147,8 @@ def test_upgrade_by_one_commit(site: Site, tmp_path: Path) -> None:
     assert len(set(before.values())) == 1
     ran = {(machine.name, unit): machine.state(unit, "MainPID") for machine, unit in units(site)}
     site.release = upgrade.release(tmp_path / "dist", commit)
-    assert all(site.play().changed[name] for name in PARTS)
+    changed = site.play().changed
+    assert all(changed[name] for name in PARTS), changed
     after = {name: release_of(site.machines[name]) for name in PARTS}
     assert len(set(after.values())) == 1 and set(after.values()) != set(before.values())
     for machine, unit in units(site):
