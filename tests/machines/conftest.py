@@ -34,6 +34,7 @@ v4 = "198.18.0.21"
 v6 = "2001:db8:0:21::1"
 """
 DISK = "40G"  # sparse
+USED_BYTES = 30_000_000_000  # of it, with two releases on each machine
 
 
 @pytest.fixture(scope="session")
@@ -43,8 +44,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     assert shutil.which("systemd-nspawn"), "systemd-nspawn is missing: install Debian's systemd-container"
     assert (dist.OUT / "SHA256SUMS").is_file(), "dist/ is not there: run `make dist`"
     folder = tmp_path_factory.mktemp("machines")
+    free = shutil.disk_usage(folder).free
+    assert free > USED_BYTES, f"{folder} has {free / 1e9:.0f} GB free, machines need {USED_BYTES / 1e9:.0f}"
     with ExitStack() as stack:
-        disk = _disk(folder)
+        image = folder / "disk.img"
+        # pytest keeps the folders of its last runs.
+        stack.callback(image.unlink, missing_ok=True)
+        disk = _disk(image)
         stack.callback(run, "umount", "--lazy", str(disk))
         lab = State(folder / "lab")
         hosts = folder / "internet.toml"
@@ -71,9 +77,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield found
 
 
-def _disk(folder: Path) -> Path:
+def _disk(image: Path) -> Path:
     """Return a file system in a file: an overlay of `/` cannot have its upper layer in `/`."""
-    image, disk = folder / "disk.img", folder / "disk"
+    disk = image.with_suffix("")
     run("truncate", "-s", DISK, str(image))
     run("mkfs.ext4", "-q", "-O", "^has_journal", "-E", "lazy_itable_init=1", str(image))
     disk.mkdir()
