@@ -30,6 +30,8 @@ from store.sql import literal
 FOLDER = sql.HERE / "queries"
 _SHARED = "parameters"
 _PARAMETER = re.compile(r"\{(\w+):([A-Za-z0-9]+(?:\([A-Za-z0-9]+\))?)\}")
+# A roll-up with the units that it lacks: a view (schemas/views).
+_WITH_DERIVED = re.compile(r"(\$\{database\}\.probe_(?:day|unit))_all\b")
 
 
 _HEAD = """\
@@ -76,8 +78,12 @@ class NamedQuery:
     columns: Mapping[str, str]
     text: str
 
-    def rendered(self, given: Mapping[str, str], dialect: sql.Dialect) -> str:
-        """Return the SQL with all values inserted. UsageError for a wrong, missing or unknown value."""
+    def rendered(self, given: Mapping[str, str], dialect: sql.Dialect, *, rolled_up: bool = False) -> str:
+        """Return the SQL with all values inserted. UsageError for a wrong, missing or unknown value.
+
+        `rolled_up`: no unit has to be computed (`not_rolled_up`), so the roll-ups themselves are read:
+        planning what a view would compute takes most of a query's time.
+        """
         known = {parameter.name: parameter for parameter in self.parameters}
         for name in given:
             if name not in known:
@@ -93,7 +99,8 @@ class NamedQuery:
                 )
             literals[name] = parameter.literal(text)
         # One pass over the file's text, so that values are never parsed as templates.
-        return _PARAMETER.sub(lambda found: literals[found[1]], sql.query_text(self.text, dialect))
+        text = _WITH_DERIVED.sub(r"\1", self.text) if rolled_up else self.text
+        return _PARAMETER.sub(lambda found: literals[found[1]], sql.query_text(text, dialect))
 
 
 def names() -> list[str]:
@@ -144,9 +151,11 @@ def formatted(
         return asked_of(store, name, given, output_format)
 
 
-def asked_of(store: Store, name: str, given: Mapping[str, str], output_format: str) -> Answer:
-    """Return the answer of an open store; the errors are those of `formatted`."""
-    text = load(name).rendered(given, store.dialect)
+def asked_of(
+    store: Store, name: str, given: Mapping[str, str], output_format: str, *, rolled_up: bool = False
+) -> Answer:
+    """Return the answer of an open store; `rolled_up` as in `rendered`, the errors as in `formatted`."""
+    text = load(name).rendered(given, store.dialect, rolled_up=rolled_up)
     try:
         return store.formatted(text, output_format)
     except StoreError as error:

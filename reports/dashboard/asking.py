@@ -24,11 +24,12 @@ _QUESTIONS_EACH = 2000
 
 @dataclass(frozen=True)
 class Question:
-    """A named query with its parameters and the format of the answer."""
+    """A named query with its parameters and the format of the answer; `rolled_up` as in `query.asked_of`."""
 
     name: str
     given: Mapping[str, str]
     output_format: str
+    rolled_up: bool = False
 
 
 class Asker:

@@ -28,10 +28,12 @@ class Newest:
     last_day: date | None = None
     tables: frozenset[str] = frozenset()
     """Which of watch, downloads and handshakes have rows."""
+    rolled_up: bool = False
+    """Whether the roll-ups had all probes that were there for `stamp`."""
 
 
 class Watcher:
-    """Asks `newest_load`, and after a change `known_names`."""
+    """Asks `newest_load`, and after a change `not_rolled_up` and `known_names`."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
@@ -52,7 +54,8 @@ class Watcher:
         stamp = "-".join(str(value) for value in row.values())
         if before is not None and before.stamp == stamp:
             return before
-        known = await self._rows("known_names")
+        rolled_up = not await self._rows("not_rolled_up")
+        known = await self._rows("known_names", rolled_up=rolled_up)
         days = [date.fromisoformat(one[key]) for one in known for key in ("first_day", "last_day")]
         has = {"watch": "planned_probes", "downloads": "downloads", "handshakes": "handshakes"}
         return Newest(
@@ -63,10 +66,11 @@ class Watcher:
             first_day=min(days, default=None),
             last_day=max(days, default=None),
             tables=frozenset(name for name, column in has.items() if int(row[column])),
+            rolled_up=rolled_up,
         )
 
-    async def _rows(self, name: str) -> list[Mapping[str, Any]]:
-        answer = await self._asker.answer(Question(name, {}, "JSONEachRow"))
+    async def _rows(self, name: str, *, rolled_up: bool = False) -> list[Mapping[str, Any]]:
+        answer = await self._asker.answer(Question(name, {}, "JSONEachRow", rolled_up))
         return [json.loads(line) for line in answer.splitlines()]
 
 

@@ -111,7 +111,7 @@ class Pages:
             answers: dict[tuple[str, str], asyncio.Task[bytes]] = {}
             try:
                 shown = await asyncio.gather(
-                    *(self._shown(one, asked, answers) for one in panels.of_page(page))
+                    *(self._shown(one, asked, answers, newest) for one in panels.of_page(page))
                 )
             finally:
                 for task in answers.values():
@@ -136,13 +136,17 @@ class Pages:
         return Page(rendered.encode(), status)
 
     async def _shown(
-        self, panel: Panel, asked: Mapping[str, str], answers: dict[tuple[str, str], asyncio.Task[bytes]]
+        self,
+        panel: Panel,
+        asked: Mapping[str, str],
+        answers: dict[tuple[str, str], asyncio.Task[bytes]],
+        newest: Newest,
     ) -> Shown:
         given = panel.given(asked)
         shown = Shown(panel, urlencode(given))
         key = (panel.query, shown.link)
         if key not in answers:
-            question = Question(panel.query, given, "JSONCompact")
+            question = Question(panel.query, given, "JSONCompact", newest.rolled_up)
             answers[key] = asyncio.create_task(self._asker.answer(question))
         try:
             answer = await answers[key]

@@ -41,7 +41,8 @@ class Answers:
         """Return the answer. FirstflightError or NoAnswer if there is none."""
         store = self._opened(Limits(**asked["limits"]))
         try:
-            return query.asked_of(store, asked["name"], asked["given"], asked["output_format"]).content
+            asks = (asked["name"], asked["given"], asked["output_format"])
+            return query.asked_of(store, *asks, rolled_up=asked["rolled_up"]).content
         except StoreUnreachable:
             self.close()
             raise

@@ -12,13 +12,18 @@ import pytest
 
 from reports import panel, query
 from store import open_store, served_address
-from tests.dashboard.everything import HOSTILE, RUN
+from store.load.record_file import RecordFile
+from tests.dashboard.everything import DAY, HOSTILE, RUN, fill
 from tests.dashboard.everything import everything as everything
 from tests.dashboard.everything import pages as pages
-from tests.dashboard.serving import Dashboard
-from tests.queries.conftest import RUN_2
+from tests.dashboard.serving import Dashboard, dashboard
+from tests.queries.conftest import RUN_2, iack
 from tests.queries.conftest import campaign as campaign
 from tests.queries.conftest import template as template
+from tests.store.rows import write
+from tests.waiting import until
+
+RUN_3 = "20261125T070000Z-dddddd"
 
 PAGES = {
     "/": "overview",
@@ -137,6 +142,25 @@ def test_filters_without_rows_are_no_failure(pages: Dashboard) -> None:
     got = pages.get("/?since=2020-01-01&until=2020-12-31")
     assert got.status == 200
     assert got.text.count("The store has no rows for these filters.") == len(panel.of_page("overview"))
+
+
+def test_probes_that_another_program_inserts_are_shown(campaign: str, tmp_path: Path) -> None:
+    url = fill(campaign, tmp_path)
+    with dashboard(url) as served:
+        before = rows(section(served.get("/").text, "probes_by_vantage"))
+        assert before
+        path = write(tmp_path / "more" / "quic_probe.parquet", [iack(20_000, 3_000, run=RUN_3, sent_at=DAY)])
+        opened = RecordFile(path, {"source_file": "by hand"})
+        with open_store(url, write=True) as store:
+            for batch in opened.batches():
+                store.insert("quic_probe", opened.stored(batch))
+            assert query.rows(store, "not_rolled_up") == [
+                {"run": RUN_3, "vantage": "hamburg", "repetition": 1}
+            ]
+        until(
+            lambda: rows(section(served.get("/").text, "probes_by_vantage")) != before,
+            "the page counts a probe more",
+        )
 
 
 def test_the_store_is_served_to_other_programs_of_the_user(pages: Dashboard, everything: str) -> None:

@@ -203,6 +203,21 @@ def test_every_query_is_described(known: Store, name: str) -> None:
     assert "{" not in re.sub(r"'[^']*'", "", text)
 
 
+def test_the_roll_ups_alone_answer_alike_where_they_have_all_probes(known: Store) -> None:
+    assert query.rows(known, "not_rolled_up") == []
+    differs = []
+    for name in query.names():
+        given = {"since": "2026-11-27"} if name == "changed_behaviour" else {}
+        asked = query.load(name)
+        text, direct = (asked.rendered(given, known.dialect, rolled_up=one) for one in (False, True))
+        if text != direct:
+            differs.append(name)
+            assert "_all" not in direct.replace("all_addresses", ""), name
+            assert known.rows(direct) == known.rows(text), name
+    # Those of the dashboard's panels by day.
+    assert {"delay_bands", "outcomes_over_time", "share_over_time", "known_names"} <= set(differs)
+
+
 HOSTILE = [
     "'",
     "\\",
