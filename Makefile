@@ -72,8 +72,9 @@ superset-test: setup ## Install Superset, import the bench's assets, open its da
 	@deploy/setup.sh superset
 	tests/isolated .venv/bin/python -m pytest -q -m superset tests/superset
 
-cloud-test: setup ## Build OpenTofu and a provider, and let them check the modules of deploy/cloud.
+cloud-test: setup ## Build OpenTofu and a provider, unpack cloud-init, and let them check deploy/cloud.
 	@mkdir -p target/tofu
+	deploy/cloud/check/cloud_init.sh target/cloud-init
 	cd deploy/cloud/check && go build -trimpath -o ../../../target/tofu/ github.com/opentofu/opentofu/cmd/tofu
 	GOBIN=$(CURDIR)/target/tofu go install -trimpath $(OPENSTACK_PROVIDER)
 	tests/isolated .venv/bin/python -m pytest -q -m cloud tests/cloud

@@ -42,7 +42,7 @@ GROUPS = {
     "browser": "opens pages in a browser",
     "testbed": "runs guests in simulated time; needs the kernel of `make testbed-setup`",
     "superset": "starts Superset; needs the environment of `deploy/setup.sh superset` (`make superset-test`)",
-    "cloud": "runs OpenTofu, which `make cloud-test` builds",
+    "cloud": "runs OpenTofu or cloud-init, which `make cloud-test` builds and unpacks",
     "dist": "installs what `make dist` built",
     "machines": "installs a site on machines of systemd-nspawn (`make deploy-test`); root only",
 }
