@@ -16,6 +16,15 @@ pub fn write_json(
     value.serialize(&mut Serializer::with_formatter(out, Harmless))
 }
 
+/// Appends `text` as the inside of a string of such JSON.
+pub fn write_inside(out: &mut Vec<u8>, text: &str) {
+    let start = out.len();
+    // A string always has a JSON form, and a vector takes it.
+    let _ = write_json(&mut *out, text);
+    out.pop();
+    out.remove(start);
+}
+
 struct Harmless;
 
 impl Formatter for Harmless {
@@ -79,6 +88,9 @@ mod tests {
             assert_eq!(text, format!("\"{written}\""));
             let back: String = serde_json::from_str(&text).unwrap();
             assert_eq!(back, plain);
+            let mut behind = b"before".to_vec();
+            write_inside(&mut behind, plain);
+            assert_eq!(behind, format!("before{written}").as_bytes());
         }
     }
 }

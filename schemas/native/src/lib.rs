@@ -18,5 +18,5 @@ mod row;
 pub use cell::{Cell, Shown, Style, Value};
 pub use column::{Column, Type};
 pub use description::difference;
-pub use json::write_json;
+pub use json::{write_inside, write_json};
 pub use row::{Record, Row, Visitor};

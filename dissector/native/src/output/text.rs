@@ -1,6 +1,6 @@
 //! Text cells, and the pieces that they are made of.
 
-use firstflight_records::{Style, Value, write_json};
+use firstflight_records::{Style, Value, write_inside};
 
 /// Appends the text of a cell of a text column; nothing for other cells.
 #[inline(always)]
@@ -23,11 +23,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     if text.as_bytes().iter().fold(true, all) {
         out.extend_from_slice(text.as_bytes());
     } else {
-        let start = out.len();
-        // A string always has a JSON form, and a vector takes it.
-        let _ = write_json(&mut *out, text);
-        out.pop();
-        out.remove(start);
+        write_inside(out, text);
     }
 }
 

@@ -186,12 +186,12 @@ impl Connection {
         } else {
             self.undecrypted(place.at, place.from_client, CUT);
         }
-        note(log, |_| {
+        note(log, |style| {
             let header = LoggedHeader {
                 first_byte: Some(packet.first_byte),
                 ..LoggedHeader::default()
             };
-            logged(packet, header, None, Some(CUT.into()))
+            logged(style, packet, header, None, Some(CUT.into()))
         });
     }
 
@@ -237,8 +237,8 @@ impl Connection {
             }
             _ => self.undecrypted(at, from_client, "packet of another version or kind"),
         }
-        note(log, |_| {
-            logged(packet, LoggedHeader::of(packet, sealed), None, None)
+        note(log, |style| {
+            logged(style, packet, LoggedHeader::of(packet, sealed), None, None)
         });
     }
 
@@ -268,16 +268,16 @@ impl Connection {
         let is_initial = packet.kind == PacketType::Initial;
         if !from_client && is_initial && !(packet.token.is_empty() && self.is_from_server(packet)) {
             let why = Some("token, or another connection ID than before".into());
-            return note(log, |_| {
-                logged(packet, LoggedHeader::of(packet, sealed), None, why)
+            return note(log, |style| {
+                logged(style, packet, LoggedHeader::of(packet, sealed), None, why)
             });
         }
         // Not for this client, whatever keys open it (RFC 9000 5.2).
         if is_initial && !from_client && packet.dcid != self.client_scid {
             self.undecrypted(at, from_client, "Initial to another connection ID");
-            return note(log, |_| {
+            return note(log, |style| {
                 let why = Some("another connection ID".into());
-                logged(packet, LoggedHeader::of(packet, sealed), None, why)
+                logged(style, packet, LoggedHeader::of(packet, sealed), None, why)
             });
         }
         let goes_on = packet.kind == PacketType::Handshake && self.handshake_packet(packet, place);
@@ -296,7 +296,7 @@ impl Connection {
                 }
                 // Without keys for it, there is no reason to report.
                 let why = is_initial.then(|| error.to_string());
-                return note(log, |_| logged(packet, header, None, why));
+                return note(log, |style| logged(style, packet, header, None, why));
             }
         };
         if is_initial && !from_client {
@@ -310,9 +310,10 @@ impl Connection {
         if self.numbers.of(space, from_client).is_repeat(number) {
             return note(log, |style| {
                 logged(
+                    style,
                     packet,
                     header,
-                    Some((&opened, style)),
+                    Some(&opened),
                     Some("seen before".into()),
                 )
             });
@@ -326,20 +327,16 @@ impl Connection {
             }
             return note(log, |style| {
                 logged(
+                    style,
                     packet,
                     header,
-                    Some((&opened, style)),
+                    Some(&opened),
                     Some(error.to_string()),
                 )
             });
         }
         note(log, |style| {
-            logged(
-                packet,
-                header,
-                Some((&opened, style)),
-                Some(summary(&frames)),
-            )
+            logged(style, packet, header, Some(&opened), Some(summary(&frames)))
         });
         if packet.kind == PacketType::OneRtt && from_client {
             self.client_moves(place.path, number, &frames);

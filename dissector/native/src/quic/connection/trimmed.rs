@@ -73,8 +73,8 @@ impl Connection {
     ) {
         let goes_on = packet.kind == PacketType::Handshake && self.handshake_packet(packet, place);
         self.not_opened(place, goes_on);
-        note(log, |_| {
-            logged(packet, LoggedHeader::of(packet, sealed), None, None)
+        note(log, |style| {
+            logged(style, packet, LoggedHeader::of(packet, sealed), None, None)
         });
     }
 

@@ -94,14 +94,14 @@ pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce(Style) -> Logged
     }
 }
 
-/// A packet for the log; `frames` describes what is in it or why that is not known.
+/// A packet for a log of rows in this style; `frames` describes what is in it or why that is not known.
 pub(crate) fn logged(
+    style: Style,
     packet: &Packet,
     header: LoggedHeader,
-    opened: Option<(&Opened<'_>, Style)>,
+    opened: Option<&Opened<'_>>,
     frames: Option<String>,
 ) -> LoggedPacket {
-    let (opened, style) = opened.unzip();
     let long = packet.kind != PacketType::OneRtt;
     let header = match opened {
         Some(opened) => LoggedHeader {
@@ -121,9 +121,7 @@ pub(crate) fn logged(
         opened: opened.is_some(),
         size: packet.size(),
         header,
-        frame_details: opened
-            .zip(style)
-            .and_then(|(opened, style)| FrameDetails::of(opened.payload, style)),
+        frame_details: opened.and_then(|opened| FrameDetails::of(opened.payload, style)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A JSON list of flat objects, written as text at once: a value for each frame would cost more than its packet's
 //! decryption.
 
-use firstflight_records::write_json;
+use firstflight_records::write_inside;
 
 /// Most packets' frames fit.
 const ROOM: usize = 320;
@@ -104,11 +104,10 @@ impl<const INSIDE: bool> Objects<INSIDE> {
     /// Appends a string. One always has a JSON form, and a vector takes it.
     fn words(&mut self, words: &str) {
         if INSIDE {
-            let plain = serde_json::to_string(words).unwrap_or_default();
-            let start = self.out.len();
-            let _ = write_json(&mut self.out, &plain);
-            self.out.pop();
-            self.out.remove(start);
+            write_inside(
+                &mut self.out,
+                &serde_json::to_string(words).unwrap_or_default(),
+            );
         } else {
             let _ = serde_json::to_writer(&mut self.out, words);
         }
