@@ -5,14 +5,13 @@ them, and serves the store. Per page: CPU seconds of all processes of the dashbo
 kept, the same as wall time (of each the most of two or three), the time of a kept answer, the first paint in
 Chromium, and the weight by the network. Then `--clients` clients reload the overview, and the server's memory
 is compared before and after. `--store chdb:PATH` measures a store that exists. Goals on idle cores: each page
-under 1 s of wall time, though not kept, first paint under 1.5 s, 300 kB.
+under 1 s, though not kept (of CPU time, which other work changes less), first paint under 1.5 s, 300 kB.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import gzip
 import http.client
 import os
 import statistics
@@ -91,7 +90,7 @@ def _pages(pid: int, address: str) -> int:
             fresh = [_cost(pid, address, f"{path}?{end}") for end in addresses]
             kept = statistics.median(_get(address, path)[0] for _ in range(_RELOADS))
             cpu_s, wall_s = (max(one[n] for one in fresh) for n in (0, 1))
-            late = wall_s > LIMIT_S or paint_s > LIMIT_PAINT_S or sent > LIMIT_BYTES
+            late = cpu_s > LIMIT_S or paint_s > LIMIT_PAINT_S or sent > LIMIT_BYTES
             missed += late
             print(
                 f"  {path:24}{cpu_s:7.2f}{wall_s:7.2f}{1000 * kept:7.0f}{paint_s:7.2f}{sent:9}"
@@ -105,7 +104,8 @@ def _pages(pid: int, address: str) -> int:
 
 def _asked(address: str) -> dict[str, tuple[str, ...]]:
     """Return the pages, and the ends of their addresses whose answers are not kept."""
-    names = csv.DictReader(_get(address, "/queries/amplification_names.csv?limit=1")[1].decode().splitlines())
+    _, answer = _get(address, "/queries/amplification_names.csv?limit=1", "identity")
+    names = csv.DictReader(answer.decode().splitlines())
     periods = ("step=day", "step=week", "step=month")
     paths = ("/", "/cdn/Cloudflare", "/cdn/Others", f"/name/{next(names)['domain']}", "/vantage/hamburg")
     asked = dict.fromkeys((*paths, "/downloads", "/handshakes"), periods)
@@ -150,21 +150,19 @@ def _resident_mb(pid: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
 
 
-def _get(address: str, path: str) -> tuple[float, bytes]:
-    """Return the seconds until the whole answer, and its content; SystemExit unless it is 200."""
+def _get(address: str, path: str, encoding: str = "gzip") -> tuple[float, bytes]:
+    """Return the seconds until the whole answer, and the answer as sent; SystemExit unless it is 200."""
     parts = urlsplit(address)
     assert parts.hostname and parts.port
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)
     began = time.monotonic()
-    connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+    connection.request("GET", path, headers={"Accept-Encoding": encoding})
     answer = connection.getresponse()
     content = answer.read()
     connection.close()
     if answer.status != 200:
         raise SystemExit(f"bench: {path} answered {answer.status}")
-    took = time.monotonic() - began
-    zipped = answer.getheader("Content-Encoding") == "gzip"
-    return took, gzip.decompress(content) if zipped else content
+    return time.monotonic() - began, content
 
 
 if __name__ == "__main__":
