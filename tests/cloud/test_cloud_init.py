@@ -15,7 +15,7 @@ COMMAND = ["/usr/bin/python3", "-m", "cloudinit.cmd.main", "schema", "--config-f
 
 
 def checked(path: Path) -> tuple[int, str]:
-    """Return the exit status of cloud-init's check of a file, and what it says."""
+    """Return the exit status of cloud-init's check of a file, and its output."""
     assert (UNPACKED / "archives").is_dir(), "cloud-init is not unpacked: make cloud-test"
     environment = {"PYTHONPATH": str(UNPACKED / "usr/lib/python3/dist-packages"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([*COMMAND, path], env=environment, capture_output=True, text=True, check=False)
@@ -25,8 +25,8 @@ def checked(path: Path) -> tuple[int, str]:
 def test_cloud_init_finds_it_valid(tmp_path: Path) -> None:
     path = tmp_path / "user-data"
     path.write_text(made(tmp_path).stdout)
-    status, said = checked(path)
-    assert status == 0 and "Valid" in said, said
+    status, output = checked(path)
+    assert status == 0 and "Valid" in output, output
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,5 @@ def test_cloud_init_finds_errors(tmp_path: Path, right: str, wrong: str) -> None
     text = made(tmp_path).stdout
     assert right in text
     path.write_text(text.replace(right, wrong))
-    status, said = checked(path)
-    assert status != 0 and "schema errors" in said
+    status, output = checked(path)
+    assert status != 0 and "schema errors" in output
