@@ -66,16 +66,20 @@ impl Probes {
         wall: impl FnOnce() -> Stamp,
         groups: &Groups,
     ) {
-        let by_cid = destination_cid(bytes).and_then(|cid| Some((self.table.find_cid(cid)?, cid)));
+        let cid = destination_cid(bytes);
+        let by_cid = cid.and_then(|cid| Some((self.table.find_cid(cid)?, cid)));
         // An answer from another address is not the server's, even if it carries the connection ID.
         let by_cid = by_cid.filter(|(handle, _)| {
             self.table
                 .get(*handle)
                 .is_some_and(|flight| flight.to == peer)
         });
-        let handle = by_cid
-            .map(|(handle, _)| handle)
-            .or_else(|| self.table.find_tuple(peer, port as u16, now));
+        let handle = match (by_cid, cid) {
+            (Some((handle, _)), _) => Some(handle),
+            // What a server still sends to a probe that is over says nothing of the next one.
+            (None, Some(cid)) if self.table.is_gone(cid) => None,
+            _ => self.table.find_tuple(peer, port as u16, now),
+        };
         let Some((handle, flight)) =
             handle.and_then(|handle| Some((handle, self.table.get(handle)?)))
         else {

@@ -319,6 +319,33 @@ fn datagrams_are_attributed_to_one_probe_or_to_none() {
 }
 
 #[test]
+fn what_comes_for_a_probe_that_is_over_is_not_for_the_next_one() {
+    let mut probes = probes();
+    sent(&mut probes, 0);
+    feed(&mut probes, server(), answer(1), MS);
+    expire(&mut probes, MS + SETTLE);
+    assert!(probes.queue().pop(0).is_some());
+    probes.finish_all();
+    assert_eq!(record(&mut probes).outcome, Outcome::Coalesced);
+
+    let next = probes.connect(TargetRef::Listed(0), (LINE + 1, 0), server(), 0, DCID);
+    let now = SECOND;
+    let key = probes.sent(next, Kind::New, 0, None, now, stamp(now));
+    probes.stamped(key.unwrap(), stamp(now));
+    feed(&mut probes, server(), answer(1), now + MS);
+    assert_eq!(probes.counts().unmatched, 1);
+    let flight = probes.sending(next, Kind::New).unwrap();
+    assert_eq!(
+        (
+            flight.exchange.outcome(),
+            flight.exchange.discarded,
+            flight.after_close
+        ),
+        (Outcome::Timeout, 0, 0)
+    );
+}
+
+#[test]
 fn icmp_ends_a_probe_only_if_it_is_proven() {
     // A long header up to the end of our connection ID, as a quote.
     let mut quote = vec![0xc0, 0, 0, 0, 1, 8];

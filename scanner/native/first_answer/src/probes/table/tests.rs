@@ -54,6 +54,20 @@ fn found_until_removed() {
 }
 
 #[test]
+fn the_last_connection_ids_are_remembered() {
+    let mut table = Table::new([9; 3]);
+    for cid in 1..=4 {
+        let handle = table.insert(flight(cid));
+        table.index(handle);
+        assert!(!table.is_gone([cid; 8]));
+        table.remove(handle, [[cid; 8]].into_iter());
+        assert!(table.is_gone([cid; 8]));
+    }
+    let remembered = (1..=4).map(|cid| table.is_gone([cid; 8]));
+    assert_eq!(remembered.collect::<Vec<_>>(), [false, true, true, true]);
+}
+
+#[test]
 fn a_slot_is_used_again_under_another_handle() {
     let mut table = Table::new([9; 3]);
     let handles: Vec<Handle> = (0..3).map(|cid| table.insert(flight(cid))).collect();
