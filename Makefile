@@ -56,8 +56,8 @@ test-site: setup ## Run the tests of schedules, with real Airflow and PostgreSQL
 test-browser: setup ## Run the tests that open pages in a browser.
 	tests/isolated .venv/bin/python -m pytest -q -n 3 -m browser
 
-test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, beside LOOPS busy loops.
-	@deploy/repeat_timing.sh $(or $(ROUNDS),1) $(or $(LOOPS),0)
+test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, ABREAST at a time, beside LOOPS busy loops.
+	@deploy/repeat_timing.sh $(or $(ROUNDS),1) $(or $(LOOPS),0) $(or $(ABREAST),1)
 
 testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated time, beside the published values.
 	.venv/bin/firstflight testbed run iack-ttfb --seeds 10 --jobs 2 --resume --cells aioquic-aioquic,ngtcp2-aioquic,quic-go-aioquic
