@@ -178,6 +178,22 @@ def test_each_qdisc_carries_a_body_and_its_gaps_are_known(tmp_path: Path) -> Non
         assert row["longest_train"] > 1 and row["gap_p50_ns"] > 0
 
 
+def test_a_paced_server_stays_near_the_paths_rate(tmp_path: Path) -> None:
+    """BBR of quiche with fq, beyond slow start: its pacer must not be given more than it plans for."""
+    file = tmp_path / "paced.toml"
+    file.write_text(
+        'title = "x"\nmeasure = "pacing"\n[held]\nclient = "quiche"\nserver = "quiche"\nanswering = "wfc"\n'
+        "rtt_ms = 40\nrate_mbit = 40\nqueue_packets = 143\nbody_bytes = 4000000\n"
+        'congestion_control = "bbr"\n[vary]\nqdisc = ["fq"]\n'
+    )
+    run(tmp_path, f"--scenario={file}", "--seeds", "1")
+    (row,) = series.rows(tmp_path, "paced")
+    assert row["outcome"] == "done"
+    assert row["share_in_trains_1"] > 0.9
+    # 13 Mbit/s with a whole window handed out at once.
+    assert 8 * row["body_bytes"] / row["transfer_us"] > 25
+
+
 def test_clients_write_their_own_logs(tmp_path: Path) -> None:
     """One for each trial, which agrees with the capture: RTT samples, and the first probe timeout."""
     held = 'server = "quic-go"\nanswering = "wfc"\nrtt_ms = 100\nbody_bytes = 300000\nclient_qlog = true\n'

@@ -26,6 +26,8 @@ pub struct Connection {
     held: Vec<Vec<u8>>,
     /// The earliest instant for which a wake-up is queued.
     pub armed: Option<Instant>,
+    /// When the pacer lets quiche go on; `None`: it does not hold anything.
+    pub paced_until: Option<Instant>,
     pub http: Http,
 }
 
@@ -46,6 +48,7 @@ impl Connection {
             silent: false,
             held: Vec::new(),
             armed: None,
+            paced_until: None,
             http: Http::default(),
         }
     }
@@ -69,17 +72,35 @@ impl Connection {
         );
     }
 
-    /// Sends what quiche has to send, unless the release is still in the future.
+    /// Sends what quiche has to send, unless the release is still in the future, as far ahead of its launch times as
+    /// its pacer allows. It takes what is handed out as sent now, so more would be taken for a longer round trip.
     pub fn flush(&mut self, progress: &SharedProgress, sockets: &Sockets) {
+        self.paced_until = None;
         if self.silent {
             return;
         }
         self.set_progress(progress);
         let mut buffer = [0_u8; DATAGRAM_BYTES];
-        // Done, or an error that quiche turns into a close by itself: nothing more to send now.
-        while let Ok((length, to)) = self.quic.send(&mut buffer) {
+        loop {
+            self.paced_until = self.next_paced(Instant::now());
+            if self.paced_until.is_some() {
+                return;
+            }
+            // Done, or an error that quiche turns into a close by itself: nothing more to send now.
+            let Ok((length, to)) = self.quic.send(&mut buffer) else {
+                return;
+            };
             sockets.send_at(self.local, to.to, &buffer[..length], Some(to.at));
         }
+    }
+
+    /// Returns when quiche goes on with handing out datagrams, or `None` if it may do so now. It waits until half of
+    /// what it may be ahead is used up, so that it does not wake for each of them.
+    fn next_paced(&self, now: Instant) -> Option<Instant> {
+        let release = self.quic.get_next_release_time()?;
+        let at = release.time(now).filter(|_| !release.can_burst())?;
+        let ahead = self.quic.max_release_into_future();
+        (at > now + ahead).then(|| at - ahead / 2)
     }
 
     /// Does the handshake's remaining work and keeps the datagrams until `release`.

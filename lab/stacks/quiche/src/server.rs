@@ -121,7 +121,11 @@ impl Edge {
             self.connections.bury(id, Instant::now() + IDLE);
             return;
         }
-        let due = [connection.quic.timeout_instant(), connection.http.next_at()];
+        let due = [
+            connection.quic.timeout_instant(),
+            connection.http.next_at(),
+            connection.paced_until,
+        ];
         if let Some(at) = due.into_iter().flatten().min()
             && connection.armed.is_none_or(|armed| at < armed)
         {
