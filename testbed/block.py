@@ -27,6 +27,8 @@ LENGTH = 50
 """Repetitions of a block."""
 TIMEOUT_S = 60.0
 """Of a trial, in the guest's time."""
+MEMORY_MB, BROWSER_MB = 1024, 3072
+"""Of a guest, and of one with a browser."""
 LIMIT_S = 900.0
 """Of a guest, in the host's."""
 RESULTS = ("trials.jsonl", "path.pcap")
@@ -146,7 +148,8 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             folder,
             seed=block.seed,
             limit_s=LIMIT_S,
-            memory_mb=1024,
+            memory_mb=BROWSER_MB if client.polls else MEMORY_MB,
+            still=not client.polls,
             environment={"PYTHONPATH": str(root)},
             visible=[root, Path(sys.prefix)],
         )

@@ -68,6 +68,7 @@ def run(
     seed: int = 1,
     limit_s: float = 600.0,
     memory_mb: int = 512,
+    still: bool = True,
     environment: Mapping[str, str] | None = None,
     writable: Iterable[str] = (),
     visible: Iterable[Path] = (),
@@ -75,9 +76,11 @@ def run(
     """Run the command `argv` in a guest, in `folder`, whose files it reads and where it leaves results.
 
     `seed` (0 to 2^64 - 1) determines all random numbers; another one is another repetition. `limit_s` is the
-    longest time in seconds of the host's clock. `environment` is added to ENVIRONMENT; the host's is not
-    passed on. Folders in `writable` are empty and in memory, like WRITABLE. What the command leaves running
-    is killed at its end. Folders in `visible` are the host's, read-only, also below one that is empty.
+    longest time in seconds of the host's clock. Unless `still`, the clock goes on while a program computes,
+    as the host's does: for programs that poll without reading it. No two runs are the same then.
+    `environment` is added to ENVIRONMENT; the host's is not passed on. Folders in `writable` are empty and in
+    memory, like WRITABLE. What the command leaves running is killed at its end. Folders in `visible` are the
+    host's, read-only, also below one that is empty.
 
     UsageError if it cannot be started here; FirstflightError if it does not end in time or breaks down.
     """
@@ -95,7 +98,7 @@ def run(
         # Everything that differs between two runs is in files: this line feeds the guest's random pool.
         command = [str(program), f"mem={memory_mb}M", "root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro"]
         command += [f"init={built.init}", "con=null", "con0=fd:0,fd:1", "quiet", "umid=guest"]
-        command += ["time-travel=inf-cpu", f"time-travel-start={STARTS_AT_NS}"]
+        command += ["time-travel=inf-cpu" if still else "time-travel", f"time-travel-start={STARTS_AT_NS}"]
         host = {
             "LD_PRELOAD": str(built.seeded),
             "FIRSTFLIGHT_SEED": str(seed),

@@ -9,8 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testbed import block as blocks
+from testbed import stacks
 from testbed.block import Block
 from testbed.cell import Cell
+
+
+def repeatable(cell: Cell) -> bool:
+    """Return whether two runs of a cell are the same bytes: not with a client for which the clock goes on."""
+    return not stacks.find(cell.client).polls
 
 
 def sample(cells: Sequence[Cell]) -> list[Cell]:
@@ -20,7 +26,7 @@ def sample(cells: Sequence[Cell]) -> list[Cell]:
     """
     pairs: dict[tuple[str, str], list[int]] = {}
     for number, cell in enumerate(cells):
-        if blocks.blocks("", cell, 1)[0].unavailable() is None:
+        if blocks.blocks("", cell, 1)[0].unavailable() is None and repeatable(cell):
             pairs.setdefault((cell.client, cell.server), []).append(number)
     # Other pairs in each experiment.
     draw = random.Random(cells[0].model_dump_json() if cells else None)
@@ -43,9 +49,10 @@ def twice(
 
     None stands for a guest that failed.
 
-    Cells with a stack that is unavailable are left out. UsageError if guests cannot be started here.
+    Cells with a stack that is unavailable are left out, and those that are not repeatable. UsageError if
+    guests cannot be started here.
     """
-    chosen = [blocks.blocks(experiment, cell, repetitions)[0] for cell in cells]
+    chosen = [blocks.blocks(experiment, cell, repetitions)[0] for cell in cells if repeatable(cell)]
     chosen = [block for block in chosen if block.unavailable() is None]
     with tempfile.TemporaryDirectory(prefix="firstflight-testbed.") as folder:
 

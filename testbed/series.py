@@ -16,14 +16,15 @@ from pathlib import Path
 from firstflight.errors import InputError, UsageError
 from firstflight.system import lock
 from testbed import block as blocks
+from testbed import stacks
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.trial_row import Row
 
 GUEST_CPU_S = 2.0
 """CPU seconds of a guest before its first trial (docs/testbed.md says where it was measured)."""
-TRIAL_CPU_S = 0.07
-"""CPU seconds of a trial."""
+TRIAL_CPU_S, BROWSER_CPU_S = 0.07, 9.0
+"""CPU seconds of a trial, and of one whose client is a browser."""
 BODY_CPU_S = 0.7
 """CPU seconds of a megabyte of a response's body."""
 
@@ -50,14 +51,17 @@ class Plan:
     def cpu_s(self) -> float:
         """Return the CPU seconds that this takes, as foretold."""
         here = [block for block in self.missing if block.unavailable() is None]
-        bodies = sum((block.trials + 1) * block.cell.body_bytes for block in here) / 1e6
         # The first trial of a guest is not counted.
-        trials = self.trials + self.guests
-        return self.guests * GUEST_CPU_S + trials * TRIAL_CPU_S + bodies * BODY_CPU_S
+        return sum(GUEST_CPU_S + (block.trials + 1) * _trial_cpu_s(block.cell) for block in here)
 
     def folder(self, block: Block) -> Path:
         """Return where a block's results are."""
         return self.out / block.experiment / block.name
+
+
+def _trial_cpu_s(cell: Cell) -> float:
+    own = BROWSER_CPU_S if stacks.find(cell.client).polls else TRIAL_CPU_S
+    return own + cell.body_bytes / 1e6 * BODY_CPU_S
 
 
 def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:

@@ -3,13 +3,15 @@
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
             `wheel = true`: the stack is a library inside a wheel; `package = FOLDER`: the program is a
-            package of its own there, of Cargo or Maven, which `make testbed-setup` builds
+            package of its own there, of Cargo or Maven, which `make testbed-setup` builds;
+            `programs = [...]`: programs that it runs, which have to be on the PATH
 server      a folder of lab/stacks whose server has the modes `iack` and `wait`, or {program =
             "firstflight-..."} of the testbed's own, which takes one endpoint of the lab's configuration;
             `patched = true`: it is one of testbed/patched
 version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
-            {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, or {libcurl = LIBRARY} of those that
-            libcurl is built with; `lock`: the lock file that has the crate, if it is not the workspace's
+            {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} that is installed,
+            or {libcurl = LIBRARY} of those that libcurl is built with; `lock`: the lock file that has the
+            crate, if it is not the workspace's
 alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
 bodies      true: its server sends response bodies of a length that a cell chooses
@@ -19,11 +21,15 @@ ack_requests  what its server can ask of a client when packets come out of order
 gso         true: its server can send several datagrams as one
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 launch_times  true: its server gives each datagram the time at which fq and etf shall send it
+polls       true: its client polls without reading a clock, so a guest's clock goes on while it computes: no
+            two runs of its cells are the same
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -48,6 +54,7 @@ class _Program(BaseModel):
     module: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_.]*$")
     program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
     package: str | None = Field(default=None, pattern=r"^testbed/[a-z0-9/-]+$")
+    programs: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_one(self) -> _Program:
@@ -63,7 +70,10 @@ class _Program(BaseModel):
         return "wheel" if self.wheel else "python" if self.module else "release"
 
     def command(self) -> list[str]:
-        """Return the argument list; UsageError if the program is not built."""
+        """Return the argument list; UsageError if the program, or one that it runs, is not here."""
+        for name in self.programs:
+            if shutil.which(name) is None:
+                raise UsageError(f"{name} is missing: `make setup` installs it")
         if self.module:
             return [sys.executable, "-P", "-m", self.module]
         return [_path(str(self.program), by_testbed_setup=self.package is not None)]
@@ -97,6 +107,7 @@ class _Version(BaseModel):
     cargo: str | None = None
     go: str | None = None
     maven: str | None = None
+    debian: str | None = None
     libcurl: str | None = None
     lock: str = "Cargo.lock"
 
@@ -113,6 +124,8 @@ class _Version(BaseModel):
                 return metadata.version(self.python)
             if self.cargo:
                 return _crates(self.lock)[self.cargo]
+            if self.debian:
+                return _installed(self.debian)
             if self.maven:
                 return _in_pom(self.maven)
             words = (binaries.repository() / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
@@ -127,6 +140,13 @@ def _crates(lock: str) -> dict[str, str]:
     text = (binaries.repository() / lock).read_text(encoding="utf-8")
     # Of several versions of a crate the first one counts.
     return {str(one["name"]): str(one["version"]) for one in reversed(tomllib.loads(text)["package"])}
+
+
+@cache
+def _installed(package: str) -> str | None:
+    """Return the version of a Debian package; None if it is not installed."""
+    argv = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}", package]
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout or None
 
 
 def _in_pom(artifact: str) -> str:
@@ -150,6 +170,7 @@ class Stack(BaseModel):
     gso: bool = False
     launch_times: bool = False
     qlog: bool = False
+    polls: bool = False
     unavailable: str | None = None
 
     @model_validator(mode="after")

@@ -43,6 +43,7 @@ def answer(
     given: dict[str, Any],
     *,
     timeout_s: float = 20,
+    max_bytes: int = 1 << 30,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return a client's answer to a request of a server that is configured so.
@@ -53,11 +54,13 @@ def answer(
     file.write_text(json.dumps(given), encoding="utf-8")
     request = {
         **client_checks.REQUEST,
+        "url": f"https://{NAME}:{given['port']}/",
+        "http": "3",
         "host": NAME,
         "ip": "127.0.0.1",
         "port": given["port"],
         "timeout_s": timeout_s,
-        "max_bytes": 1 << 30,
+        "max_bytes": max_bytes,
         "roots": str(make_authority(folder).path),
     }
     program = stacks.find(client).client

@@ -1,0 +1,1 @@
+"""Chromium as a client of the testbed."""

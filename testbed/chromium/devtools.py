@@ -1,0 +1,111 @@
+"""A browser that takes commands of the DevTools protocol by a pipe: JSON, and a zero byte behind each."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from firstflight.errors import FirstflightError
+
+COMMAND_S = 60.0
+"""Longest time in seconds that a command takes; a browser's first one waits for its start."""
+LONGEST = 16 << 20
+"""Most bytes of a message."""
+_STOP_S = 5.0
+# The browser reads from descriptor 3 and writes to 4. Ours are above, so the shell replaces none of them.
+_SHELL = 'exec "$@" 3<&"$FROM" 4>&"$TO"'
+_ABOVE = 10
+
+
+class Ended(FirstflightError):
+    """The browser closed its pipe."""
+
+
+class Browser:
+    """A browser's process and its pipe."""
+
+    def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        reads, self._commands = _pipe()
+        self._messages, writes = _pipe()
+        try:
+            self.process = subprocess.Popen(
+                ["bash", "-c", _SHELL, "bash", *argv, "--remote-debugging-pipe"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={**environment, "FROM": str(reads), "TO": str(writes)},
+                pass_fds=(reads, writes),
+                start_new_session=True,
+            )
+        finally:
+            os.close(reads)
+            os.close(writes)
+        self._read = b""
+        self._last = 0
+
+    def command(
+        self, method: str, session: str | None = None, end: float | None = None, **parameters: Any
+    ) -> dict[str, Any]:
+        """Return the result of a command, in a `session` with a page or with the browser itself.
+
+        TimeoutError at `end` (a time of time.monotonic), or after COMMAND_S; FirstflightError if the browser
+        refuses it, Ended if it is gone.
+        """
+        self._last += 1
+        message: dict[str, Any] = {"id": self._last, "method": method, "params": parameters}
+        if session is not None:
+            message["sessionId"] = session
+        try:
+            os.write(self._commands, json.dumps(message).encode() + b"\0")
+        except BrokenPipeError as error:
+            raise Ended("the browser is gone: see its log") from error
+        end = time.monotonic() + COMMAND_S if end is None else end
+        # What comes without a number is an event.
+        while (answer := self._message(end)).get("id") != self._last:
+            pass
+        if "error" in answer:
+            raise FirstflightError(f"the browser refuses {method}: {answer['error'].get('message')}")
+        return dict(answer["result"])
+
+    def close(self) -> None:
+        """End the browser."""
+        with suppress(FirstflightError, TimeoutError):
+            self.command("Browser.close")
+        try:
+            self.process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._commands)
+        os.close(self._messages)
+
+    def _message(self, end: float) -> dict[str, Any]:
+        poll = select.poll()
+        poll.register(self._messages, select.POLLIN)
+        while b"\0" not in self._read:
+            left = end - time.monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
+                raise TimeoutError("the browser says nothing")
+            chunk = os.read(self._messages, 1 << 16)
+            self._read += chunk
+            if not chunk:
+                raise Ended("the browser is gone: see its log")
+            if len(self._read) > LONGEST:
+                raise Ended(f"the browser's message has more than {LONGEST} bytes")
+        text, _, self._read = self._read.partition(b"\0")
+        return dict(json.loads(text))
+
+
+def _pipe() -> tuple[int, int]:
+    """Return both ends of a pipe, above the descriptors that the browser takes."""
+    ends = os.pipe()
+    above = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for end in ends)
+    for end in ends:
+        os.close(end)
+    return above[0], above[1]

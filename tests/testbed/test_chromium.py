@@ -1,0 +1,158 @@
+"""Chromium as a client, over loopback, with real servers: a page, its secrets, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import UsageError
+from lab.certificates import FLAWS, Flaw, make_authority
+from testbed import experiment, same, series, stacks
+from testbed.chromium import client, devtools
+from tests.testbed import client_checks as checks
+from tests.testbed import loopback
+
+
+@pytest.mark.parametrize("server", ["aioquic", "quiche"])
+def test_a_page_comes_whole(tmp_path: Path, server: str) -> None:
+    keys = tmp_path / "keys"
+    given = loopback.configuration(tmp_path, server, 300_000)
+    found = loopback.answer(tmp_path, "chromium", server, given, environment={"SSLKEYLOGFILE": str(keys)})
+    assert (found["end"], found["detail"], found["status"]) == ("complete", None, 200)
+    assert (found["http_version"], found["body_bytes"], found["tls_verified"]) == ("3", 300_000, True)
+    assert found["duration_us"] > 0 and found["started_at"] > 0
+    labels = {line.split()[0] for line in keys.read_text(encoding="utf-8").splitlines()}
+    assert {"CLIENT_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0"} <= labels
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_a_certificate_is_verified(tmp_path: Path, flaw: Flaw) -> None:
+    given = loopback.configuration(tmp_path, "quiche", flaw=flaw)
+    found = loopback.answer(tmp_path, "chromium", "quiche", given)
+    assert found["end"] in ("connect_failed", "tls_failed")
+    assert found["status"] is None
+
+
+def test_no_other_roots_are_trusted(tmp_path: Path) -> None:
+    given = loopback.configuration(tmp_path / "theirs", "quiche")
+    make_authority(tmp_path)
+    found = loopback.answer(tmp_path, "chromium", "quiche", given)
+    assert found["end"] in ("connect_failed", "tls_failed")
+
+
+def test_a_request_takes_no_longer_than_it_may(tmp_path: Path) -> None:
+    """The certificate is delayed for longer; the browser's start counts, too."""
+    given = loopback.configuration(tmp_path, "quiche")
+    given["endpoints"][0]["delay_us"] = 55_000_000
+    begun = time.monotonic()
+    found = loopback.answer(tmp_path, "chromium", "quiche", given, timeout_s=5)
+    assert (found["end"], found["detail"]) == ("timeout", "no response within 5 s")
+    assert 5 <= time.monotonic() - begun < 50
+
+
+@pytest.mark.parametrize(
+    ("change", "networks", "end", "detail"),
+    [
+        ({}, [], "blocked", "its address is special"),
+        ({}, ["allow-net=127.0.1.0/24"], "blocked", "its address is special"),
+        ({"roots": "/nowhere"}, ["allow-net=127.0.0.0/8"], "failed", "certutil cannot take /nowhere: "),
+        ({"http": "1.1"}, ["allow-net=127.0.0.0/8"], "failed", "Chromium is asked for a GET by HTTP/3"),
+        ({"verify": False}, ["allow-net=127.0.0.0/8"], "failed", "with a certificate that it trusts"),
+        ({"host": "a.test, MAP * 127.0.0.3"}, ["allow-net=127.0.0.0/8"], "failed", "is no host name"),
+    ],
+)
+def test_what_cannot_be_is_an_answer(
+    change: dict[str, Any], networks: list[str], end: str, detail: str
+) -> None:
+    request = {**checks.REQUEST, "url": "https://www.example.test:9/", "roots": "/x", "http": "3", **change}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "testbed.chromium.client", *networks],
+        input=json.dumps(request) + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    ready, answer = (json.loads(line) for line in done.stdout.splitlines())
+    assert ready["ready"] == f"chromium/{stacks.find('chromium').version.known()}"
+    assert answer["end"] == end and detail in answer["detail"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "given", "message"),
+    [
+        ("nonsense", "", "nonsense: expected blocklist=, optout= or allow-net="),
+        ("allow-net=127.0.0.0/8", "no json\n", "'no json' is no request"),
+        ("allow-net=127.0.0.0/8", '{"ip": "127.0.0.2"}\n', "is no request"),
+    ],
+)
+def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> None:
+    argv = [sys.executable, "-P", "-m", "testbed.chromium.client", argument]
+    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
+    cells = experiment.find("iack-browsers").cells()
+    assert len(cells) == 10
+    assert same.sample(cells) == []
+    assert list(same.twice("iack-browsers", cells, 1, 1)) == []
+    planned = series.plan(tmp_path, "iack-browsers", cells[:1], 3, resume=False)
+    assert planned.cpu_s == pytest.approx(series.GUEST_CPU_S + 4 * series.BROWSER_CPU_S)
+    body = cells[0].model_copy(update={"client": "quiche", "body_bytes": 2_000_000})
+    planned = series.plan(tmp_path, "x", [body], 3, resume=False)
+    each = series.TRIAL_CPU_S + 2 * series.BODY_CPU_S
+    assert planned.cpu_s == pytest.approx(series.GUEST_CPU_S + 4 * each)
+
+
+def test_a_missing_program_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program = stacks.find("chromium").client
+    assert program is not None
+    with pytest.raises(UsageError, match=r"^chromium is missing: `make setup` installs it$"):
+        program.command()
+    with pytest.raises(UsageError, match=r"^certutil is missing: install Debian's package libnss3-tools"):
+        client.program(client.TRUST)
+
+
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        ("net::ERR_CERT_AUTHORITY_INVALID", "tls_failed"),
+        ("net::ERR_QUIC_PROTOCOL_ERROR", "connect_failed"),
+        ("net::ERR_CONNECTION_CLOSED", "reset"),
+        ("net::ERR_TIMED_OUT", "timeout"),
+        ("net::ERR_SOMETHING_ELSE", "failed"),
+    ],
+)
+def test_errors_of_the_browser_have_an_end(error: str, end: str) -> None:
+    found = client.of_resource({"success": False, "netErrorName": error})
+    assert (found["end"], found["detail"]) == (end, error)
+
+
+def test_a_response_is_one_whatever_its_status() -> None:
+    headers = {"Content-Length": "12", "X-Other": "x", "Server": "s" * 600}
+    found = client.of_resource({"success": False, "httpStatusCode": 404, "headers": headers})
+    assert (found["end"], found["status"], found["content_length"]) == ("complete", 404, 12)
+    assert found["headers"] == {"content-length": "12", "server": "s" * 500}
+
+
+def test_more_than_the_most_bytes_ends_a_page(tmp_path: Path) -> None:
+    given = loopback.configuration(tmp_path, "quiche", 300_000)
+    found = loopback.answer(tmp_path, "chromium", "quiche", given, max_bytes=1000)
+    assert found["end"] == "limit"
+    assert 1000 < found["body_bytes"] <= 300_000
+
+
+def test_a_browser_that_ends_is_said_to() -> None:
+    browser = devtools.Browser(["/bin/true"], {"PATH": "/usr/bin:/bin"})
+    with pytest.raises(devtools.Ended, match="the browser is gone"):
+        browser.command("Browser.getVersion")
+    browser.close()
