@@ -26,7 +26,7 @@ from downloader.clients import shared
 from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, UsageError
-from testbed.chromium.devtools import Browser, Ended
+from testbed.chromium.devtools import Browser, BrowserClosed
 
 PROGRAM, TRUST = "chromium", "certutil"
 _ARGUMENTS = (
@@ -144,7 +144,7 @@ class Client:
                     break
             return replace(answer, duration_us=(time.monotonic_ns() - begun) // 1000)
         finally:
-            with suppress(Ended):
+            with suppress(BrowserClosed):
                 browser.command("Target.disposeBrowserContext", browserContextId=context)
 
 

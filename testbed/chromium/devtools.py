@@ -24,7 +24,7 @@ _SHELL = 'exec "$@" 3<&"$FROM" 4>&"$TO"'
 _ABOVE = 10
 
 
-class Ended(FirstflightError):
+class BrowserClosed(FirstflightError):
     """The browser closed its pipe."""
 
 
@@ -55,7 +55,7 @@ class Browser:
         """Return the result of a command, in a `session` with a page or with the browser itself.
 
         TimeoutError at `end` (a time of time.monotonic), or after COMMAND_S; FirstflightError if the browser
-        refuses it, Ended if it is gone.
+        refuses it, BrowserClosed if it is gone.
         """
         self._last += 1
         message: dict[str, Any] = {"id": self._last, "method": method, "params": parameters}
@@ -64,7 +64,7 @@ class Browser:
         try:
             os.write(self._commands, json.dumps(message).encode() + b"\0")
         except BrokenPipeError as error:
-            raise Ended("the browser is gone: see its log") from error
+            raise BrowserClosed("the browser is gone: see its log") from error
         end = time.monotonic() + COMMAND_S if end is None else end
         # What comes without a number is an event.
         while (answer := self._message(end)).get("id") != self._last:
@@ -95,9 +95,9 @@ class Browser:
             chunk = os.read(self._messages, 1 << 16)
             self._read += chunk
             if not chunk:
-                raise Ended("the browser is gone: see its log")
+                raise BrowserClosed("the browser is gone: see its log")
             if len(self._read) > LONGEST:
-                raise Ended(f"the browser's message has more than {LONGEST} bytes")
+                raise BrowserClosed(f"the browser's message has more than {LONGEST} bytes")
         text, _, self._read = self._read.partition(b"\0")
         return dict(json.loads(text))
 

@@ -153,6 +153,6 @@ def test_more_than_the_most_bytes_ends_a_page(tmp_path: Path) -> None:
 
 def test_a_browser_that_ends_is_said_to() -> None:
     browser = devtools.Browser(["/bin/true"], {"PATH": "/usr/bin:/bin"})
-    with pytest.raises(devtools.Ended, match="the browser is gone"):
+    with pytest.raises(devtools.BrowserClosed, match="the browser is gone"):
         browser.command("Browser.getVersion")
     browser.close()

@@ -77,7 +77,7 @@ impl Probes {
         let handle = match (by_cid, cid) {
             (Some((handle, _)), _) => Some(handle),
             // What a server still sends to a probe that is over says nothing of the next one.
-            (None, Some(cid)) if self.table.is_gone(cid) => None,
+            (None, Some(cid)) if self.table.was_removed(cid) => None,
             _ => self.table.find_tuple(peer, port as u16, now),
         };
         let Some((handle, flight)) =

@@ -13,7 +13,7 @@ use firstflight_core::targets::TargetRef;
 const BUDGET: usize = 10_000_000;
 
 /// Connection IDs that are remembered after their probes: at 1,000 probes a second those of the last minute, in 2 MB.
-const MOST_GONE: usize = if cfg!(test) { 3 } else { 65_536 };
+const MOST_TOMBSTONES: usize = if cfg!(test) { 3 } else { 65_536 };
 
 /// Identifies a probe in flight; stale once the probe has left the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +93,14 @@ type Index = HashMap<u64, Handle, BuildHasherDefault<AsIs>>;
 
 /// The last connection IDs of probes that have left the table.
 #[derive(Default)]
-struct Gone {
+struct Tombstones {
     known: HashSet<u64, BuildHasherDefault<AsIs>>,
     order: VecDeque<u64>,
 }
 
-impl Gone {
+impl Tombstones {
     fn add(&mut self, cid: u64) {
-        if self.order.len() == MOST_GONE
+        if self.order.len() == MOST_TOMBSTONES
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
@@ -120,7 +120,7 @@ pub struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_cid: Index,
-    gone: Gone,
+    tombstones: Tombstones,
     /// Hash of peer and port of each slot. Lookups are rare and search all of it, so that the common case
     /// costs one write instead of the two cache misses of a hash table.
     tuples: Vec<u64>,
@@ -137,7 +137,7 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             by_cid: Index::default(),
-            gone: Gone::default(),
+            tombstones: Tombstones::default(),
             tuples: Vec::new(),
             tuple_key: key,
             budget: BUDGET,
@@ -199,7 +199,7 @@ impl Table {
         for cid in cids {
             let cid = u64::from_be_bytes(cid);
             self.by_cid.remove(&cid);
-            self.gone.add(cid);
+            self.tombstones.add(cid);
         }
         let slot = &mut self.slots[handle.slot as usize];
         slot.generation = slot.generation.wrapping_add(1);
@@ -213,8 +213,8 @@ impl Table {
     }
 
     /// Returns whether a probe with this connection ID has left the table, as far as they are remembered.
-    pub fn is_gone(&self, cid: [u8; 8]) -> bool {
-        self.gone.known.contains(&u64::from_be_bytes(cid))
+    pub fn was_removed(&self, cid: [u8; 8]) -> bool {
+        self.tombstones.known.contains(&u64::from_be_bytes(cid))
     }
 
     /// Returns the probe from `port` to `peer`; `None` if there are several (a stray must never be

@@ -59,11 +59,11 @@ fn the_last_connection_ids_are_remembered() {
     for cid in 1..=4 {
         let handle = table.insert(flight(cid));
         table.index(handle);
-        assert!(!table.is_gone([cid; 8]));
+        assert!(!table.was_removed([cid; 8]));
         table.remove(handle, [[cid; 8]].into_iter());
-        assert!(table.is_gone([cid; 8]));
+        assert!(table.was_removed([cid; 8]));
     }
-    let remembered = (1..=4).map(|cid| table.is_gone([cid; 8]));
+    let remembered = (1..=4).map(|cid| table.was_removed([cid; 8]));
     assert_eq!(remembered.collect::<Vec<_>>(), [false, true, true, true]);
 }
 
