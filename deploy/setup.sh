@@ -58,7 +58,7 @@ if [ "$PROFILE" = machines ]; then
     PACKAGES+=([systemd-container]=systemd-nspawn [openssh-server]=/usr/sbin/sshd [openssh-client]=ssh [curl]=curl)
 fi
 if [ "$PROFILE" = test ] || [ "$PROFILE" = machines ]; then
-    PACKAGES+=([systemd]=systemd-analyze [tshark]=tshark [chromium]=chromium [libnss3-tools]=certutil [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace [unbound]=/usr/sbin/unbound
+    PACKAGES+=([systemd]=systemd-analyze [tshark]=tshark [chromium]=chromium [firefox-esr]=firefox-esr [libnss3-tools]=certutil [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace [unbound]=/usr/sbin/unbound
         [zmap]=/usr/sbin/zmap)
 fi
 missing=()

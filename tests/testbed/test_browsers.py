@@ -1,8 +1,9 @@
-"""Chromium as a client, over loopback, with real servers: a page, its secrets, and what it refuses."""
+"""Browsers as clients, over loopback, with real servers: a resource, its secrets, and what they refuse."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -14,16 +15,19 @@ import pytest
 from firstflight.errors import UsageError
 from lab.certificates import FLAWS, Flaw, make_authority
 from testbed import experiment, same, series, stacks
-from testbed.chromium import client, devtools
+from testbed.browsers import chromium, devtools, firefox, session
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 
+BROWSERS = ("chromium", "firefox")
 
+
+@pytest.mark.parametrize("browser", BROWSERS)
 @pytest.mark.parametrize("server", ["aioquic", "quiche"])
-def test_a_page_comes_whole(tmp_path: Path, server: str) -> None:
+def test_a_resource_comes_whole(tmp_path: Path, browser: str, server: str) -> None:
     keys = tmp_path / "keys"
     given = loopback.configuration(tmp_path, server, 300_000)
-    found = loopback.answer(tmp_path, "chromium", server, given, environment={"SSLKEYLOGFILE": str(keys)})
+    found = loopback.answer(tmp_path, browser, server, given, environment={"SSLKEYLOGFILE": str(keys)})
     assert (found["end"], found["detail"], found["status"]) == ("complete", None, 200)
     assert (found["http_version"], found["body_bytes"], found["tls_verified"]) == ("3", 300_000, True)
     assert found["duration_us"] > 0 and found["started_at"] > 0
@@ -31,27 +35,30 @@ def test_a_page_comes_whole(tmp_path: Path, server: str) -> None:
     assert {"CLIENT_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0"} <= labels
 
 
+@pytest.mark.parametrize("browser", BROWSERS)
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_a_certificate_is_verified(tmp_path: Path, flaw: Flaw) -> None:
+def test_a_certificate_is_verified(tmp_path: Path, browser: str, flaw: Flaw) -> None:
     given = loopback.configuration(tmp_path, "quiche", flaw=flaw)
-    found = loopback.answer(tmp_path, "chromium", "quiche", given)
+    found = loopback.answer(tmp_path, browser, "quiche", given)
     assert found["end"] in ("connect_failed", "tls_failed")
     assert found["status"] is None
 
 
-def test_no_other_roots_are_trusted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_no_other_roots_are_trusted(tmp_path: Path, browser: str) -> None:
     given = loopback.configuration(tmp_path / "theirs", "quiche")
     make_authority(tmp_path)
-    found = loopback.answer(tmp_path, "chromium", "quiche", given)
+    found = loopback.answer(tmp_path, browser, "quiche", given)
     assert found["end"] in ("connect_failed", "tls_failed")
 
 
-def test_a_request_takes_no_longer_than_it_may(tmp_path: Path) -> None:
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_a_request_takes_no_longer_than_it_may(tmp_path: Path, browser: str) -> None:
     """The certificate is delayed for longer; the browser's start counts, too."""
     given = loopback.configuration(tmp_path, "quiche")
     given["endpoints"][0]["delay_us"] = 55_000_000
     begun = time.monotonic()
-    found = loopback.answer(tmp_path, "chromium", "quiche", given, timeout_s=5)
+    found = loopback.answer(tmp_path, browser, "quiche", given, timeout_s=5)
     assert (found["end"], found["detail"]) == ("timeout", "no response within 5 s")
     assert 5 <= time.monotonic() - begun < 50
 
@@ -62,17 +69,18 @@ def test_a_request_takes_no_longer_than_it_may(tmp_path: Path) -> None:
         ({}, [], "blocked", "its address is special"),
         ({}, ["allow-net=127.0.1.0/24"], "blocked", "its address is special"),
         ({"roots": "/nowhere"}, ["allow-net=127.0.0.0/8"], "failed", "certutil cannot take /nowhere: "),
-        ({"http": "1.1"}, ["allow-net=127.0.0.0/8"], "failed", "Chromium is asked for a GET by HTTP/3"),
+        ({"http": "1.1"}, ["allow-net=127.0.0.0/8"], "failed", "a browser is asked for a GET by HTTP/3"),
         ({"verify": False}, ["allow-net=127.0.0.0/8"], "failed", "with a certificate that it trusts"),
         ({"host": "a.test, MAP * 127.0.0.3"}, ["allow-net=127.0.0.0/8"], "failed", "is no host name"),
     ],
 )
+@pytest.mark.parametrize("browser", BROWSERS)
 def test_what_cannot_be_is_an_answer(
-    change: dict[str, Any], networks: list[str], end: str, detail: str
+    browser: str, change: dict[str, Any], networks: list[str], end: str, detail: str
 ) -> None:
     request = {**checks.REQUEST, "url": "https://www.example.test:9/", "roots": "/x", "http": "3", **change}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "testbed.chromium.client", *networks],
+        [sys.executable, "-P", "-m", f"testbed.browsers.{browser}", *networks],
         input=json.dumps(request) + "\n",
         capture_output=True,
         text=True,
@@ -80,7 +88,7 @@ def test_what_cannot_be_is_an_answer(
         timeout=120,
     )
     ready, answer = (json.loads(line) for line in done.stdout.splitlines())
-    assert ready["ready"] == f"chromium/{stacks.find('chromium').version.known()}"
+    assert ready["ready"] == f"{browser}/{stacks.find(browser).version.known()}"
     assert answer["end"] == end and detail in answer["detail"]
 
 
@@ -93,7 +101,7 @@ def test_what_cannot_be_is_an_answer(
     ],
 )
 def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> None:
-    argv = [sys.executable, "-P", "-m", "testbed.chromium.client", argument]
+    argv = [sys.executable, "-P", "-m", "testbed.browsers.chromium", argument]
     done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert message in done.stderr and done.stderr.count("\n") == 1
@@ -101,7 +109,7 @@ def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> N
 
 def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
     cells = experiment.find("iack-browsers").cells()
-    assert len(cells) == 10
+    assert len(cells) == 20
     assert same.sample(cells) == []
     assert list(same.twice("iack-browsers", cells, 1, 1)) == []
     planned = series.plan(tmp_path, "iack-browsers", cells[:1], 3, resume=False)
@@ -114,12 +122,14 @@ def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    program = stacks.find("chromium").client
-    assert program is not None
-    with pytest.raises(UsageError, match=r"^chromium is missing: `make setup` installs it$"):
-        program.command()
+    for browser in BROWSERS:
+        program = stacks.find(browser).client
+        assert program is not None
+        missing = re.escape(program.programs[0])
+        with pytest.raises(UsageError, match=rf"^{missing} is missing: `make setup` installs it$"):
+            program.command()
     with pytest.raises(UsageError, match=r"^certutil is missing: install Debian's package libnss3-tools"):
-        client.program(client.TRUST)
+        session.program(session.TRUST)
 
 
 @pytest.mark.parametrize(
@@ -133,26 +143,65 @@ def test_a_missing_program_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_errors_of_the_browser_have_an_end(error: str, end: str) -> None:
-    found = client.of_resource({"success": False, "netErrorName": error})
+    found = chromium.of_resource({"success": False, "netErrorName": error})
     assert (found["end"], found["detail"]) == (end, error)
+
+
+LOADED = {
+    "error": None,
+    "status": 200,
+    "fields": {"X-Firefox-Http3": "h3", "Content-Length": "12"},
+    "size": 12,
+    "asyncOpen": 1_700_000_000_000_000,
+    "connectEnd": 1_700_000_000_010_000,
+    "responseStart": 1_700_000_000_020_000,
+    "responseEnd": 1_700_000_000_030_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, ("complete", None, 200, "3", 12)),
+        ({"fields": {}}, ("failed", "the browser did not ask by HTTP/3", 200, None, 12)),
+        ({"size": 101}, ("limit", None, 200, "3", 101)),
+        ({"error": "0x805a1ff3", "status": None, "fields": {}}, ("tls_failed", "0x805a1ff3", None, None, 12)),
+        ({"error": "NS_ERROR_NET_RESET"}, ("reset", "NS_ERROR_NET_RESET", 200, "3", 12)),
+        ({"error": "NS_ERROR_NET_TIMEOUT"}, ("timeout", "NS_ERROR_NET_TIMEOUT", 200, "3", 12)),
+        ({"error": "NS_ERROR_FAILURE"}, ("failed", "NS_ERROR_FAILURE", 200, "3", 12)),
+    ],
+)
+def test_what_firefox_reports_is_an_answer(change: dict[str, Any], expected: tuple[object, ...]) -> None:
+    found = firefox.of_load({**LOADED, **change}, 100)
+    assert (found.end, found.detail, found.status, found.http_version, found.body_bytes) == expected
+    assert (found.tls_us, found.first_byte_us, found.duration_us) == (10_000, 20_000, 30_000)
+    assert found.started_at == 1_700_000_000_000_000_000
+
+
+def test_what_did_not_happen_has_no_time() -> None:
+    found = firefox.of_load(
+        {**LOADED, "error": "NS_ERROR_NET_TIMEOUT", "connectEnd": 0, "responseStart": 0}, 100
+    )
+    assert (found.tls_us, found.first_byte_us) == (None, None)
 
 
 def test_a_response_is_one_whatever_its_status() -> None:
     headers = {"Content-Length": "12", "X-Other": "x", "Server": "s" * 600}
-    found = client.of_resource({"success": False, "httpStatusCode": 404, "headers": headers})
+    found = chromium.of_resource({"success": False, "httpStatusCode": 404, "headers": headers})
     assert (found["end"], found["status"], found["content_length"]) == ("complete", 404, 12)
     assert found["headers"] == {"content-length": "12", "server": "s" * 500}
 
 
-def test_more_than_the_most_bytes_ends_a_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_more_than_the_most_bytes_ends_a_transfer(tmp_path: Path, browser: str) -> None:
     given = loopback.configuration(tmp_path, "quiche", 300_000)
-    found = loopback.answer(tmp_path, "chromium", "quiche", given, max_bytes=1000)
+    found = loopback.answer(tmp_path, browser, "quiche", given, max_bytes=1000)
     assert found["end"] == "limit"
     assert 1000 < found["body_bytes"] <= 300_000
 
 
 def test_a_browser_that_ends_is_said_to() -> None:
-    browser = devtools.Browser(["/bin/true"], {"PATH": "/usr/bin:/bin"})
+    browser = devtools.DevTools(["/bin/true"], {"PATH": "/usr/bin:/bin"})
     with pytest.raises(devtools.BrowserClosed, match="the browser is gone"):
         browser.command("Browser.getVersion")
     browser.close()

@@ -28,7 +28,7 @@ class BrowserClosed(FirstflightError):
     """The browser closed its pipe."""
 
 
-class Browser:
+class DevTools:
     """A browser's process and its pipe."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -1,0 +1,163 @@
+"""What browsers share as clients (downloader/clients/contract.py): a resource by HTTP/3, without a window.
+
+Each request has a connection of its own, without a session to resume. Nothing but the request's address can
+be contacted: a browser resolves the request's name alone, and its own services are off. Made for namespaces
+without a way out. A redirect to the same host would be followed; the testbed's servers send none.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from downloader.clients import shared
+from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
+from firstflight.egress.permitted import Permitted
+from firstflight.errors import FirstflightError, UsageError
+
+TRUST = "certutil"
+_PACKAGES = {"chromium": "chromium", "firefox-esr": "firefox-esr", TRUST: "libnss3-tools"}
+# What stands in a browser's rules for names.
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}")
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a browser is started for: one host at one address, and who vouches for it."""
+
+    host: str
+    ip: str
+    port: int
+    roots: str
+
+
+class Browser(Protocol):
+    """A running browser."""
+
+    def load(self, request: Request, end: float) -> Answer:
+        """Load a resource by a new connection.
+
+        TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser cannot go on.
+        """
+
+    def close(self) -> None:
+        """End the browser."""
+
+
+class Client:
+    """One browser at a time, for the way that the last request took."""
+
+    def __init__(
+        self, permitted: Permitted, folder: Path, start: Callable[[Way, Path, float], Browser]
+    ) -> None:
+        self._permitted = permitted
+        self._folder = folder
+        self._start = start
+        self._browser: Browser | None = None
+        self._way: Way | None = None
+
+    def answer(self, request: Request) -> Answer:
+        """Do a request; never raises for what a server or the browser does."""
+        refused = shared.why_not(self._permitted, request.ip, request.host)
+        if refused is not None:
+            return Answer("blocked", refused)
+        if not _HOST.fullmatch(request.host):
+            return Answer("failed", f"{request.host!r} is no host name")
+        if (request.http, request.method, request.verify) != ("3", "GET", True):
+            return Answer(
+                "failed", "a browser is asked for a GET by HTTP/3, with a certificate that it trusts"
+            )
+        end = time.monotonic() + request.timeout_s
+        try:
+            return self._browser_for(request, end).load(request, end)
+        except TimeoutError:
+            self.close()
+            return Answer("timeout", f"no response within {request.timeout_s:g} s")
+        except FirstflightError as error:
+            self.close()
+            return Answer("failed", str(error))
+
+    def close(self) -> None:
+        """End the browser, if there is one."""
+        if self._browser is not None:
+            self._browser.close()
+            self._browser = None
+
+    def _browser_for(self, request: Request, end: float) -> Browser:
+        way = Way(request.host, request.ip, request.port, request.roots)
+        if self._browser is None or self._way != way:
+            self.close()
+            home = Path(tempfile.mkdtemp(dir=self._folder))
+            self._browser, self._way = self._start(way, home, end), way
+        return self._browser
+
+
+def fields(headers: dict[str, str]) -> dict[str, object]:
+    """Return what the header fields of a response say of an answer."""
+    found = {str(name).lower(): str(value) for name, value in headers.items()}
+    length = found.get("content-length", "")
+    return {
+        "content_length": int(length) if length.isdecimal() else None,
+        "headers": {name: found[name][:MOST_OF_A_HEADER] for name in sorted(KEPT_HEADERS & set(found))},
+    }
+
+
+def program(name: str) -> str:
+    """Return the path of a program; UsageError if it is missing."""
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(f"{name} is missing: install Debian's package {_PACKAGES[name]}")
+    return found
+
+
+def trust(roots: Path, database: Path) -> None:
+    """Make a database of certificates (NSS) that trusts a PEM file; FirstflightError if it cannot."""
+    database.mkdir(parents=True, exist_ok=True)
+    tool, where = program(TRUST), f"sql:{database}"
+    for argv in (
+        [tool, "-N", "-d", where, "--empty-password"],
+        [tool, "-A", "-d", where, "-n", "roots", "-t", "C,,", "-a", "-i", str(roots)],
+    ):
+        done = subprocess.run(argv, capture_output=True, check=False)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()
+            raise FirstflightError(f"certutil cannot take {roots}: {said}")
+
+
+def serve(
+    name: str, version: str, start: Callable[[Way, Path, float], Browser], arguments: Iterable[str]
+) -> None:
+    """Answer requests until the end of standard input. Arguments as of `shared.permitted`.
+
+    `start` starts a browser for a way, with its files in a folder, until a time of time.monotonic. Exit
+    status 2, and one sentence, for an argument or a line that is wrong.
+    """
+    try:
+        permitted = shared.permitted(arguments)
+        with tempfile.TemporaryDirectory(prefix=f"firstflight-{name}.") as folder:
+            client = Client(permitted, Path(folder), start)
+            shared.say_ready(f"{name}/{version}")
+            try:
+                for line in sys.stdin.buffer:
+                    shared.say(client.answer(_request(line)))
+            finally:
+                client.close()
+    except FirstflightError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(error.exit_status) from None
+
+
+def _request(line: bytes) -> Request:
+    try:
+        return Request.of(line)
+    except (TypeError, ValueError) as error:
+        text = line.decode(errors="replace").strip()
+        raise UsageError(f"{text[:80]!r} is no request: give one as contract.py describes it") from error

@@ -1,1 +1,0 @@
-"""Chromium as a client of the testbed."""
