@@ -18,10 +18,10 @@ def test_they_probe_by_their_own_timeouts(tmp_path: Path, capfd: pytest.CaptureF
     capfd.readouterr()
     command(["show", "iack-default-pto", "--out", str(tmp_path), "--format", "jsonl"], standalone_mode=False)
     found = {one["client"]: one for one in map(json.loads, capfd.readouterr().out.splitlines())}
-    assert {name: (one["trials"], one["verdict"]) for name, one in found.items()} == {
-        "chromium": (2, "met"),
-        "firefox": (2, "met"),
-    }
+    assert {name: one["trials"] for name, one in found.items()} == {"chromium": 2, "firefox": 2}
+    for one in found.values():
+        # What the browser computes comes on top; RFC 9002's own default would be 999 ms.
+        assert 295 <= one["default_pto_ms"] < 900, one
 
 
 def test_they_complete_with_other_servers(tmp_path: Path) -> None:
