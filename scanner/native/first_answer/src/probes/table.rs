@@ -1,6 +1,6 @@
 //! The table of probes in flight, found by connection ID or by tuple.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,7 +12,7 @@ use firstflight_core::targets::TargetRef;
 /// Slots searched per second because of strays: a few milliseconds of CPU time.
 const BUDGET: usize = 10_000_000;
 
-/// Connection IDs that are remembered after their probes: at 1,000 probes a second those of the last minute, in 2 MB.
+/// Places for connection IDs that are remembered after their probes: half a megabyte.
 const MOST_TOMBSTONES: usize = if cfg!(test) { 3 } else { 65_536 };
 
 /// Identifies a probe in flight; stale once the probe has left the table.
@@ -91,25 +91,6 @@ impl Hasher for AsIs {
 
 type Index = HashMap<u64, Handle, BuildHasherDefault<AsIs>>;
 
-/// The last connection IDs of probes that have left the table.
-#[derive(Default)]
-struct Tombstones {
-    known: HashSet<u64, BuildHasherDefault<AsIs>>,
-    order: VecDeque<u64>,
-}
-
-impl Tombstones {
-    fn add(&mut self, cid: u64) {
-        if self.order.len() == MOST_TOMBSTONES
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        self.known.insert(cid);
-        self.order.push_back(cid);
-    }
-}
-
 struct Slot {
     generation: u32,
     flight: Option<Flight>,
@@ -120,7 +101,8 @@ pub struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_cid: Index,
-    tombstones: Tombstones,
+    /// Connection IDs of probes that have left, each in its place until another takes it: they are uniform.
+    tombstones: Vec<u64>,
     /// Hash of peer and port of each slot. Lookups are rare and search all of it, so that the common case
     /// costs one write instead of the two cache misses of a hash table.
     tuples: Vec<u64>,
@@ -137,7 +119,7 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             by_cid: Index::default(),
-            tombstones: Tombstones::default(),
+            tombstones: vec![0; MOST_TOMBSTONES],
             tuples: Vec::new(),
             tuple_key: key,
             budget: BUDGET,
@@ -199,7 +181,7 @@ impl Table {
         for cid in cids {
             let cid = u64::from_be_bytes(cid);
             self.by_cid.remove(&cid);
-            self.tombstones.add(cid);
+            self.tombstones[tombstone(cid)] = cid;
         }
         let slot = &mut self.slots[handle.slot as usize];
         slot.generation = slot.generation.wrapping_add(1);
@@ -214,7 +196,8 @@ impl Table {
 
     /// Returns whether a probe with this connection ID has left the table, as far as they are remembered.
     pub fn was_removed(&self, cid: [u8; 8]) -> bool {
-        self.tombstones.known.contains(&u64::from_be_bytes(cid))
+        let cid = u64::from_be_bytes(cid);
+        cid != 0 && self.tombstones[tombstone(cid)] == cid
     }
 
     /// Returns the probe from `port` to `peer`; `None` if there are several (a stray must never be
@@ -266,6 +249,11 @@ impl Table {
         let product = u128::from(high ^ self.tuple_key[2].wrapping_add(low)) * u128::from(low);
         (product >> 64) as u64 ^ product as u64
     }
+}
+
+/// Returns the place of a connection ID among those that are remembered.
+fn tombstone(cid: u64) -> usize {
+    (cid % MOST_TOMBSTONES as u64) as usize
 }
 
 #[cfg(test)]
