@@ -106,8 +106,7 @@ class _Transfer(QuicConnectionProtocol):
 
     def length(self) -> int | None:
         """The Content-Length of the response."""
-        text = self.headers.get("content-length", "")
-        return int(text) if text.isdecimal() and len(text) < 19 else None
+        return shared.content_length(self.headers)
 
     def _terminated(self, event: ConnectionTerminated) -> None:
         detail = f"closed with {event.error_code:#x} {event.reason_phrase}".strip()[:MOST_OF_A_HEADER]

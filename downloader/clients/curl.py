@@ -160,7 +160,6 @@ class Download:
 
         status = int(info(pycurl.RESPONSE_CODE)) or None
         connect_us = after(pycurl.CONNECT_TIME_T)
-        length = self._headers.get("content-length", "")
         limit = code == _STOPPED and self._body >= request.max_bytes
         tls = (*self._tls, None, None, None)[:3]
         end = "complete" if code == 0 else _ENDS.get(code, "failed")
@@ -194,7 +193,7 @@ class Download:
             tls_group=tls[2],
             tls_verified=verified,
             body_bytes=min(self._body, request.max_bytes),
-            content_length=int(length) if length.isdecimal() and len(length) < 19 else None,
+            content_length=shared.content_length(self._headers),
             headers=self._headers,
             receive_buffer=_option(sock, socket.SO_RCVBUF),
             udp_drops=_drops(sock),

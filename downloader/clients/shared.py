@@ -6,7 +6,7 @@ import json
 import socket
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from downloader.clients.contract import Answer
@@ -36,6 +36,12 @@ def why_not(permitted: Permitted, ip: str, host: str) -> str | None:
     if permitted.look_well() < Trust.ALL:
         return UNCONFIRMED
     return permitted.why_not(ip, host)
+
+
+def content_length(headers: Mapping[str, str]) -> int | None:
+    """Return the Content-Length of a response; None if it has none, or none that a body can have."""
+    text = headers.get("content-length", "")
+    return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
 def drops(sock: socket.socket) -> int:

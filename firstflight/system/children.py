@@ -29,11 +29,12 @@ def start(
     stderr: int | IO[bytes] | None = None,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program that receives SIGINT when this process ends.
 
-    `own_session` isolates it from the terminal's Ctrl-C: the caller must then stop it. Raises UsageError if
-    the program is missing or not executable.
+    `own_session` isolates it from the terminal's Ctrl-C: the caller must then stop it. Descriptors in
+    `pass_fds` stay open in it. Raises UsageError if the program is missing or not executable.
     """
     try:
         # preexec_fn is safe here: this process has no other threads when it starts children.
@@ -46,6 +47,7 @@ def start(
             cwd=cwd,
             env=env,
             start_new_session=own_session,
+            pass_fds=pass_fds,
             preexec_fn=die_with_parent,
         )
     except FileNotFoundError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import os
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -16,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from downloader.clients.contract import Answer, Request
+from firstflight.errors import FirstflightError
 from testbed.browsers import session
-from testbed.browsers.devtools import BrowserClosed, DevTools
+from testbed.browsers.devtools import DevTools
 
 PROGRAM = "chromium"
 _ARGUMENTS = (
@@ -74,36 +74,37 @@ class Chromium:
     def load(self, request: Request, end: float) -> Answer:
         """Load a resource in a browser context of its own, which is thrown away: `session.Browser`."""
         tools = self._tools
-        context = tools.command("Target.createBrowserContext")["browserContextId"]
+        context = tools.command("Target.createBrowserContext", end)["browserContextId"]
         try:
-            made = tools.command("Target.createTarget", url="about:blank", browserContextId=context)
+            made = tools.command("Target.createTarget", end, url="about:blank", browserContextId=context)
             page = made["targetId"]
-            tab = tools.command("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
-            tools.command("Network.enable", tab)
-            tools.command("Network.setUserAgentOverride", tab, userAgent=request.user_agent)
+            tab = tools.command("Target.attachToTarget", end, targetId=page, flatten=True)["sessionId"]
+            tools.command("Network.enable", end, tab)
+            tools.command("Network.setUserAgentOverride", end, tab, userAgent=request.user_agent)
             started_at, begun = time.time_ns(), time.monotonic_ns()
             found = tools.command(
                 "Network.loadNetworkResource",
-                tab,
                 end,
+                tab,
                 frameId=page,
                 url=request.url,
                 options={"disableCache": True, "includeCredentials": False},
             )["resource"]
             answer = Answer(**{**of_resource(found), "started_at": started_at})
             while answer.end == "complete" and (stream := found.get("stream")):
-                chunk = tools.command("IO.read", tab, end, handle=stream)
+                chunk = tools.command("IO.read", end, tab, handle=stream)
                 data = chunk.get("data", "")
                 size = len(base64.b64decode(data)) if chunk.get("base64Encoded") else len(data.encode())
                 answer = replace(answer, body_bytes=answer.body_bytes + size)
-                if answer.body_bytes > request.max_bytes:
+                if answer.body_bytes >= request.max_bytes:
                     answer = replace(answer, end="limit")
                 if chunk.get("eof"):
                     break
             return replace(answer, duration_us=(time.monotonic_ns() - begun) // 1000)
         finally:
-            with suppress(BrowserClosed):
-                tools.command("Target.disposeBrowserContext", browserContextId=context)
+            # Without it the next request has a context of its own all the same.
+            with suppress(FirstflightError, TimeoutError):
+                tools.command("Target.disposeBrowserContext", end, browserContextId=context)
 
 
 def of_resource(found: dict[str, Any]) -> dict[str, Any]:
@@ -123,9 +124,8 @@ def of_resource(found: dict[str, Any]) -> dict[str, Any]:
 
 def version() -> str:
     """Return the browser's version."""
-    done = subprocess.run([session.program(PROGRAM), "--product-version"], capture_output=True, check=False)
-    return done.stdout.decode(errors="replace").strip() or "unknown"
+    return session.printed(PROGRAM, "--product-version") or "unknown"
 
 
 if __name__ == "__main__":
-    session.serve("chromium", version(), Chromium, sys.argv[1:])
+    session.serve("chromium", version, Chromium, sys.argv[1:])

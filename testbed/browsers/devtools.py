@@ -9,13 +9,11 @@ import select
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from firstflight.errors import FirstflightError
+from firstflight.system import children
 
-COMMAND_S = 60.0
-"""Longest time in seconds that a command takes; a browser's first one waits for its start."""
 LONGEST = 16 << 20
 """Most bytes of a message."""
 _STOP_S = 5.0
@@ -35,13 +33,12 @@ class DevTools:
         reads, self._commands = _pipe()
         self._messages, writes = _pipe()
         try:
-            self.process = subprocess.Popen(
+            self._process = children.start(
                 ["bash", "-c", _SHELL, "bash", *argv, "--remote-debugging-pipe"],
-                stdin=subprocess.DEVNULL,
+                own_session=True,
                 stdout=subprocess.DEVNULL,
                 env={**environment, "FROM": str(reads), "TO": str(writes)},
                 pass_fds=(reads, writes),
-                start_new_session=True,
             )
         finally:
             os.close(reads)
@@ -50,12 +47,12 @@ class DevTools:
         self._last = 0
 
     def command(
-        self, method: str, session: str | None = None, end: float | None = None, **parameters: Any
+        self, method: str, end: float, session: str | None = None, **parameters: Any
     ) -> dict[str, Any]:
         """Return the result of a command, in a `session` with a page or with the browser itself.
 
-        TimeoutError at `end` (a time of time.monotonic), or after COMMAND_S; FirstflightError if the browser
-        refuses it, BrowserClosed if it is gone.
+        TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser refuses it,
+        BrowserClosed if it is gone.
         """
         self._last += 1
         message: dict[str, Any] = {"id": self._last, "method": method, "params": parameters}
@@ -64,8 +61,7 @@ class DevTools:
         try:
             os.write(self._commands, json.dumps(message).encode() + b"\0")
         except BrokenPipeError as error:
-            raise BrowserClosed("the browser is gone: see its log") from error
-        end = time.monotonic() + COMMAND_S if end is None else end
+            raise BrowserClosed("the browser is gone: see standard error") from error
         # What comes without a number is an event.
         while (answer := self._message(end)).get("id") != self._last:
             pass
@@ -75,13 +71,7 @@ class DevTools:
 
     def close(self) -> None:
         """End the browser."""
-        with suppress(FirstflightError, TimeoutError):
-            self.command("Browser.close")
-        try:
-            self.process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        children.stop(self._process, _STOP_S)
         os.close(self._commands)
         os.close(self._messages)
 
@@ -95,7 +85,7 @@ class DevTools:
             chunk = os.read(self._messages, 1 << 16)
             self._read += chunk
             if not chunk:
-                raise BrowserClosed("the browser is gone: see its log")
+                raise BrowserClosed("the browser is gone: see standard error")
             if len(self._read) > LONGEST:
                 raise BrowserClosed(f"the browser's message has more than {LONGEST} bytes")
         text, _, self._read = self._read.partition(b"\0")

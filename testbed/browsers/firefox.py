@@ -10,12 +10,12 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from downloader.clients.contract import Answer, Request
 from firstflight.errors import FirstflightError
+from firstflight.system import children
 from testbed.browsers import session
 from testbed.browsers.marionette import Marionette
 
@@ -62,7 +62,7 @@ channel.asyncOpen({
     binary.setInputStream(stream);
     binary.readByteArray(count);
     found.size += count;
-    if (found.size > most) request.cancel(Cr.NS_BINDING_ABORTED);
+    if (found.size >= most) request.cancel(Cr.NS_BINDING_ABORTED);
   },
   onStopRequest(request, code) {
     found.error = Components.isSuccessCode(code) ? null
@@ -111,12 +111,11 @@ class Firefox:
         lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in settings.items()]
         (profile / "user.js").write_text("".join(lines), encoding="utf-8")
         argv = [session.program(PROGRAM), "--headless", "--no-remote", "--profile", str(profile)]
-        self._process = subprocess.Popen(
+        self._process = children.start(
             [*argv, "--marionette", "--remote-allow-system-access"],
-            stdin=subprocess.DEVNULL,
+            own_session=True,
             stdout=subprocess.DEVNULL,
             env={**os.environ, "HOME": str(home)},
-            start_new_session=True,
         )
         self._loads = 0
         try:
@@ -124,13 +123,13 @@ class Firefox:
             self._marionette.command("WebDriver:NewSession", end, capabilities={})
             self._marionette.command("Marionette:SetContext", end, value="chrome")
         except (FirstflightError, TimeoutError):
-            self._kill()
+            children.stop(self._process, _STOP_S)
             raise
 
     def close(self) -> None:
         """End the browser."""
         self._marionette.close()
-        self._kill()
+        children.stop(self._process, _STOP_S)
 
     def load(self, request: Request, end: float) -> Answer:
         """Load a resource: `session.Browser`."""
@@ -140,13 +139,6 @@ class Firefox:
         arguments = [request.url, request.user_agent, self._loads, request.max_bytes]
         found = tools.command("WebDriver:ExecuteAsyncScript", end, script=_LOAD, args=arguments)["value"]
         return of_load(found, request.max_bytes)
-
-    def _kill(self) -> None:
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_STOP_S)
-        self._process.kill()
-        self._process.wait()
 
 
 def of_load(found: dict[str, Any], max_bytes: int) -> Answer:
@@ -164,7 +156,7 @@ def of_load(found: dict[str, Any], max_bytes: int) -> Answer:
         "first_byte_us": us("responseStart"),
         "duration_us": us("responseEnd"),
     }
-    if found["size"] > max_bytes:
+    if found["size"] >= max_bytes:
         end = "limit"
     elif error is None and _BY_HTTP3 in fields:
         end = "complete"
@@ -188,9 +180,8 @@ def of_load(found: dict[str, Any], max_bytes: int) -> Answer:
 
 def version() -> str:
     """Return the browser's version."""
-    done = subprocess.run([session.program(PROGRAM), "--version"], capture_output=True, check=False)
-    return done.stdout.decode(errors="replace").strip().rpartition(" ")[2] or "unknown"
+    return session.printed(PROGRAM, "--version").rpartition(" ")[2] or "unknown"
 
 
 if __name__ == "__main__":
-    session.serve("firefox", version(), Firefox, sys.argv[1:])
+    session.serve("firefox", version, Firefox, sys.argv[1:])

@@ -34,7 +34,7 @@ class Marionette:
         try:
             self._socket.sendall(f"{len(text)}:".encode() + text)
         except OSError as error:
-            raise FirstflightError("the browser is gone: see its log") from error
+            raise FirstflightError("the browser is gone: see standard error") from error
         while True:
             answer = self._message(end)
             if isinstance(answer, list) and answer[:2] == [1, self._last]:
@@ -62,10 +62,10 @@ class Marionette:
             except TimeoutError:
                 raise
             except OSError as error:
-                raise FirstflightError("the browser is gone: see its log") from error
+                raise FirstflightError("the browser is gone: see standard error") from error
             self._read += chunk
             if not chunk:
-                raise FirstflightError("the browser is gone: see its log")
+                raise FirstflightError("the browser is gone: see standard error")
             if len(self._read) > LONGEST:
                 raise FirstflightError(f"the browser's message has more than {LONGEST} bytes")
 

@@ -1,12 +1,14 @@
 """What browsers share as clients (downloader/clients/contract.py): a resource by HTTP/3, without a window.
 
 Each request has a connection of its own, without a session to resume. Nothing but the request's address can
-be contacted: a browser resolves the request's name alone, and its own services are off. Made for namespaces
-without a way out. A redirect to the same host would be followed; the testbed's servers send none.
+be contacted: a browser resolves the request's name alone, and its own services are off. Addresses outside the
+networks of allow-net are refused all the same, because browsers are made for namespaces without a way out. A
+redirect to the same host would be followed; the testbed's servers send none.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import shutil
 import subprocess
@@ -22,6 +24,7 @@ from downloader.clients import shared
 from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import children
 
 TRUST = "certutil"
 _PACKAGES = {"chromium": "chromium", "firefox-esr": "firefox-esr", TRUST: "libnss3-tools"}
@@ -67,6 +70,10 @@ class Client:
     def answer(self, request: Request) -> Answer:
         """Do a request; never raises for what a server or the browser does."""
         refused = shared.why_not(self._permitted, request.ip, request.host)
+        address = ipaddress.ip_address(request.ip)
+        if refused is None and self._permitted.needs_contact(int(address), int(address), address.version):
+            # A browser may speak for itself, too: nothing of it is for the networks of others.
+            refused = f"{request.ip} is in no network of allow-net"
         if refused is not None:
             return Answer("blocked", refused)
         if not _HOST.fullmatch(request.host):
@@ -84,6 +91,9 @@ class Client:
         except FirstflightError as error:
             self.close()
             return Answer("failed", str(error))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            self.close()
+            return Answer("failed", f"the browser's result is not what its protocol describes: {error!r}")
 
     def close(self) -> None:
         """End the browser, if there is one."""
@@ -103,9 +113,8 @@ class Client:
 def fields(headers: dict[str, str]) -> dict[str, object]:
     """Return what the header fields of a response say of an answer."""
     found = {str(name).lower(): str(value) for name, value in headers.items()}
-    length = found.get("content-length", "")
     return {
-        "content_length": int(length) if length.isdecimal() else None,
+        "content_length": shared.content_length(found),
         "headers": {name: found[name][:MOST_OF_A_HEADER] for name in sorted(KEPT_HEADERS & set(found))},
     }
 
@@ -118,22 +127,31 @@ def program(name: str) -> str:
     return found
 
 
+def printed(name: str, *arguments: str) -> str:
+    """Return what a program prints; FirstflightError, with its message, if it fails."""
+    process = children.start([program(name), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    stdout, stderr = (text.decode(errors="replace").strip() for text in children.finished(process))
+    if process.returncode:
+        raise FirstflightError(stderr)
+    return stdout
+
+
 def trust(roots: Path, database: Path) -> None:
     """Make a database of certificates (NSS) that trusts a PEM file; FirstflightError if it cannot."""
     database.mkdir(parents=True, exist_ok=True)
-    tool, where = program(TRUST), f"sql:{database}"
-    for argv in (
-        [tool, "-N", "-d", where, "--empty-password"],
-        [tool, "-A", "-d", where, "-n", "roots", "-t", "C,,", "-a", "-i", str(roots)],
-    ):
-        done = subprocess.run(argv, capture_output=True, check=False)
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()
-            raise FirstflightError(f"certutil cannot take {roots}: {said}")
+    where = f"sql:{database}"
+    try:
+        printed(TRUST, "-N", "-d", where, "--empty-password")
+        printed(TRUST, "-A", "-d", where, "-n", "roots", "-t", "C,,", "-a", "-i", str(roots))
+    except FirstflightError as error:
+        raise FirstflightError(f"certutil cannot take {roots}: {error}") from error
 
 
 def serve(
-    name: str, version: str, start: Callable[[Way, Path, float], Browser], arguments: Iterable[str]
+    name: str,
+    version: Callable[[], str],
+    start: Callable[[Way, Path, float], Browser],
+    arguments: Iterable[str],
 ) -> None:
     """Answer requests until the end of standard input. Arguments as of `shared.permitted`.
 
@@ -144,7 +162,7 @@ def serve(
         permitted = shared.permitted(arguments)
         with tempfile.TemporaryDirectory(prefix=f"firstflight-{name}.") as folder:
             client = Client(permitted, Path(folder), start)
-            shared.say_ready(f"{name}/{version}")
+            shared.say_ready(f"{name}/{version()}")
             try:
                 for line in sys.stdin.buffer:
                     shared.say(client.answer(_request(line)))
@@ -157,7 +175,9 @@ def serve(
 
 def _request(line: bytes) -> Request:
     try:
-        return Request.of(line)
+        request = Request.of(line)
+        ipaddress.ip_address(request.ip)
+        return request
     except (TypeError, ValueError) as error:
         text = line.decode(errors="replace").strip()
         raise UsageError(f"{text[:80]!r} is no request: give one as contract.py describes it") from error
