@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 usage="usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]"
 rounds=${1:?$usage} loops=${2:?$usage} abreast=${3:-1}
+[ "$rounds" -gt 0 ] && [ "$abreast" -gt 0 ] || { echo "ROUNDS and ABREAST are at least 1: $usage" >&2; exit 2; }
 started=() streams=() failed=0
 files=$(.venv/bin/python -c 'from tests.conftest import TIMING; print(*{name.split("::")[0]: 0 for name in TIMING})')
 folder=$(mktemp -d)
