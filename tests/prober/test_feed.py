@@ -226,6 +226,22 @@ def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Sile
     assert any(row["attempts"] == 1 for row in probed)
 
 
+def test_a_run_with_a_list_ends_with_it_however_many_slots_follow(feed: Feeds, silent: Silent) -> None:
+    """Of the control names of a campaign one is always in flight, if there are enough of them."""
+    one = silent("127.0.0.1")
+    to = ("127.0.0.1", one.getsockname()[1])
+    targets = f"ip,domain,port\n{to[0]},a.test,{to[1]}\n"
+    planned = 600  # they fit into a pipe
+    now = time.time_ns()
+    # One every 100 ms, each of which is waited for 300 ms.
+    slots = [f"slot {FIRST + n} {now + n * 100 * MS} 100 1 0 {to[0]} {to[1]} a.test" for n in range(planned)]
+    fed = feed(targets=targets, first=[*slots, "end"])
+    assert fed.end() == 0, fed.messages
+    assert sum(row["target"] < FIRST for row in fed.rows) == 1
+    assert len(fed.rows) - 1 + len(fed.skipped) == planned
+    assert list(fed.skipped.values()).count("stopped") > planned // 2
+
+
 def test_a_feeder_that_is_gone_ends_the_run_in_order(feed: Feeds, silent: Silent) -> None:
     one = silent("127.0.0.1")
     to = ("127.0.0.1", one.getsockname()[1])

@@ -26,7 +26,7 @@ pub enum Due {
 /// What decides about planned probes besides the limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// The run is being stopped.
+    /// The run is being stopped, or ends.
     pub stopping: bool,
     /// Another probe fits into memory.
     pub room: bool,

@@ -49,12 +49,13 @@ impl Engine {
     }
 
     fn is_done(&self) -> bool {
-        let nothing_new = if self.listed {
-            self.backlog.is_empty()
-        } else {
-            self.schedule.is_finished()
-        };
-        (self.stopping || nothing_new) && self.probes.len() == 0
+        let all_begun = self.list_has_begun() || !self.listed && self.schedule.is_finished();
+        (self.stopping || all_begun) && self.probes.len() == 0
+    }
+
+    /// Returns whether there is a list, and all of it has begun.
+    fn list_has_begun(&self) -> bool {
+        self.listed && self.backlog.is_empty()
     }
 
     /// Sends nothing new from now on.
@@ -103,6 +104,8 @@ impl Engine {
     /// Sends what may be sent now.
     fn send(&mut self) {
         let (at_once, behind) = (!self.pace.in_bulk(), self.writer.is_behind());
+        // Planned probes go beside a list: if they came more often than one lasts, the run would not end.
+        let no_more_planned = self.stopping || self.list_has_begun();
         let mut to = Reports {
             probes: &mut self.probes,
             receiver: &mut self.receiver,
@@ -114,7 +117,7 @@ impl Engine {
             &mut self.schedule,
             &mut self.backlog,
             &mut to,
-            self.stopping,
+            no_more_planned,
             behind,
         );
         if !self.stopping {
@@ -192,7 +195,7 @@ impl Engine {
         let now = self.clock.now();
         match self.backlog.next_at() {
             _ if self.writer.is_behind() => Limit::Writing,
-            _ if self.stopping || self.backlog.is_empty() && self.listed => Limit::LastAnswers,
+            _ if self.stopping || self.list_has_begun() => Limit::LastAnswers,
             _ if self.backlog.is_empty() => Limit::Planned,
             _ if self.sender.egress().policy().trust() < Trust::All => Limit::Unconfirmed,
             _ if self.probes.room() == 0 => Limit::InFlight,

@@ -33,6 +33,14 @@ fn schedule(lines: String, start: i64) -> Schedule {
     Schedule::new(Some(feed), Skips::open(None).unwrap(), start, true)
 }
 
+/// Reads the feed until there is a planned probe.
+fn read_feed(engine: &mut Engine) {
+    until("the feed", || {
+        engine.schedule.read(engine.backlog.groups_mut());
+        engine.schedule.next_at()
+    });
+}
+
 #[test]
 fn a_run_is_done_without_new_targets_and_open_probes() {
     let server = Server::start("127.82.1.1");
@@ -193,8 +201,8 @@ fn further_connections_and_planned_probes_leave_too() {
     engine
         .probes
         .expire(2 * 3600 * SECOND, engine.backlog.groups());
+    read_feed(&mut engine);
     until("both", || {
-        engine.schedule.read(engine.backlog.groups_mut());
         engine.send();
         let done = engine.schedule.is_finished() && engine.backlog.is_empty();
         done.then_some(())
@@ -203,6 +211,28 @@ fn further_connections_and_planned_probes_leave_too() {
     server.receive(3);
     let counts = engine.probes.counts();
     assert_eq!((counts.retransmissions, counts.tally.targets), (1, 2));
+}
+
+#[test]
+fn behind_the_last_target_of_a_list_no_planned_probe_leaves() {
+    let server = Server::start("127.82.1.21");
+    for (name, listed, targets, left, skipped) in [
+        ("some of the list is left", true, 1, 2, 0),
+        ("all of it has begun", true, 0, 0, 1),
+        ("there is no list", false, 0, 1, 0),
+    ] {
+        let targets = vec![server.address; targets];
+        let mut parts = parts(&["127.82.0.21"], FAST, &targets, patient());
+        let start = wall();
+        let line = format!("slot 2147483648 {start} 3600000 1 0 127.82.1.21 4433\n");
+        (parts.listed, parts.schedule) = (listed, schedule(line, start));
+        let mut engine = Engine::new(parts).unwrap();
+        read_feed(&mut engine);
+        engine.await_rate(2);
+        engine.send();
+        let found = (engine.probes.len(), engine.schedule.skipped());
+        assert_eq!(found, (left, skipped), "{name}");
+    }
 }
 
 /// When the next pass begins if nothing comes before.
@@ -263,10 +293,7 @@ fn planned_probes_are_due_at_their_time() {
     let mut parts = parts(&["127.82.0.11"], FAST, &[], patient());
     parts.schedule = schedule(line, start);
     let mut engine = Engine::new(parts).unwrap();
-    until("the feed", || {
-        engine.schedule.read(engine.backlog.groups_mut());
-        engine.schedule.next_at()
-    });
+    read_feed(&mut engine);
     assert_eq!(due(&engine, now), 7);
 }
 
