@@ -16,6 +16,7 @@ import pytest
 from tests.segments import rows_of
 from tests.waiting import until
 
+from .stopping import halted, stop
 from .test_campaign import manifest
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
@@ -134,7 +135,7 @@ def test_a_stopped_stage_keeps_whole_blocks_and_goes_on(run: Path, world: World)
     (other,) = set(world.runs()) - {run}
     folder = other / "east" / "1" / "calibrate"
     until((folder / "blocks" / "000002").is_dir, "the second block begins")
-    firstflight(world, "runs", "stop", other.name)
+    stop(world, other, [halted(folder)])
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     report = json.loads((folder / "report.json").read_text())

@@ -19,6 +19,7 @@ from tests.segments import rows_of
 from tests.waiting import until
 
 from .quic_server import ALIASED
+from .stopping import halted, stop
 from .test_campaign import manifest
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
@@ -168,7 +169,7 @@ def test_a_stopped_stage_keeps_what_it_has_and_goes_on(run: Path, world: World) 
     (other,) = set(world.runs()) - {run}
     folder = other / "east" / "1" / "handshake"
     until(lambda: (folder / "segments").is_dir() and rows_of(folder / "segments"), "a closed segment")
-    firstflight(world, "runs", "stop", other.name)
+    stop(world, other, [halted(folder)])
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     report = json.loads((folder / "report.json").read_text())

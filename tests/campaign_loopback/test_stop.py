@@ -6,10 +6,13 @@ import json
 import subprocess
 import time
 from collections import Counter
+from functools import partial
+from pathlib import Path
 
 from tests.segments import rows_of
 from tests.waiting import until
 
+from .stopping import halted, stop
 from .world import FIRSTFLIGHT, World, addresses
 
 
@@ -23,14 +26,21 @@ def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.Comple
     return done
 
 
+def closed(folder: Path) -> list[Path]:
+    """Return the closed segments of a stage's folder."""
+    return list(folder.glob("segments/seg-*.arrow"))
+
+
 def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -> None:
     campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=8)))
     until(world.runs, "a run folder")
     (run,) = world.runs()
-    segments = run / "east" / "1" / "probe" / "segments"
-    until(lambda: len(list(segments.glob("seg-*.arrow"))) >= 2, "some closed segments")
-
-    assert "stopped" in firstflight(world, "runs", "stop", run.name).stderr
+    engines = []
+    for vantage in ("east", "west"):
+        folder = run / vantage / "1" / "probe"
+        until(partial(closed, folder), f"a closed segment in {folder}")
+        engines.append(halted(folder))
+    assert "stopped" in stop(world, run, engines)
     out, messages = campaign.communicate(timeout=300)
     assert (campaign.returncode, out.splitlines()[-1]) == (130, run.name), messages
     assert f"stopped in order; go on with: firstflight campaign run --resume {run.name}" in messages

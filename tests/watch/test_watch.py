@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from tests import segments
 from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, World
+from tests.processes import child
 from tests.waiting import until
 
 SECOND_NS = 10**9
@@ -108,21 +109,6 @@ def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dic
 def probed_since(folder: Path, at_ns: int) -> bool:
     """Return whether closed segments hold a probe sent at `at_ns` or later."""
     return any((row["sent_at"] or 0) >= at_ns for row in segments.rows_of(folder / "segments"))
-
-
-def child(pid: int, program: str) -> int:
-    """Return the descendant of `pid` that runs `program`."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            name = (folder / "exe").readlink().name
-        except OSError:
-            continue
-        if name == program and parent == pid:
-            found.append(int(folder.name))
-    (one,) = found
-    return one
 
 
 def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:

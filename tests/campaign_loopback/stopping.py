@@ -1,0 +1,62 @@
+"""Stops a campaign while its engines wait: on a busy machine the command would begin when all is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tests.processes import children
+from tests.waiting import until
+
+from .world import FIRSTFLIGHT, World
+
+ENGINES = ("firstflight-prober", "firstflight-handshake")
+
+
+def halted(folder: Path) -> int:
+    """Halt the engine of the stage with this folder, as soon as there is one; return its number."""
+    stage = json.loads((folder / "report.json").read_text())["pid"]
+
+    def found() -> list[int]:
+        for engine in (one for program in ENGINES for one in children(stage, program)):
+            with suppress(ProcessLookupError):
+                os.kill(engine, signal.SIGSTOP)
+                return [engine]
+        return []
+
+    return until(found, f"an engine of the stage in {folder}")[0]
+
+
+def stop(world: World, run: Path, engines: Sequence[int]) -> str:
+    """Stop a run whose halted engines go on when each is told; return the messages of `runs stop`."""
+    stopping = subprocess.Popen(
+        [*FIRSTFLIGHT, "runs", "stop", run.name],
+        env=world.environment,
+        cwd=world.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    waiting = set(engines)
+
+    def all_told() -> bool:
+        for engine in filter(_is_told, list(waiting)):
+            os.kill(engine, signal.SIGCONT)
+            waiting.remove(engine)
+        return not waiting
+
+    until(all_told, "a signal to each engine")
+    _, messages = stopping.communicate(timeout=300)
+    assert stopping.returncode == 0, messages
+    return messages
+
+
+def _is_told(pid: int) -> bool:
+    """Return whether SIGINT waits for a process."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    pending = int(status.partition("ShdPnd:")[2].split()[0], 16)
+    return bool(pending >> (signal.SIGINT - 1) & 1)
