@@ -3,6 +3,8 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 OPENSTACK_PROVIDER := github.com/terraform-provider-openstack/terraform-provider-openstack/v3@v3.4.0
+# Clients that are packages of their own, outside of the workspace.
+APART := testbed/clients/msquic testbed/clients/tquic
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
 
@@ -64,8 +66,10 @@ testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated tim
 	.venv/bin/firstflight testbed show iack-ttfb
 
 testbed-test: setup testbed-setup ## Run the tests in simulated time, and those of programs that testbed-setup builds.
-	cd testbed/clients/tquic && cargo clippy --quiet --release --all-targets --locked --target-dir ../../../target -- -D warnings
-	cd testbed/clients/tquic && cargo test --quiet --release --locked --target-dir ../../../target
+	for client in $(APART); do \
+		(cd $$client && cargo clippy --quiet --release --all-targets --locked --target-dir ../../../target -- -D warnings \
+			&& cargo test --quiet --release --locked --target-dir ../../../target) || exit; \
+	done
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
 
 superset-test: setup ## Install Superset, import the bench's assets, open its dashboard in Chromium.
@@ -96,7 +100,7 @@ lint: setup ## Check style, types, imports between folders, words, and the nativ
 	.venv/bin/lint-imports
 	.venv/bin/python deploy/words.py
 	cargo fmt --all --check
-	cargo fmt --manifest-path testbed/clients/tquic/Cargo.toml --check
+	for client in $(APART); do cargo fmt --manifest-path $$client/Cargo.toml --check || exit; done
 	cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
 	cd lab/stacks/quic-go && test -z "$$(gofmt -l .)"
 	cd deploy/grafana/check && test -z "$$(gofmt -l .)"
@@ -111,7 +115,7 @@ format: ## Put all code into the project's style.
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	cargo fmt --all
-	cargo fmt --manifest-path testbed/clients/tquic/Cargo.toml
+	for client in $(APART); do cargo fmt --manifest-path $$client/Cargo.toml; done
 	cd lab/stacks/quic-go && gofmt -w .
 	cd deploy/grafana/check && gofmt -w .
 

@@ -49,7 +49,7 @@ declare -A PACKAGES=(
 )
 if [ "$PROFILE" = testbed ]; then
     PACKAGES+=([flex]=flex [bison]=bison [bc]=bc [xz-utils]=xz [perl]=perl [patch]=patch
-        [default-jdk-headless]=javac [maven]=mvn)
+        [default-jdk-headless]=javac [maven]=mvn [libnuma-dev]='/usr/lib/*/libnuma.a')
 fi
 if [ "$PROFILE" = site ] || [ "$PROFILE" = test ] || [ "$PROFILE" = machines ]; then
     PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')

@@ -100,6 +100,7 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
                 "aioquic",
                 "go-x-net",
                 "kwik",
+                "msquic",
                 "ngtcp2",
                 "quic-go",
                 "quiche",
