@@ -25,6 +25,7 @@ TOGETHER = (
 )
 # Started first, the longest first, so that the last ones are short.
 LONGEST = (
+    "tests/testbed/guests/test_trials.py",
     "tests/airflow/test_site.py",
     "tests/end_to_end/",
     "tests/lab_network/",
