@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from lab.site.processes import descendants
 
-def children(pid: int, program: str) -> list[int]:
-    """Return the children of `pid` that run `program`."""
+
+def running(pid: int, program: str) -> list[int]:
+    """Return `pid` and its descendants, as far as they run `program`."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            name = (folder / "exe").readlink().name
-        except OSError:
-            continue
-        if name == program and parent == pid:
-            found.append(int(folder.name))
+    for one in descendants([pid]):
+        with suppress(OSError):
+            if Path(f"/proc/{one}/exe").readlink().name == program:
+                found.append(one)
     return found
-
-
-def child(pid: int, program: str) -> int:
-    """Return the only child of `pid` that runs `program`."""
-    (one,) = children(pid, program)
-    return one

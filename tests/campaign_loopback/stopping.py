@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.processes import children
+from tests.processes import running
 from tests.waiting import until
 
 from .world import FIRSTFLIGHT, World
@@ -23,7 +23,7 @@ def halted(folder: Path) -> int:
     stage = json.loads((folder / "report.json").read_text())["pid"]
 
     def found() -> list[int]:
-        for engine in (one for program in ENGINES for one in children(stage, program)):
+        for engine in (one for program in ENGINES for one in running(stage, program)):
             with suppress(ProcessLookupError):
                 os.kill(engine, signal.SIGSTOP)
                 return [engine]
@@ -33,7 +33,7 @@ def halted(folder: Path) -> int:
 
 
 def stop(world: World, run: Path, engines: Sequence[int]) -> str:
-    """Stop a run whose halted engines go on when each is told; return the messages of `runs stop`."""
+    """Stop a run; its halted engines go on once SIGINT is pending. Return the messages of `runs stop`."""
     stopping = subprocess.Popen(
         [*FIRSTFLIGHT, "runs", "stop", run.name],
         env=world.environment,
@@ -43,20 +43,20 @@ def stop(world: World, run: Path, engines: Sequence[int]) -> str:
     )
     waiting = set(engines)
 
-    def all_told() -> bool:
-        for engine in filter(_is_told, list(waiting)):
+    def all_go_on() -> bool:
+        for engine in filter(_is_interrupted, list(waiting)):
             os.kill(engine, signal.SIGCONT)
             waiting.remove(engine)
         return not waiting
 
-    until(all_told, "a signal to each engine")
+    until(all_go_on, "a signal to each engine")
     _, messages = stopping.communicate(timeout=300)
     assert stopping.returncode == 0, messages
     return messages
 
 
-def _is_told(pid: int) -> bool:
-    """Return whether SIGINT waits for a process."""
+def _is_interrupted(pid: int) -> bool:
+    """Return whether SIGINT is pending for a process."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     pending = int(status.partition("ShdPnd:")[2].split()[0], 16)
     return bool(pending >> (signal.SIGINT - 1) & 1)

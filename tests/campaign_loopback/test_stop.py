@@ -7,8 +7,8 @@ import subprocess
 import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
+from scanner.driver.segments import closed_segments
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -26,11 +26,6 @@ def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.Comple
     return done
 
 
-def closed(folder: Path) -> list[Path]:
-    """Return the closed segments of a stage's folder."""
-    return list(folder.glob("segments/seg-*.arrow"))
-
-
 def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -> None:
     campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=8)))
     until(world.runs, "a run folder")
@@ -38,7 +33,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     engines = []
     for vantage in ("east", "west"):
         folder = run / vantage / "1" / "probe"
-        until(partial(closed, folder), f"a closed segment in {folder}")
+        until(partial(closed_segments, folder / "segments"), f"a closed segment in {folder}")
         engines.append(halted(folder))
     assert "stopped" in stop(world, run, engines)
     out, messages = campaign.communicate(timeout=300)

@@ -1,4 +1,4 @@
-//! A connection of msquic and its streams. Callbacks come from threads of msquic, and do nothing but tell what happened.
+//! A connection of msquic and its streams. Callbacks come from threads of msquic, and do nothing but report what happened.
 
 use crate::certificate;
 use crate::secrets::Secrets;
@@ -35,12 +35,12 @@ enum Event {
 /// A connection and what msquic uses until it is closed; dropped in this order.
 pub struct Exchange {
     streams: Vec<Stream>,
-    connection: Option<Connection>,
+    connection: Connection,
     secrets: Secrets,
     /// Bytes that streams send, and the list of buffers over each, to which msquic points.
     sent: Vec<(Vec<u8>, Box<[BufferRef; 1]>)>,
     _configuration: Configuration,
-    tell: Sender<Event>,
+    reports: Sender<Event>,
     events: Receiver<Event>,
     until: Instant,
 }
@@ -53,12 +53,12 @@ impl Exchange {
         patience: Duration,
     ) -> Result<Self, String> {
         let until = Instant::now() + patience;
-        let (tell, events) = channel();
+        let (reports, events) = channel();
         let configuration = configuration(registration, request, patience)?;
         // Before the connection, so that it is there for longer.
         let secrets = Secrets::new();
         let connection =
-            Connection::open(registration, told(&tell, &request.host)).map_err(text)?;
+            Connection::open(registration, handler(&reports, &request.host)).map_err(text)?;
         let address = Addr::from(request.address());
         // SAFETY: msquic copies the address; `Self` keeps the secrets' room for longer than the connection.
         unsafe {
@@ -70,11 +70,11 @@ impl Exchange {
             .map_err(text)?;
         Ok(Self {
             streams: Vec::new(),
-            connection: Some(connection),
+            connection,
             secrets,
             sent: Vec::new(),
             _configuration: configuration,
-            tell,
+            reports,
             events,
             until,
         })
@@ -104,11 +104,10 @@ impl Exchange {
     }
 
     /// Ends the connection, waits until it is closed, and writes its secrets. An error is one sentence.
-    pub fn close(mut self) -> Result<(), String> {
+    pub fn close(self) -> Result<(), String> {
         let until = Instant::now() + CLOSING;
-        if let Some(connection) = &self.connection {
-            connection.shutdown(ConnectionShutdownFlags::NONE, NO_ERROR.into());
-        }
+        self.connection
+            .shutdown(ConnectionShutdownFlags::NONE, NO_ERROR.into());
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left) {
@@ -116,8 +115,8 @@ impl Exchange {
                 Ok(_) => {}
             }
         }
-        self.streams.clear();
-        self.connection = None;
+        drop(self.streams);
+        drop(self.connection);
         self.secrets.write()
     }
 
@@ -129,7 +128,7 @@ impl Exchange {
             (StreamOpenFlags::UNIDIRECTIONAL, SendFlags::NONE),
             ignored,
         )?;
-        let tell = self.tell.clone();
+        let reports = self.reports.clone();
         let answered = move |_: StreamRef, event: StreamEvent<'_>| {
             let found = match event {
                 StreamEvent::Receive { buffers, .. } => {
@@ -142,7 +141,7 @@ impl Exchange {
                 ))),
                 _ => None,
             };
-            say(&tell, found)
+            report(&reports, found)
         };
         self.send(
             sent.request,
@@ -157,8 +156,7 @@ impl Exchange {
         (open, last): (StreamOpenFlags, SendFlags),
         handler: impl FnMut(StreamRef, StreamEvent<'_>) -> Result<(), Status> + 'static,
     ) -> Result<(), String> {
-        let connection = self.connection.as_ref().ok_or("there is no connection")?;
-        let stream = Stream::open(connection, open, handler).map_err(text)?;
+        let stream = Stream::open(&self.connection, open, handler).map_err(text)?;
         stream.start(StreamStartFlags::NONE).map_err(text)?;
         let buffers = Box::new([BufferRef::from(bytes.as_slice())]);
         // SAFETY: `self` keeps bytes and buffers for longer than the connection.
@@ -195,12 +193,12 @@ fn configuration(
     Ok(made)
 }
 
-/// What tells of a connection to the server `host`.
-fn told(
-    tell: &Sender<Event>,
+/// What reports the events of a connection to the server `host`.
+fn handler(
+    reports: &Sender<Event>,
     host: &str,
 ) -> impl FnMut(ConnectionRef, ConnectionEvent<'_>) -> Result<(), Status> + 'static {
-    let (tell, host) = (tell.clone(), host.to_owned());
+    let (reports, host) = (reports.clone(), host.to_owned());
     move |_, event| {
         let found = match event {
             ConnectionEvent::Connected { .. } => Some(Event::Connected),
@@ -209,7 +207,7 @@ fn told(
                 let buffer = unsafe { &*certificate.cast::<QUIC_BUFFER>() };
                 let der = BufferRef::from_ffi_ref(buffer).as_bytes();
                 if let Some(why) = certificate::why_not(der, &host) {
-                    say(&tell, Some(Event::Failed(why)))?;
+                    report(&reports, Some(Event::Failed(why)))?;
                     return Err(StatusCode::QUIC_STATUS_BAD_CERTIFICATE.into());
                 }
                 None
@@ -227,7 +225,7 @@ fn told(
             }
             _ => None,
         };
-        say(&tell, found)
+        report(&reports, found)
     }
 }
 
@@ -240,10 +238,10 @@ fn ignored(stream: StreamRef, event: StreamEvent<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn say(tell: &Sender<Event>, found: Option<Event>) -> Result<(), Status> {
+fn report(reports: &Sender<Event>, found: Option<Event>) -> Result<(), Status> {
     if let Some(found) = found {
         // Nobody waits for it any more when the request is over.
-        let _ = tell.send(found);
+        let _ = reports.send(found);
     }
     Ok(())
 }

@@ -12,32 +12,20 @@ mod secrets;
 
 use exchange::Exchange;
 use firstflight_testbed_clients::contract::{End, Request};
-use firstflight_testbed_clients::http;
 use firstflight_testbed_clients::program::{self, Failure, Progress};
+use firstflight_testbed_clients::{http, own_tls};
 use msquic::{Registration, RegistrationConfig};
 use std::cell::OnceCell;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // SAFETY: this program has no other thread yet.
-    unsafe { trust_no_others() };
+    unsafe { own_tls::trust_no_others() };
     let registration = OnceCell::new();
     program::run("firstflight-msquic-client", |request, progress| {
         exchanged(&registration, request, progress)
     })
     .into()
-}
-
-/// msquic adds the machine's own roots to those of a request: here it finds none.
-///
-/// # Safety
-///
-/// No other thread may run.
-unsafe fn trust_no_others() {
-    for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
-        // SAFETY: the caller's.
-        unsafe { std::env::set_var(name, "/dev/null") };
-    }
 }
 
 /// `registration`: msquic's threads, which begin with the first request.
@@ -48,10 +36,7 @@ fn exchanged(
 ) -> Result<(), Failure> {
     let failed = |error: String| (End::Failed, error);
     let patience = request.limit().map_err(failed)?;
-    request.verifies().map_err(failed)?;
-    if !std::path::Path::new(&request.roots).is_file() {
-        return Err(failed(format!("{}: there is no such file", request.roots)));
-    }
+    own_tls::roots(request).map_err(failed)?;
     let sent = http::sent(request).map_err(failed)?;
     if registration.get().is_none() {
         let made = Registration::new(&RegistrationConfig::default());

@@ -1,10 +1,9 @@
 //! The secrets of a connection, as a key log (NSS's format), in the file that SSLKEYLOGFILE names.
 
+use firstflight_testbed_clients::own_tls::{self, hex};
 use msquic::ffi::QUIC_TLS_SECRETS;
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::PathBuf;
 
 /// What msquic fills in until a connection is closed, which has to be before this is dropped.
 pub struct Secrets(*mut QUIC_TLS_SECRETS);
@@ -23,17 +22,13 @@ impl Secrets {
 
     /// Appends what is known to the file, if the environment names one; the connection is closed. An error is one sentence.
     pub fn write(&self) -> Result<(), String> {
-        let Some(path) = std::env::var_os("SSLKEYLOGFILE").map(PathBuf::from) else {
+        let Some(mut file) = own_tls::key_log()? else {
             return Ok(());
         };
         // SAFETY: nothing else writes to it any more.
         let text = lines(unsafe { &*self.0 });
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|error| format!("{}: {error}", path.display()))
+        file.write_all(text.as_bytes())
+            .map_err(|error| format!("SSLKEYLOGFILE: {error}"))
     }
 }
 
@@ -45,14 +40,6 @@ impl Drop for Secrets {
 }
 
 fn lines(secrets: &QUIC_TLS_SECRETS) -> String {
-    let hex = |bytes: &[u8]| {
-        let mut text = String::new();
-        for byte in bytes {
-            // Writing to a string never fails.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
-    };
     let (known, length) = (&secrets.IsSet, usize::from(secrets.SecretLength));
     let mut text = String::new();
     for (is_known, label, secret) in [
@@ -80,7 +67,7 @@ fn lines(secrets: &QUIC_TLS_SECRETS) -> String {
         if is_known != 0 && known.ClientRandom() != 0 {
             let random = hex(&secrets.ClientRandom);
             let secret = hex(&secret[..length.min(secret.len())]);
-            // As above.
+            // Writing to a string never fails.
             let _ = writeln!(text, "{label} {random} {secret}");
         }
     }

@@ -1,8 +1,9 @@
 //! What a connection calls: it sends the request once the handshake is complete, and keeps what comes back on its stream.
 
-use crate::logs::{self, Qlog};
+use crate::logs::Qlog;
 use bytes::Bytes;
 use firstflight_testbed_clients::http::Sent;
+use firstflight_testbed_clients::own_tls;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tquic::error::ConnectionError;
@@ -77,9 +78,9 @@ impl Exchange {
 
 impl TransportHandler for Exchange {
     fn on_conn_created(&mut self, connection: &mut Connection) {
-        let started = logs::keys().and_then(|keys| {
+        let started = own_tls::key_log().and_then(|keys| {
             if let Some(keys) = keys {
-                connection.set_keylog(keys);
+                connection.set_keylog(Box::new(keys));
             }
             self.qlog.start(connection)
         });

@@ -1,22 +1,11 @@
-//! What is written of a connection: its secrets (SSLKEYLOGFILE), and tquic's own log in the folder QLOGDIR.
+//! tquic's own log of a connection, in the folder QLOGDIR.
 
-use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use firstflight_testbed_clients::own_tls::hex;
+use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tquic::Connection;
-
-/// A file that secrets are added to; None: the environment names none. An error is one sentence.
-pub fn keys() -> Result<Option<Box<dyn Write + Send + Sync>>, String> {
-    let Some(path) = std::env::var_os("SSLKEYLOGFILE") else {
-        return Ok(None);
-    };
-    match OpenOptions::new().append(true).create(true).open(&path) {
-        Ok(file) => Ok(Some(Box::new(file))),
-        Err(error) => Err(format!("{}: {error}", PathBuf::from(path).display())),
-    }
-}
 
 /// A connection's log, in memory until the connection is closed.
 #[derive(Clone)]
@@ -46,11 +35,7 @@ impl Qlog {
             return Ok(());
         }
         let original = connection.dcid().map_err(|error| error.to_string())?;
-        let mut odcid = String::new();
-        for byte in original.iter() {
-            // Writing to a string never fails.
-            let _ = write!(odcid, "{byte:02x}");
-        }
+        let odcid = hex(&original);
         self.log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -3,7 +3,7 @@
 //! | module | |
 //! | --- | --- |
 //! | [`exchange`] | what the connection calls: sends the request, keeps what comes back |
-//! | [`logs`] | secrets and the connection's own log (qlog) |
+//! | [`logs`] | the connection's own log (qlog) |
 //! | [`network`] | the socket and how long to wait for it |
 
 mod exchange;
@@ -13,6 +13,7 @@ mod network;
 use exchange::{Exchange, Happened};
 use firstflight_testbed_clients::contract::{End, Request};
 use firstflight_testbed_clients::http::{self, ALPN, NO_ERROR};
+use firstflight_testbed_clients::own_tls;
 use firstflight_testbed_clients::program::{self, CLOSING, Failure, Progress};
 use logs::Qlog;
 use network::{LONGEST, Network};
@@ -24,20 +25,8 @@ use tquic::{Config, Endpoint, TlsConfig};
 
 fn main() -> ExitCode {
     // SAFETY: this program has one thread.
-    unsafe { trust_no_others() };
+    unsafe { own_tls::trust_no_others() };
     program::run("firstflight-tquic-client", exchanged).into()
-}
-
-/// tquic adds the machine's own roots to those of a request: here it finds none.
-///
-/// # Safety
-///
-/// No other thread may run.
-unsafe fn trust_no_others() {
-    for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
-        // SAFETY: the caller's.
-        unsafe { std::env::set_var(name, "/dev/null") };
-    }
 }
 
 fn exchanged(request: &Request, progress: &mut Progress) -> Result<(), Failure> {
@@ -163,14 +152,11 @@ impl Client {
 
 /// tquic's own settings, but for the time-outs of the request.
 fn config(request: &Request, patience: Duration) -> Result<Config, String> {
-    request.verifies()?;
-    if !std::path::Path::new(&request.roots).is_file() {
-        return Err(format!("{}: there is no such file", request.roots));
-    }
-    let unreadable = |error| format!("{}: {error}", request.roots);
+    let roots = own_tls::roots(request)?;
+    let unreadable = |error| format!("{roots}: {error}");
     let mut tls = TlsConfig::new_client_config(vec![ALPN.to_vec()], false).map_err(text)?;
     tls.set_verify(true);
-    tls.set_ca_certs(&request.roots).map_err(unreadable)?;
+    tls.set_ca_certs(roots).map_err(unreadable)?;
     let mut config = Config::new().map_err(text)?;
     let milliseconds = u64::try_from(patience.as_millis()).map_err(text)?;
     config.set_max_idle_timeout(milliseconds);
