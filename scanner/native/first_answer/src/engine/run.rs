@@ -112,7 +112,7 @@ impl Engine {
         };
         let sender = &mut self.sender;
         sender.send_queued(&mut to, at_once);
-        sender.send_next_attempts(&mut to);
+        sender.send_next_attempts(self.backlog.groups(), &mut to);
         sender.send_planned(
             &mut self.schedule,
             &mut self.backlog,

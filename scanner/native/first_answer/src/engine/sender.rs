@@ -9,7 +9,7 @@ use firstflight_core::clock::{Clock, Mono};
 use firstflight_core::egress::{BATCH, Egress};
 use firstflight_core::feed::{Conditions, Due, Schedule};
 use firstflight_core::receive::Receiver;
-use firstflight_core::targets::{Backlog, FedTarget, TargetList, TargetRef};
+use firstflight_core::targets::{Backlog, FedTarget, Groups, TargetList, TargetRef};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -93,8 +93,9 @@ impl Sender {
         self.send_batch(port, to);
     }
 
-    /// Sends further connections for targets that did not answer, each from another port than before.
-    pub fn send_next_attempts(&mut self, to: &mut Reports<'_>) {
+    /// Sends further connections for targets that did not answer and whose group is not paused, each from
+    /// another port than before.
+    pub fn send_next_attempts(&mut self, groups: &Groups, to: &mut Reports<'_>) {
         for _ in 0..BATCHES {
             for v4 in [true, false] {
                 let waiting = to.probes.queue().next_attempts();
@@ -105,16 +106,24 @@ impl Sender {
                 let count = waiting.min(room).min(BATCH);
                 if count > 0 {
                     let port = self.random_port(v4);
-                    self.send_next_attempts_from(port, v4, count, to);
+                    self.send_next_attempts_from(port, v4, count, groups, to);
                 }
             }
         }
     }
 
     /// Sends those of the first `count` further connections that may leave from `port`.
-    fn send_next_attempts_from(&mut self, port: u16, v4: bool, count: usize, to: &mut Reports<'_>) {
+    fn send_next_attempts_from(
+        &mut self,
+        port: u16,
+        v4: bool,
+        count: usize,
+        groups: &Groups,
+        to: &mut Reports<'_>,
+    ) {
+        let now = self.clock.now();
         for _ in 0..count {
-            let Some(handle) = to.probes.queue().pop_next_attempt() else {
+            let Some(handle) = to.probes.pop_next_attempt(now, groups) else {
                 break;
             };
             let Some(flight) = to.probes.sending(handle, Kind::NextAttempt) else {

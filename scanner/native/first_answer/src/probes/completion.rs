@@ -54,6 +54,19 @@ impl Probes {
         }
     }
 
+    /// Takes the next probe that gets a further connection. Those whose group was paused while they waited end
+    /// without one.
+    pub fn pop_next_attempt(&mut self, now: Mono, groups: &Groups) -> Option<Handle> {
+        while let Some(handle) = self.queue.pop_next_attempt() {
+            let group = self.table.get(handle).map(|flight| flight.group);
+            match group {
+                Some(group) if groups.standing(group) == Standing::Free => return Some(handle),
+                _ => self.end(handle, now),
+            }
+        }
+        None
+    }
+
     /// A settle timer fell due.
     fn end_if_settled(&mut self, handle: Handle, now: Mono) {
         let settled =

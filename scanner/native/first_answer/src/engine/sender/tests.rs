@@ -283,7 +283,9 @@ fn send_next_attempts(engine: &mut Engine) {
         probes: &mut engine.probes,
         receiver: &mut engine.receiver,
     };
-    engine.sender.send_next_attempts(&mut to);
+    engine
+        .sender
+        .send_next_attempts(engine.backlog.groups(), &mut to);
 }
 
 #[test]
@@ -314,6 +316,42 @@ fn a_further_connection_leaves_from_another_port_of_its_family() {
         assert_eq!(bytes.len(), 1252);
     }
     assert_eq!(engine.probes.len(), 40);
+}
+
+#[test]
+fn a_further_connection_that_waits_does_not_leave_once_its_group_is_paused() {
+    let mut server = Server::start("127.81.1.23");
+    for (pause, sent) in [(0, 2), (1, 0), (2, 0), (3, 2)] {
+        let mut engine = engine(&["127.81.0.23"], FAST, &[server.address; 2], two_attempts());
+        for index in 0..2 {
+            let target = TargetRef::Listed(index);
+            let details = (index + 2, 64500);
+            let handle = engine
+                .probes
+                .connect(target, details, server.address, 0, DCID);
+            engine.probes.sent(handle, Kind::New, 0, None, 0, wall());
+        }
+        end_silent(&mut engine);
+        assert_eq!(engine.probes.queue().next_attempts(), 2);
+        let groups = engine.backlog.groups_mut();
+        match pause {
+            0 => {}
+            1 => groups.pause(64500),
+            2 => groups.refuse(64500),
+            _ => groups.pause(64501),
+        }
+        send_next_attempts(&mut engine);
+        assert_eq!(engine.probes.queue().next_attempts(), 0);
+        assert_eq!(engine.probes.counts().retransmissions, sent);
+        server.receive(sent as usize);
+        end_silent(&mut engine);
+        let attempts = 1 + u8::from(sent > 0);
+        let records = engine.records();
+        assert_eq!(outcomes(&records), [Outcome::Timeout; 2]);
+        for record in records {
+            assert_eq!(record.sent.unwrap().attempts, attempts);
+        }
+    }
 }
 
 #[test]
