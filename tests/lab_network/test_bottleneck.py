@@ -229,7 +229,10 @@ def test_a_bulk_transfer_gets_the_rate(narrow: Lab, net: Internet) -> None:
         bits += int(other["ip_length"]) * 8
         longest = max(longest, bits)
         assert abs((departed(other) - since) * line.rate_bps - bits * 10**9) <= line.rate_bps
-    assert longest > 100 * 1500 * 8
+    # Something was dropped, so the queue was full, and what it held left in one go: all of it but for the
+    # packet that found no room, and the first, which waited for nobody. What came meanwhile is up to TCP.
+    assert line.queue_bytes is not None
+    assert longest >= (line.queue_bytes - 2 * 1500) * 8
     # The other direction has no rate.
     back = [row for row in link_log.rows(narrow.state / "lateness.csv") if row["src"] == to]
     assert {row["wait_ns"] for row in back} == {"0"}
