@@ -123,27 +123,22 @@ def _steps(store: Store) -> list[Step]:
     ]
     # A view is recreated with its comments: CREATE OR REPLACE drops the old ones.
     for view in sql.views():
-        comments = _comment(store, view.name, view.meaning, list(view.columns.items()), together=False)
+        comments = _comment(store, view.name, view.meaning, list(view.columns.items()))
         steps.append(Step("view", view.name, view.digest, (view.statement(store.dialect), *comments)))
     for name in records.stored_names():
         kind = records.load(name)
         columns = [(column.name, column.comment) for column in kind.columns]
         digest = sha256(repr((kind.meaning, columns)).encode()).hexdigest()
-        steps.append(
-            Step("comment", name, digest, tuple(_comment(store, name, kind.meaning, columns, together=True)))
-        )
+        steps.append(Step("comment", name, digest, tuple(_comment(store, name, kind.meaning, columns))))
     return steps
 
 
-def _comment(
-    store: Store, table: str, meaning: str, columns: list[tuple[str, str]], *, together: bool
-) -> list[str]:
-    """Return statements that set the comments: one for a table (`together`), one per comment for a view."""
+def _comment(store: Store, table: str, meaning: str, columns: list[tuple[str, str]]) -> list[str]:
+    """Return statements that set the comments of a table or view: one, wherever it has to be executed."""
     actions = [f"MODIFY COMMENT {literal(meaning)}"]
     actions += [f"COMMENT COLUMN `{name}` {literal(comment)}" for name, comment in columns]
     target = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}} ")
-    statements = [target + (", ".join(actions))] if together else [target + action for action in actions]
-    return [each for statement in statements for each in store.dialect.each(statement)]
+    return list(store.dialect.each(target + ", ".join(actions)))
 
 
 def _migration_name(migration: sql.Migration) -> str:
