@@ -26,7 +26,7 @@ import yaml
 
 from firstflight.errors import UsageError
 from reports import query
-from schemas import sql
+from schemas import sql, yaml_text
 
 FOLDER = sql.HERE / "panels"
 PUBLISHED = Path(__file__).parent / "published"
@@ -105,7 +105,7 @@ def load(name: str) -> Panel:
     """Return the panel of that name; UsageError with the file and what is wrong in it."""
     path = FOLDER / f"{name}.yaml"
     try:
-        described = yaml.safe_load(path.read_text(encoding="utf-8"))
+        described = yaml_text.read(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"the panel {path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:

@@ -16,11 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from firstflight.errors import UsageError
 from firstflight.system import terminal
-from schemas import sql
+from schemas import sql, yaml_text
 from store import Store, migrate, open_store
 from store.base import Answer, Limits
 from store.errors import LIMIT_CODES, StoreError
@@ -183,7 +181,7 @@ def markdown() -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    read: dict[str, Any] = yaml_text.read(path.read_text(encoding="utf-8"))
     return read
 
 

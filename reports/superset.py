@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import yaml
 
-from schemas import records, sql
+from schemas import records, sql, yaml_text
 
 VERSION = "1.0.0"
 NAME = "firstflight"
@@ -58,7 +58,7 @@ class Chart:
 
 def _read() -> tuple[dict[str, list[Metric]], list[Chart]]:
     """Return the metrics by dataset, and the charts, of schemas/superset.yaml."""
-    read = yaml.safe_load((sql.HERE / "superset.yaml").read_text(encoding="utf-8"))
+    read = yaml_text.read((sql.HERE / "superset.yaml").read_text(encoding="utf-8"))
     metrics = {name: [Metric(**one) for one in found] for name, found in read["metrics"].items()}
     return metrics, [Chart(**one) for one in read["charts"]]
 

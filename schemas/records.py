@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
+from schemas import yaml_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,7 +165,7 @@ def load(name: str) -> Kind:
 
 def parse(text: str, where: str) -> Kind:
     """Parse the YAML text of a kind; `where` names the text in errors."""
-    raw = yaml.safe_load(text)
+    raw = yaml_text.read(text)
     _known(raw, _KIND_KEYS, where)
     columns = tuple(_column(entry, where) for entry in raw["columns"])
     by_name = [column.name for column in columns]

@@ -16,9 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from string import Template
 
-import yaml
-
-from schemas import records, sharding
+from schemas import records, sharding, yaml_text
 
 HERE = Path(__file__).parent
 
@@ -134,7 +132,7 @@ def views() -> list[View]:
     """Return all views, each after the views that it reads."""
     found: dict[str, View] = {}
     for path in sorted((HERE / "views").glob("*.sql")):
-        described = yaml.safe_load(path.with_suffix(".yaml").read_text(encoding="utf-8"))
+        described = yaml_text.read(path.with_suffix(".yaml").read_text(encoding="utf-8"))
         if "columns_of" in described:
             kind = records.load(described["columns_of"])
             columns = {column.name: column.comment for column in kind.columns}

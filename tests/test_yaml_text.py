@@ -1,0 +1,30 @@
+"""Descriptions are read as PyYAML's own parser reads them, and what is not YAML is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from schemas import yaml_text
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_description_is_what_the_parser_in_python_reads() -> None:
+    files = sorted((ROOT / "schemas").rglob("*.yaml"))
+    assert len(files) > 60
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert repr(yaml_text.read(text)) == repr(yaml.safe_load(text)), path
+
+
+def test_this_installation_has_the_fast_parser() -> None:
+    assert yaml_text._Loader is yaml.CSafeLoader
+
+
+@pytest.mark.parametrize("text", ["a: [1", "a: !!python/object/apply:os.getcwd []", "a: 1\n---\nb: 2\n"])
+def test_what_is_no_document_of_plain_values_is_refused(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        yaml_text.read(text)
