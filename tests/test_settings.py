@@ -9,7 +9,7 @@ import pytest
 
 from firstflight import settings
 from firstflight.errors import UsageError
-from scanner.resolver.names import configured_resolver, configured_resolvers
+from scanner.resolver.configured import configured_resolver, configured_resolvers
 from tests import minimal
 
 ROOT = Path(__file__).parent.parent

@@ -17,8 +17,8 @@ from firstflight.run.run import Run
 from scanner.driver.feed import Feed
 from scanner.planned import records as planned_records
 from scanner.planned.probes import Feeder, plan, read_log, series
-from scanner.resolver.addresses import Addresses
-from scanner.resolver.names import Name, configured_resolver
+from scanner.resolver.configured import configured_resolver
+from scanner.resolver.names import Name
 
 RECORDS = "watch_slot.parquet"
 LIST_ID = "control"
@@ -45,6 +45,9 @@ class Controls:
         # One process of a vantage point probes them, so that there are not more probes with more shards.
         if not names or not settings.manners.enabled or self._key.shard.index:
             return self
+        # Here, because only few runs have such names: dnspython imports aioquic and trio.
+        from scanner.resolver.addresses import Addresses
+
         families = settings.probe.families
         common = {
             **self._key.columns(),

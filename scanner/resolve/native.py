@@ -13,7 +13,7 @@ from firstflight.system import files
 from scanner.driver import process
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments
-from scanner.resolver.names import configured_resolvers
+from scanner.resolver.configured import configured_resolvers
 
 ENGINE = process.Engine("resolver", "what was resolved is kept, and the stage continues there")
 # After so many unanswered questions in a row the engine checks whether the resolver answers at all.

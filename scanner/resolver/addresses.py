@@ -17,9 +17,10 @@ from firstflight.settings import Resolve
 from firstflight.system import files, progress
 from scanner.driver.choose import QTYPE_OF_FAMILY
 from scanner.resolver.answer import Outcome
+from scanner.resolver.configured import Resolver
 from scanner.resolver.names import Name
 from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker, Resolver
+from scanner.resolver.query import Asker
 from scanner.resolver.rows import rows
 from schemas import records
 

@@ -1,4 +1,4 @@
-"""Reads the names of a run's list, and selects the resolver."""
+"""Reads the names of a run's list."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
-import dns.exception
-import dns.resolver
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import InputError
 from firstflight.run.run import Run
-from firstflight.settings import Resolve
 from firstflight.shard import WHOLE, Shard
 from scanner.driver.mapped import batches, mapped
-from scanner.resolver.query import Resolver
 
 # What its list says of a name.
 LISTED = pa.schema([("rank", pa.uint32()), ("list_id", pa.string())])
@@ -74,27 +70,3 @@ def _opened(run: Run) -> Iterator[Path]:
         yield path
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path} ({error}): run the targets stage again") from error
-
-
-def configured_resolver(settings: Resolve) -> Resolver:
-    """Return the resolver for single queries: the first of `configured_resolvers`."""
-    address, _, port = configured_resolvers(settings)[0].partition(",")[0].partition("#")
-    return Resolver(address, int(port or 53), settings.timeout_s, settings.attempts)
-
-
-def configured_resolvers(settings: Resolve) -> tuple[str, ...]:
-    """Return the resolvers that the settings name, as `ADDRESS#PORT`, perhaps with `,weight=N`.
-
-    Without any in the settings, the first of this machine's /etc/resolv.conf; UsageError if there is none.
-    """
-    if settings.resolvers:
-        return settings.resolvers
-    address = settings.resolver
-    if address is None:
-        try:
-            address = str(dns.resolver.Resolver().nameservers[0])
-        except (dns.exception.DNSException, OSError, IndexError) as error:
-            raise UsageError(
-                "/etc/resolv.conf names no resolver here: name one as [resolve] resolver"
-            ) from error
-    return (f"{address}#{settings.port}",)

@@ -7,7 +7,7 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import dns.asyncbackend
 import dns.asyncquery
@@ -21,6 +21,7 @@ from dns._asyncbackend import DatagramSocket
 from firstflight.egress.current import LOOK_S, Current, Trust
 from scanner.resolver import answer
 from scanner.resolver.answer import Message, Outcome
+from scanner.resolver.configured import Resolver
 
 # The payload size that all paths carry without fragmentation (DNS flag day 2020).
 EDNS_PAYLOAD = 1232
@@ -37,21 +38,6 @@ class Failed(Exception):
         super().__init__(detail or status)
         self.status = status
         self.detail = detail
-
-
-@dataclass(frozen=True)
-class Resolver:
-    """A resolver's address, with time-out and attempts."""
-
-    address: str
-    port: int = 53
-    timeout_s: float = 3.0
-    attempts: int = 3
-
-    @property
-    def label(self) -> str:
-        """The resolver's name in records."""
-        return self.address if self.port == 53 else f"{self.address}#{self.port}"
 
 
 class Asker:

@@ -27,7 +27,8 @@ from scanner.planned import records
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import Feeder, PlannedProbe
 from scanner.resolver.addresses import Addresses
-from scanner.resolver.names import Name, configured_resolver
+from scanner.resolver.configured import configured_resolver
+from scanner.resolver.names import Name
 
 
 @dataclass(frozen=True)

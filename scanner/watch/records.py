@@ -19,7 +19,8 @@ from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
 from scanner.planned import records as planned_records
 from scanner.records import counts, finished, merge, provenance, quic_probe
-from scanner.resolver.names import Name, configured_resolver
+from scanner.resolver.configured import configured_resolver
+from scanner.resolver.names import Name
 from scanner.watch.period import Period
 
 # The list_id of owned names that are in no list.

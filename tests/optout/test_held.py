@@ -19,7 +19,8 @@ from crawler.files.wire import NotPermitted, Wire
 from firstflight.egress import current
 from firstflight.egress.permitted import Permitted
 from firstflight.system import binaries, children
-from scanner.resolver.query import Asker, Resolver
+from scanner.resolver.configured import Resolver
+from scanner.resolver.query import Asker
 from tests.waiting import until
 
 

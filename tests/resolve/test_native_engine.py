@@ -19,9 +19,10 @@ import pytest
 
 from firstflight.system import binaries
 from scanner.resolver.answer import QTYPES, Outcome
+from scanner.resolver.configured import Resolver
 from scanner.resolver.names import Name
 from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker, Resolver
+from scanner.resolver.query import Asker
 from scanner.resolver.rows import rows
 from schemas import records
 from tests.resolve.named import Named, free_port

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from scanner.resolver.answer import Alias, HttpsRecord, Outcome
+from scanner.resolver.configured import Resolver
 from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker, Resolver
+from scanner.resolver.query import Asker
 from tests.resolve.named import Named, free_port
 
 # Of a question that is answered: a timeout that expires would be another status, or a second attempt.

@@ -1,0 +1,51 @@
+"""The resolvers that the settings name, or this machine's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firstflight.errors import UsageError
+from firstflight.settings import Resolve
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """A resolver's address, with time-out and attempts."""
+
+    address: str
+    port: int = 53
+    timeout_s: float = 3.0
+    attempts: int = 3
+
+    @property
+    def label(self) -> str:
+        """The resolver's name in records."""
+        return self.address if self.port == 53 else f"{self.address}#{self.port}"
+
+
+def configured_resolver(settings: Resolve) -> Resolver:
+    """Return the resolver for single queries: the first of `configured_resolvers`."""
+    address, _, port = configured_resolvers(settings)[0].partition(",")[0].partition("#")
+    return Resolver(address, int(port or 53), settings.timeout_s, settings.attempts)
+
+
+def configured_resolvers(settings: Resolve) -> tuple[str, ...]:
+    """Return the resolvers that the settings name, as `ADDRESS#PORT`, perhaps with `,weight=N`.
+
+    Without any in the settings, the first of this machine's /etc/resolv.conf; UsageError if there is none.
+    """
+    if settings.resolvers:
+        return settings.resolvers
+    address = settings.resolver
+    if address is None:
+        # Here, because aioquic and trio come with it, which take longer than many a stage.
+        import dns.exception
+        import dns.resolver
+
+        try:
+            address = str(dns.resolver.Resolver().nameservers[0])
+        except (dns.exception.DNSException, OSError, IndexError) as error:
+            raise UsageError(
+                "/etc/resolv.conf names no resolver here: name one as [resolve] resolver"
+            ) from error
+    return (f"{address}#{settings.port}",)
