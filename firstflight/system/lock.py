@@ -1,6 +1,8 @@
 """Lock files of runs, stages and embedded stores.
 
-Uses flock: the kernel releases the lock when its holder ends, however it ends. The file names the holder.
+The kernel releases a lock when its holder ends, however it ends. An exclusive one is flock(2)'s, and the file
+names its holder. A shared one is of the open file description (fcntl(2), F_OFD_SETLK), because such locks can
+be looked for without taking one: a check never disturbs a holder or another check.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +22,8 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.system.files import explain_os_errors
 
 _POLL_S = 0.05
+# struct flock of fcntl(2) on 64 bits: type, whence, start, length (0: all), process (0: none).
+_FLOCK = struct.Struct("hhqqi4x")
 
 
 @contextlib.contextmanager
@@ -46,7 +51,10 @@ def locked(
 
 def is_locked(path: Path) -> bool:
     """Return whether a process holds the lock at `path` exclusively."""
-    return _is_unavailable(path, fcntl.LOCK_SH)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return not _can_be_looked_at(file.fileno())
 
 
 def holder_pid(path: Path) -> int | None:
@@ -67,15 +75,20 @@ def shared(path: Path) -> Iterator[None]:
     """
     handle = _open_file(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for a concurrent check
+        fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
         yield
     finally:
         os.close(handle)
 
 
 def is_shared(path: Path) -> bool:
-    """Return whether a process holds the lock at `path`, exclusive or shared."""
-    return _is_unavailable(path, fcntl.LOCK_EX)
+    """Return whether a process holds a shared lock at `path`."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        found = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, wanted))
+    return bool(found[0] != fcntl.F_UNLCK)
 
 
 def _open_file(path: Path) -> int:
@@ -85,16 +98,14 @@ def _open_file(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _is_unavailable(path: Path, kind: int) -> bool:
-    """Return whether a lock of that kind (LOCK_SH, LOCK_EX) is unavailable at `path` now."""
-    if not path.is_file():
+def _can_be_looked_at(handle: int) -> bool:
+    """Return whether nobody holds the lock exclusively. Held shared for a moment, beside others who look."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    return True
 
 
 def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]) -> None:
@@ -104,7 +115,8 @@ def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if time.monotonic() >= until:
+            # Who only looks, however long, is no holder.
+            if time.monotonic() >= until and not _can_be_looked_at(handle):
                 raise refusal(_refusal(what, wait_s, _describe_holder(handle))) from None
         time.sleep(_POLL_S)
 

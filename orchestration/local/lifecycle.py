@@ -65,9 +65,14 @@ async def _run_until_done(run: Run, kind: Callable[[Run, Console], Campaign]) ->
     message = "; ".join(campaign.failures) or None
     write_state(run, state, ended_at=_now(), counts=counts, message=message)
     # Load again: only now does the run's row hold its final state.
-    status = await runner.run_to_end(
-        runner.stage_argv((), None, [stages.LOAD], run.path), run.layout.log(stages.LOAD)
-    )
+    try:
+        status = await runner.run_to_end(
+            runner.stage_argv((), None, [stages.LOAD], run.path), run.layout.log(stages.LOAD)
+        )
+    except asyncio.CancelledError:
+        task.uncancel()
+        console.print_line(f"stopped while its row was loaded: `firstflight load {run.id}` does that again")
+        return runner.EXIT_INTERRUPTED
     return campaign.exit_status or (1 if status else 0)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from firstflight.egress.shared_limits import Turn
-from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.errors import FirstflightError, Interrupted, OutputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.settings import Settings, Vantage
 from firstflight.shard import WHOLE, Shard
@@ -41,7 +41,15 @@ PROBER = Engine("prober", "what was probed is kept, and --resume continues")
 
 
 class EngineFailed(FirstflightError):
-    """The engine ended with a status that is not for usage or signals; its last message is the reason."""
+    """The engine ended with a status that is not for usage or signals; its last message is the reason.
+
+    The exit status is 3 if the engine's was: it could not read its input, or not write its records.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        if status == OutputError.exit_status:
+            self.exit_status = status
 
 
 def arguments(
@@ -176,7 +184,7 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None], engin
     reason = _last_line(log) or f"ended with status {status}"
     if status == 2:
         raise UsageError(f"the {engine.name} refused: {reason}")
-    raise EngineFailed(f"the {engine.name} failed: {reason}")
+    raise EngineFailed(f"the {engine.name} failed: {reason}", status)
 
 
 def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None]) -> int:

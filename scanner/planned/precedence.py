@@ -19,6 +19,11 @@ from scanner.planned.probes import AHEAD_NS, SECOND_NS
 # A watch becomes active this long before its period: by then the other watch's submitted probes have been
 # sent, and the gap that the limits require has passed.
 BEFORE_NS = AHEAD_NS + 3 * SECOND_NS
+# So much later the gap is still kept.
+LATE_NS = SECOND_NS // 2
+# A period that begins this soon is waited for as an active watch: names, capture and prober are prepared until
+# then, which takes as long as it takes.
+SOON_NS = 60 * SECOND_NS
 # The `reason` of slots that are skipped in favour of the other watch (schemas/records/watch_slot.yaml).
 REASON = "limit"
 
@@ -41,11 +46,8 @@ class Precedence:
     def __enter__(self) -> Self:
         if self._gives_way:
             self._locks.enter_context(lock.shared(self._second))
-        elif time.time_ns() >= self._from_ns:
-            self.update(time.time_ns())
-            if lock.is_shared(self._second):
-                # Started late: the other watch may already have submitted probes that are not due yet.
-                time.sleep(BEFORE_NS / SECOND_NS)
+        else:
+            self.update(time.time_ns() + SOON_NS)
         return self
 
     def __exit__(
@@ -54,10 +56,17 @@ class Precedence:
         self._locks.close()
 
     def update(self, now_ns: int) -> None:
-        """Take precedence shortly before the period. Call this several times a second."""
-        if not self._gives_way and not self._active and now_ns >= self._from_ns:
-            self._active = True
-            self._locks.enter_context(lock.shared(self._first))
+        """Take precedence shortly before the period. Call this several times a second.
+
+        Too late, it waits until the other watch's submitted probes have been sent.
+        """
+        if self._gives_way or self._active or now_ns < self._from_ns:
+            return
+        self._active = True
+        self._locks.enter_context(lock.shared(self._first))
+        # The lock counts from when it is held, however long that took.
+        if time.time_ns() > self._from_ns + LATE_NS and lock.is_shared(self._second):
+            time.sleep(BEFORE_NS / SECOND_NS)
 
     def reason_to_skip(self) -> str | None:
         """Return why no probe may be submitted now; None if it may."""

@@ -1,0 +1,65 @@
+"""Lock files: who holds one, who waits, and that looking for a lock disturbs nobody."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from firstflight.errors import UsageError
+from firstflight.system import lock
+
+
+@pytest.mark.parametrize("holders", [0, 1, 2])
+def test_a_shared_lock_is_seen_while_anybody_holds_it(tmp_path: Path, holders: int) -> None:
+    path = tmp_path / "folder" / "lock"
+    assert not lock.is_shared(path), "there is no file"
+    with lock.shared(path):
+        pass
+    with ExitStack() as held:
+        for _ in range(holders):
+            held.enter_context(lock.shared(path))
+        assert [lock.is_shared(path) for _ in range(3)] == [holders > 0] * 3
+    assert not lock.is_shared(path)
+
+
+def test_who_looks_for_a_lock_is_not_seen_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    seen: list[bool] = []
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            seen.append(lock.is_shared(path))
+
+    lookers = [threading.Thread(target=look) for _ in range(3)]
+    for looker in lookers:
+        looker.start()
+    seen += [lock.is_shared(path) for _ in range(2_000)]
+    stop.set()
+    for looker in lookers:
+        looker.join()
+    assert not any(seen)
+
+
+def test_who_only_looks_is_waited_for_and_a_holder_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    looked = threading.Event()
+    with path.open("rb") as looking:
+        # Somebody who looks for the lock, and is suspended meanwhile.
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.3, lambda: (looked.set(), fcntl.flock(looking, fcntl.LOCK_UN))).start()
+        with lock.locked(path, "the thing"):
+            assert looked.is_set()
+            assert lock.is_locked(path)
+            with (
+                pytest.raises(UsageError, match="the thing is in use by process"),
+                lock.locked(path, "the thing"),
+            ):
+                pass
+    assert not lock.is_locked(path)
