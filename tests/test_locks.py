@@ -53,13 +53,16 @@ def test_who_only_looks_is_waited_for_and_a_holder_is_refused(tmp_path: Path) ->
     with path.open("rb") as looking:
         # Somebody who looks for the lock, and is suspended meanwhile.
         fcntl.flock(looking, fcntl.LOCK_SH)
-        threading.Timer(0.3, lambda: (looked.set(), fcntl.flock(looking, fcntl.LOCK_UN))).start()
+
+        def end() -> None:
+            looked.set()
+            fcntl.flock(looking, fcntl.LOCK_UN)
+
+        threading.Timer(0.3, end).start()
+        refused = pytest.raises(UsageError, match="the thing is in use by process")
         with lock.locked(path, "the thing"):
             assert looked.is_set()
             assert lock.is_locked(path)
-            with (
-                pytest.raises(UsageError, match="the thing is in use by process"),
-                lock.locked(path, "the thing"),
-            ):
+            with refused, lock.locked(path, "the thing"):
                 pass
     assert not lock.is_locked(path)

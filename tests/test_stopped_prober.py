@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -67,9 +66,18 @@ def test_a_prober_that_ends_gives_the_handlers_back(tmp_path: Path) -> None:
 
 
 def test_a_signal_at_the_very_end_is_not_lost(tmp_path: Path) -> None:
-    def watch() -> None:
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(0.5)  # the script has ended when the next look would come
+    own, go = tmp_path / "pid", tmp_path / "go"
 
+    def has_ended() -> bool:
+        status = Path(f"/proc/{int(own.read_text())}/status").read_text(encoding="utf-8")
+        return "\nState:\tZ" in status
+
+    def watch() -> None:
+        until(lambda: own.is_file() and own.read_text().endswith("\n"), "the start of the script")
+        signal.raise_signal(signal.SIGINT)
+        go.touch()
+        until(has_ended, "the script's end")  # before the next look would come
+
+    script = f"echo $$ > {own}; while [ ! -e {go} ]; do sleep 0.01; done"
     with pytest.raises(Interrupted, match="stopped by a signal"):
-        process.run(["sh", "-c", "sleep 0.2"], tmp_path / "log", Feed(), watch)
+        process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch)

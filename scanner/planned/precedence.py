@@ -21,8 +21,8 @@ from scanner.planned.probes import AHEAD_NS, SECOND_NS
 BEFORE_NS = AHEAD_NS + 3 * SECOND_NS
 # So much later the gap is still kept.
 LATE_NS = SECOND_NS // 2
-# A period that begins this soon is waited for as an active watch: names, capture and prober are prepared until
-# then, which takes as long as it takes.
+# A period that begins this soon is waited for as an active watch: until then names, capture and prober are
+# prepared, which takes as long as it takes.
 SOON_NS = 60 * SECOND_NS
 # The `reason` of slots that are skipped in favour of the other watch (schemas/records/watch_slot.yaml).
 REASON = "limit"

@@ -40,6 +40,8 @@ def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
         probe__per_prefix_rate=LIMIT,
         probe__per_address_rate=0,
         probe__families=[4],
+        # No answer is too late: a second attempt would count.
+        probe__timeout_s=60,
         handshake__enabled=False,
     )
     run = site.firstflight("campaign", "run", "--config", str(file), *options).splitlines()[-1]

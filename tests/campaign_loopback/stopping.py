@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.processes import running
+from tests.processes import pending, running
 from tests.waiting import until
 
 from .world import FIRSTFLIGHT, World
@@ -57,6 +57,4 @@ def stop(world: World, run: Path, engines: Sequence[int]) -> str:
 
 def _is_interrupted(pid: int) -> bool:
     """Return whether SIGINT is pending for a process."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    pending = int(status.partition("ShdPnd:")[2].split()[0], 16)
-    return bool(pending >> (signal.SIGINT - 1) & 1)
+    return bool(pending(pid) >> (signal.SIGINT - 1) & 1)

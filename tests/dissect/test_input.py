@@ -21,6 +21,7 @@ from schemas import records
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
 from tests.dissect.conftest import FIXTURES, Row, dissect, rows
+from tests.processes import pending
 from tests.waiting import until
 
 QUICHE = FIXTURES / "quiche.pcap"
@@ -288,12 +289,6 @@ def unread(pipe: IO[bytes]) -> int:
     """Return the number of unread bytes in a pipe."""
     (count,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
     return int(count)
-
-
-def pending(pid: int) -> int:
-    """Return a process's pending signals as a bit mask."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(status.partition("ShdPnd:")[2].split()[0], 16)
 
 
 def test_interrupted_in_order(tmp_path: Path) -> None:

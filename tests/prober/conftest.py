@@ -71,7 +71,9 @@ def probe(tmp_path: Path) -> Probe:
             path = write_targets(tmp_path / "targets.csv", targets)
         summary = tmp_path / "summary.json"
         summary.unlink(missing_ok=True)
-        command = argv("--targets", path, "--summary", summary, *allow, *limits, *options)
+        # An answer that is expected comes, however long that takes.
+        patient = () if "--timeout" in options else ("--timeout", 60)
+        command = argv("--targets", path, "--summary", summary, *allow, *limits, *patient, *options)
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         counts = json.loads(summary.read_text()) if summary.exists() else {}

@@ -159,7 +159,7 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
     fed.slot(6, start, ("192.0.2.1", 443), grace=60_000)  # not allowed without a contact
     fed.say("hold 8")
     fed.slot(7, start - 200 * MS, ("127.0.0.2", to[1]), group=8, grace=60_000)
-    arrivals(one, 1)  # so the time of the slot in the held group has passed
+    first = arrivals(one, 1)  # so the time of the slot in the held group has passed
     fed.say("free 8", "end")
     assert fed.end() == 0, fed.messages
     assert fed.skipped == {0: "late", 2: "limit", 6: "contact", 7: "paused"}
@@ -170,9 +170,10 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
         4: "timeout",
         5: "blocked",
     }
-    assert rows[3]["sent_at"] - rows[1]["sent_at"] >= 7900 * MS
+    # Eight seconds by the times of the decisions, and the first may have left later. The fault is 60 ms.
+    assert rows[3]["sent_at"] - rows[1]["sent_at"] >= 4000 * MS
     assert rows[4]["sent_at"] < rows[3]["sent_at"]
-    assert len(datagrams(one)) == 2, "and the first"
+    assert len(first) + len(datagrams(one)) == 3
     assert (fed.summary["targets"], fed.summary["sent"], fed.summary["skipped"]) == (4, 3, 4)
 
 
@@ -205,22 +206,26 @@ def test_a_stalled_prober_skips_what_it_missed(feed: Feeds, silent: Silent) -> N
 def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Silent) -> None:
     one, two = silent("127.0.0.1"), silent("127.0.0.1")
     ports = [one.getsockname()[1], two.getsockname()[1]]
-    lines = [f"127.0.0.1,n{n}.test,{ports[n % 2]},{n % 2 + 1}" for n in range(60)]
+    # Many of group 2: some are left when it is refused, however late that is.
+    counts = {1: 30, 2: 300}
+    lines = [
+        f"127.0.0.1,n{g}-{n}.test,{ports[g - 1]},{g}" for g, count in counts.items() for n in range(count)
+    ]
     targets = "\n".join(["ip,domain,port,group", *lines])
     fed = feed("--rate", 20, "--attempts", 2, targets=targets, first=["hold 2"])
     arrivals(one, 60)  # both attempts of all of group 1: the list would be done by now
     held_at = len(datagrams(two))
-    assert held_at < 30 and fed.process.poll() is None, "targets of group 2 are waited for"
+    assert held_at < counts[2] and fed.process.poll() is None, "targets of group 2 are waited for"
     fed.say("free 2")
     arrivals(two, 1)
     fed.say("refuse 2", "end")
     assert fed.end() == 0, fed.messages
     by_group = {group: [row for row in fed.rows if row["port"] == ports[group - 1]] for group in (1, 2)}
-    assert [len(rows) for rows in by_group.values()] == [30, 30]
+    assert {group: len(rows) for group, rows in by_group.items()} == counts
     assert {(row["outcome"], row["attempts"]) for row in by_group[1]} == {("timeout", 2)}
     blocked = [row for row in by_group[2] if row["outcome"] == "blocked"]
     probed = [row for row in by_group[2] if row["outcome"] == "timeout"]
-    assert len(blocked) + len(probed) == 30 and blocked and len(probed) > held_at // 2
+    assert len(blocked) + len(probed) == counts[2] and blocked and len(probed) > held_at // 2
     assert {(row["detail"], row["attempts"]) for row in blocked} == {(REFUSED_DETAIL, 0)}
     # No further attempt while the group is held or refused.
     assert any(row["attempts"] == 1 for row in probed)

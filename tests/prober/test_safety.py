@@ -85,7 +85,7 @@ def test_limits_per_address_and_prefix_without_waiting_for_each_other(probe: Pro
         ports[address] = silent(address).getsockname()[1]
     targets = [("127.2.0.1", f"a{i}.test", ports["127.2.0.1"]) for i in range(6)]
     targets += [
-        (address, f"b{i}.test", ports[address]) for address in ("127.2.0.2", "127.2.0.3") for i in range(3)
+        (address, f"b{i}.test", ports[address]) for address in ("127.2.0.2", "127.2.0.3") for i in range(5)
     ]
     targets += [("127.2.1.1", "other.test", ports["127.2.1.1"])]
     limits = ("--per-address-rate", "5", "--per-prefix-rate", "20")
