@@ -60,6 +60,8 @@ pub struct Egress<K> {
     allowed_other: u64,
     /// By number of the port.
     stamps: Vec<StampRequests<K>>,
+    /// An error of an earlier datagram was read since the kernel last took none.
+    explained: bool,
 }
 
 impl<K> Egress<K> {
@@ -76,6 +78,7 @@ impl<K> Egress<K> {
             classes: Vec::with_capacity(BATCH),
             allowed_new: 0,
             allowed_other: 0,
+            explained: false,
         }
     }
 

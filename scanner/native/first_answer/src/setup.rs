@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::clock::{Clock, Mono, SECOND};
 use firstflight_core::conclusion::conclude;
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::feed::{Feed, Schedule};
@@ -83,7 +83,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let picked = targets.picked(&order);
     drop((targets, order));
     let list = Arc::new(picked);
-    let (clock, start) = (Clock::start(), wall());
+    let (clock, start) = Clock::start_by_wall();
     let pace = Pace::new(options.rate);
     let started = Instant::now();
     let progress = Progress::new(

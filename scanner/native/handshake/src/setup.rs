@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use firstflight_certificates::Roots;
 use firstflight_core::cid::CidKey;
-use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::clock::{Clock, Mono, SECOND};
 use firstflight_core::conclusion::conclude;
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::feed::{Feed, Pauses};
@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let summary = Summary::new(options, &ports, store, seed);
     let list = Arc::new(targets.picked(&order));
     drop((targets, order));
-    let (clock, start) = (Clock::start(), wall());
+    let (clock, start) = Clock::start_by_wall();
     let started = Instant::now();
     let progress = Progress::new(
         "handshake",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::clock::{Clock, Mono, SECOND};
 use firstflight_core::conclusion::conclude;
 use firstflight_core::connects::{Connects, Origin};
 use firstflight_core::feed::{Feed, Pauses};
@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let summary = Summary::new(options, offered, seed)?;
     let list = Arc::new(targets.picked(&order));
     drop((targets, order));
-    let (clock, start) = (Clock::start(), wall());
+    let (clock, start) = Clock::start_by_wall();
     let started = Instant::now();
     let origin = Origin {
         sources: sending.source.clone(),

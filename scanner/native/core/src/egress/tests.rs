@@ -119,3 +119,25 @@ fn a_datagram_that_cannot_be_written_takes_no_place() {
     assert_eq!(other(&mut egress), Err(NotTaken::OverRate));
     assert_eq!(egress.classes.len(), 2);
 }
+
+#[test]
+fn refusals_that_earlier_datagrams_explain_are_not_final() {
+    // The system refuses this one each time: port 0 is no destination.
+    for (explained, expected) in [(0, 2), (1, 3), (63, 65), (64, 66), (1_000, 66)] {
+        let mut egress = egress(100.0);
+        egress.allow_other(0);
+        push(&mut egress, "127.0.0.1:0", Class::Other).unwrap();
+        let (mut refusals, mut failed) = (0, 0);
+        egress.send_all(0, |egress, sent| match sent {
+            Sent::NotTaken => {
+                if refusals < explained {
+                    egress.explain();
+                }
+                refusals += 1;
+            }
+            Sent::Failed { number: 0, .. } => failed += 1,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!((refusals, failed), (expected, 1), "{explained}");
+    }
+}

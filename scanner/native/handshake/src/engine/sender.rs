@@ -295,7 +295,10 @@ fn read_errors(port: usize, egress: &mut Egress<StampKey>, to: &mut Reports<'_>)
                     flights.stamped(key, stamp);
                 }
             }
-            Event::Icmp { to, icmp, quote } => flights.icmp(to, &icmp, quote),
+            Event::Icmp { to, icmp, quote } => {
+                egress.explain();
+                flights.icmp(to, &icmp, quote);
+            }
             Event::Datagram { .. } => {}
         });
 }

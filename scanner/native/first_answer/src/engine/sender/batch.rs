@@ -97,7 +97,10 @@ fn read_errors(port: usize, egress: &mut Egress<StampKey>, to: &mut Reports<'_>,
                     probes.stamped(key, stamp);
                 }
             }
-            Event::Icmp { to, icmp, quote } => probes.icmp(port, to, &icmp, quote, clock.now()),
+            Event::Icmp { to, icmp, quote } => {
+                egress.explain();
+                probes.icmp(port, to, &icmp, quote, clock.now());
+            }
             Event::Datagram { .. } => {}
         });
 }
