@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-Flow = tuple[str, str, int, int]  # source and destination address, source and destination port
+# Source and destination address, protocol (IANA's number), source and destination port.
+Flow = tuple[str, str, int, int, int]
 ANSWER_WINDOW_NS = 4_000_000_000  # a probe's packets arrive within its answer window
 
 
@@ -64,7 +65,8 @@ class LinkLog:
                 row["dropped_by"],
                 int(row["ip_length"]),
             )
-            flows[row["src"], row["dst"], int(row["sport"]), int(row["dport"])].append(passage)
+            flow = row["src"], row["dst"], int(row["protocol"]), int(row["sport"]), int(row["dport"])
+            flows[flow].append(passage)
         self._flows = {flow: sorted(packets) for flow, packets in flows.items()}
 
     def flows(self) -> Iterator[tuple[Flow, list[Passage]]]:

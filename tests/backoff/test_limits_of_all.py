@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
+from socket import IPPROTO_UDP
 from statistics import median
 
 from lab.link_log import LinkLog
@@ -62,7 +63,9 @@ def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
     assert len(at_edge) == len(probes)
     # Arrivals at the link: the limit holds where probes are sent, not after different delays.
     log = LinkLog(site.lab / "lateness.csv")
-    flows = [((row["src_ip"], row["ip"], row["src_port"], 443), row["sent_at"]) for row in probes]
+    flows = [
+        ((row["src_ip"], row["ip"], IPPROTO_UDP, row["src_port"], 443), row["sent_at"]) for row in probes
+    ]
     times = sorted((log.first_since(flow, sent).arrived_ns, flow[0]) for flow, sent in flows)
     assert wrong_limit(times) == []
     assert "more" in wrong_limit([(at // 2, who) for at, who in times]), "twice the limit"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from socket import IPPROTO_UDP
 from typing import Any
 
 from lab.link_log import Flow, LinkLog, Passage
@@ -60,7 +61,7 @@ def server_of(host: str, site: Site) -> int:
 
 def left_ns(log: dict[Flow, list[Passage]], connection: dict[str, Any]) -> int:
     """Return when a connection's first packet was at the link; `log`: its packets by flow."""
-    flow = (connection["client_ip"], connection["server_ip"], connection["client_port"], 443)
+    flow = (connection["client_ip"], connection["server_ip"], IPPROTO_UDP, connection["client_port"], 443)
     (packet,) = [one for one in log[flow] if one.holds(connection["start_time_ns"])]
     return packet.arrived_ns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from socket import IPPROTO_UDP
 from typing import Any
 
 from lab.link_log import LinkLog
@@ -24,7 +25,8 @@ def possible_send_ns(reading: oracle.Reading, key: oracle.Key, log: LinkLog) -> 
     The capture's stamp is taken before the driver's, which is taken before the packet is at the link.
     """
     client, port, server, _ = key
-    return reading.sent_ns, log.first_since((client, server, port, 443), reading.sent_ns).arrived_ns
+    flow = (client, server, IPPROTO_UDP, port, 443)
+    return reading.sent_ns, log.first_since(flow, reading.sent_ns).arrived_ns
 
 
 def wrong_stamps(row: Row, reading: oracle.Reading, possible: tuple[int, int]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from socket import IPPROTO_UDP
 from statistics import median
 from typing import Any
 
@@ -28,7 +29,7 @@ def compared(finished: Finished) -> list[tuple[Row, oracle.Reading, oracle.Readi
         if row["outcome"] == "iack" and row["attempts"] == 1:
             key = key_of(row)
             edge = finished.at_edges[key]
-            flow = (row["ip"], row["src_ip"], 443, row["src_port"])
+            flow = (row["ip"], row["src_ip"], IPPROTO_UDP, 443, row["src_port"])
             assert edge.ack_ns is not None and edge.sh_ns is not None, row
             ack = finished.link_log.first_since(flow, edge.ack_ns)
             hello = finished.link_log.first_since(flow, edge.sh_ns)
@@ -113,4 +114,4 @@ def test_the_log_is_read_by_flow_and_time(finished: Finished) -> None:
     """A packet that is in no capture has no log entry."""
     assert isinstance(finished.link_log, LinkLog)
     with pytest.raises(KeyError):
-        finished.link_log.first_since(("198.18.0.11", "198.18.0.12", 1, 2), 0)
+        finished.link_log.first_since(("198.18.0.11", "198.18.0.12", IPPROTO_UDP, 1, 2), 0)
