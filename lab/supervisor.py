@@ -14,6 +14,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -80,9 +81,8 @@ class Supervisor:
         mounts.own_file(resolv, Path("/etc/resolv.conf"))
         mounts.own_file(self.state.authority, Path("/etc/ssl/certs/ca-certificates.crt"))
 
-    def serve(self) -> None:
-        """Reap and answer until killed."""
-        server = control.listen(self.state.control)
+    def serve(self, server: socket.socket) -> None:
+        """Reap, and answer requests to the control socket, until killed."""
         while True:
             if select.select([server], [], [], 0.5)[0]:
                 control.answer(server, self.handle)
@@ -153,6 +153,7 @@ def main() -> int:
     try:
         supervisor = Supervisor(state, internet.load(state.behaviour_file))
         supervisor.raise_lab(capture_edges=options.capture_edges, realtime=options.realtime)
+        server = control.listen(state.control)  # before the report: whoever reads it may ask at once
     except FirstflightError as error:
         tell(error=str(error), status=error.exit_status)
         return error.exit_status
@@ -160,7 +161,7 @@ def main() -> int:
     quiet = os.open("/dev/null", os.O_RDWR)
     os.dup2(quiet, 0)
     os.dup2(2, 1)
-    supervisor.serve()
+    supervisor.serve(server)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from lab import control
+from lab import control, supervisor
+from lab.state import State
 
 ANSWERED = threading.Event()  # set by the handler, for a client that has disconnected by then
 
@@ -80,3 +82,26 @@ def test_errors_reach_who_asked(path: Path) -> None:
     with pytest.raises(FirstflightError, match="rndc"):
         control.ask(path, {"do": "hang"})
     assert control.ask(path, {"number": 1}) == {"done": 1}
+
+
+def test_a_lab_that_is_ready_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket accepts before the supervisor reports `ready`, not only some time after."""
+    state = State(tmp_path)
+
+    class Reported(Exception):
+        pass
+
+    def report(**fields: Any) -> None:
+        if fields.get("step") == "ready":
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.connect(str(state.control))
+            raise Reported
+
+    monkeypatch.setattr(supervisor, "tell", report)
+    monkeypatch.setattr("lab.internet.load", lambda _: None)
+    monkeypatch.setattr(supervisor.Supervisor, "raise_lab", lambda *_, **__: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["supervisor", "--state", str(tmp_path)])
+    monkeypatch.setattr("sys.stdin", io.StringIO("go\n"))
+    with pytest.raises(Reported):
+        supervisor.main()
