@@ -31,7 +31,7 @@ class Lab:
             cwd=cwd,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,  # more than any limit of the lab itself, which then names what is late
             check=False,
         )
 

@@ -75,7 +75,7 @@ class World:
         """Stop everything."""
         assert self.holder.stdin is not None and self.holder.stdout is not None
         self.holder.stdin.close()
-        self.holder.wait(timeout=10)
+        self.holder.wait(timeout=120)
         self.holder.stdout.close()
 
 
