@@ -137,6 +137,6 @@ class Service:
     argv: tuple[str, ...]
     ready: str
     env: dict[str, str] = field(default_factory=dict)
-    ready_timeout_s: float = 20.0
+    ready_timeout_s: float = 120.0
     cwd: Path | None = None
     realtime: bool = False

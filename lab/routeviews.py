@@ -25,7 +25,7 @@ from lab.mrt import count_prefixes, retimed
 from lab.programs import program
 
 PERIOD = timedelta(hours=2)
-LEARN_TIMEOUT_S = 25.0
+LEARN_TIMEOUT_S = 110.0
 TABLES = {"master4": "bgpdata", "master6": "route-views6/bgpdata"}
 
 
@@ -53,7 +53,7 @@ def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], pas
         host=host,
         argv=tuple(argv),
         ready=r"^archive complete$",
-        ready_timeout_s=LEARN_TIMEOUT_S + 5,
+        ready_timeout_s=LEARN_TIMEOUT_S + 60,  # its start, the dump and its compression
     )
 
 

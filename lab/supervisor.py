@@ -77,7 +77,7 @@ class Supervisor:
         of_kind = {host.kind: host for host in self.internet.hosts}
         resolver = of_kind.get("resolver") or of_kind["dns"]
         resolv = self.state.folder / "resolv.conf"
-        resolv.write_text(f"nameserver {resolver.v4}\noptions timeout:1 attempts:2\n", encoding="ascii")
+        resolv.write_text(f"nameserver {resolver.v4}\noptions timeout:5 attempts:5\n", encoding="ascii")
         mounts.own_file(resolv, Path("/etc/resolv.conf"))
         mounts.own_file(self.state.authority, Path("/etc/ssl/certs/ca-certificates.crt"))
 

@@ -88,7 +88,7 @@ def test_hosts_see_the_lab_and_nothing_else(lab: Lab) -> None:
 def test_web_hosts_under_their_names(lab: Lab) -> None:
     code = (
         "import urllib.request as u\n"
-        "print(u.urlopen('https://archive.routeviews.org/bgpdata/', timeout=5).status)\n"
+        "print(u.urlopen('https://archive.routeviews.org/bgpdata/', timeout=60).status)\n"
         "print(u.urlopen('https://tranco-list.eu/daily_list_id?date=2024-08-07&subdomains=true').status)"
     )
     assert lab.python("centre", code) == "200\n200\n"
