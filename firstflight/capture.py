@@ -21,8 +21,9 @@ from firstflight.system import children, files
 
 # With less free disk space than this, the capture and the probe are stopped.
 LEAST_FREE_BYTES = 65_536
-# A capture that is not done by then is stopped all the same.
-_READ_S = 60.0
+# For tcpdump's start, for reading what the kernel has delivered, and for its end: only a hang takes so long.
+# A start fails then, a capture is stopped, or killed.
+_HANG_S = 60.0
 _LISTENING = re.compile(rb"listening on ")
 _STATISTICS = {
     "captured": re.compile(r"(\d+) packets? captured"),
@@ -81,7 +82,7 @@ class Capture:
         self._part.parent.mkdir(parents=True, exist_ok=True)
         self._process = children.start(self._argv, own_session=True, stderr=subprocess.PIPE)
         try:
-            self._wait_until_listening(10.0)
+            self._wait_until_listening(_HANG_S)
         except BaseException:
             self._process.kill()
             self._process.wait()
@@ -98,8 +99,8 @@ class Capture:
             # The kernel delivers packets when a block of its ring is full, or after a second (tcpdump's read
             # timeout, retire_blk_tov): a capture stopped before loses the packets in the open block.
             time.sleep(self.drain_s)
-            self._wait_until_read(_READ_S)
-        status = children.stop(self._process)
+            self._wait_until_read(_HANG_S)
+        status = children.stop(self._process, _HANG_S)
         self.record.ended_ns = time.time_ns()
         assert self._process.stderr is not None
         self._messages += self._process.stderr.read()

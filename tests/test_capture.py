@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -68,6 +69,27 @@ def test_a_capture_that_gets_no_processor_is_waited_for(tmp_path: Path) -> None:
         again.start()
     numbers = [struct.unpack("!I", packet[-4:])[0] for packet in packets(tmp_path / "probe.pcap")]
     assert sorted(set(numbers)) == list(range(500))
+
+
+def test_a_machine_that_suspends_tcpdump_for_ten_seconds_loses_no_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it starts, and while it ends: ten seconds were the limits of both."""
+    real = shutil.which("tcpdump")
+    wrapped = tmp_path / "tcpdump"
+    wrapped.write_text(
+        "#!/bin/sh\nsleep 11\n"
+        f'setpriv --pdeathsig KILL {real} "$@" &\n'
+        "trap 'sleep 11; kill -INT '$! INT\n"
+        "wait\nwait\n"
+    )
+    wrapped.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with new(tmp_path / "folder" / "probe.pcap"):
+        send(5)
+    assert len(packets(tmp_path / "folder" / "probe.pcap")) >= 5
+    (record,) = capture_files.records(tmp_path / "folder")
+    assert record.captured is not None and record.captured >= 5
 
 
 def test_drops_are_a_warning(tmp_path: Path) -> None:
