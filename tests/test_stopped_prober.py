@@ -1,4 +1,4 @@
-"""A prober's owner that is stopped twice: by the stop file and by signals, at any moment."""
+"""A prober that ends by itself, and its owner that is stopped twice: by the stop file and by signals."""
 
 from __future__ import annotations
 
@@ -63,6 +63,13 @@ def test_a_prober_that_ends_gives_the_handlers_back(tmp_path: Path) -> None:
     assert [signal.getsignal(number) for number in STOPPING] == before
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(("status", "own"), [(3, 3), (4, 1), (101, 1)])
+def test_a_prober_that_fails_is_reported_with_its_reason(tmp_path: Path, status: int, own: int) -> None:
+    with pytest.raises(process.EngineFailed, match=r"^the prober failed: no space left$") as failed:
+        run(tmp_path, f"echo begins >&2; echo no space left >&2; exit {status}")
+    assert failed.value.exit_status == own
 
 
 def test_a_signal_at_the_very_end_is_not_lost(tmp_path: Path) -> None:
