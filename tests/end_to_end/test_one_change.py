@@ -24,7 +24,8 @@ def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: P
         printed = other.firstflight("campaign", "run", "--config", str(other.config()), "--repetitions", "1")
     finally:
         other.firstflight("lab", "down")
-    columns = "vantage, domain, ip, outcome, asn, cdn, retried, hello_retry, attempts"
+    # Not `attempts`: whether an answer came in time for the first one depends on the machine.
+    columns = "vantage, domain, ip, outcome, asn, cdn, retried, hello_retry"
     rows = other.sql(f"SELECT {columns} FROM quic_probe WHERE run = '{printed.splitlines()[-1]}'")
 
     before = {
