@@ -175,9 +175,9 @@ url = "chdb:{self.folder}/store"
         server.send_signal(signal.SIGCONT)
 
     def runs(self) -> list[Path]:
-        """Return all run folders, oldest first."""
+        """Return all run folders, oldest first; locks of watches lie beside them."""
         root = self.folder / "runs"
-        return sorted(root.iterdir()) if root.is_dir() else []
+        return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 
     def rows(self, run: Path, vantage: str, repetition: int) -> list[dict[str, object]]:
         """Return the rows of a quic_probe.parquet."""
