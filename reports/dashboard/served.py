@@ -22,7 +22,9 @@ from store.served_address import LOCK
 from store.url import ServerLocation
 
 WAIT_S = 5.0
-"""How long a question waits until the store is served."""
+"""How long a question waits while another process holds the store."""
+_START_S = 60.0
+"""How long it waits for `store serve` to start, which takes seconds of CPU time."""
 _STOP_S = 20.0
 _LOOK_S = 0.05
 
@@ -35,9 +37,14 @@ class ServedStore:
         self._reading: asyncio.Task[None] | None = None
         self._last_line = ""
         self._starting = asyncio.Lock()
+        self._started_at = 0.0
 
     async def location(self, wait_s: float = WAIT_S) -> ServerLocation:
-        """Return the server. NoAnswer if the store is empty, or not served within `wait_s` seconds."""
+        """Return the server.
+
+        NoAnswer if the store is empty, another process holds it for `wait_s` seconds, or a server does not
+        start.
+        """
         place = find()
         if isinstance(place, ServerLocation):
             return place
@@ -69,8 +76,9 @@ class ServedStore:
         if self._process is None or self._process.returncode is not None:
             await self._start(place)
         assert self._process is not None
-        until = asyncio.get_running_loop().time() + wait_s
-        while asyncio.get_running_loop().time() < until:
+        now = asyncio.get_running_loop().time
+        until = now() + wait_s
+        while True:
             found = place.served()
             if found is not None:
                 return found
@@ -78,13 +86,18 @@ class ServedStore:
                 if self._reading is not None:
                     await self._reading
                 raise NoAnswer("busy", self._last_line or f"the store in {place.path} could not be served")
+            if now() >= until:
+                holder = lock.holder_pid(place.path / LOCK)
+                if holder not in (None, self._process.pid):
+                    by = f"process {holder}: try again when it has ended"
+                    raise NoAnswer("busy", f"the store in {place.path} is in use by {by}")
+                if now() >= self._started_at + _START_S:
+                    raise NoAnswer("busy", f"the server of the store in {place.path} starts: try again later")
             await asyncio.sleep(_LOOK_S)
-        holder = lock.holder_pid(place.path / LOCK)
-        by = f"process {holder}" if holder and holder != self._process.pid else "another process"
-        raise NoAnswer("busy", f"the store in {place.path} is in use by {by}: try again when it has ended")
 
     async def _start(self, place: EmbeddedLocation) -> None:
         self._last_line = ""
+        self._started_at = asyncio.get_running_loop().time()
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "cli", "store", "serve", "--port", "0"),
             env=os.environ | {"FIRSTFLIGHT_STORE": place.shown},
