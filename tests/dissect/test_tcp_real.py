@@ -33,7 +33,7 @@ CLIENT = textwrap.dedent(f"""
 # Everything in one unshared network namespace and its child: both vanish with the shell.
 SCRIPT = """
 set -eu
-unshare -n sleep 60 & other=$!
+unshare -n sleep 600 & other=$!
 while [ "$(readlink /proc/$other/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
 trap 'kill $other $capture $server 2>/dev/null || true' EXIT
 capture= server=
@@ -56,13 +56,14 @@ table ip lossy {
   }
 }
 END
-tcpdump -i client -w "$1" --immediate-mode -U tcp 2>"$1.log" & capture=$!
+tcpdump -i client -B 16384 -w "$1" --immediate-mode -U tcp 2>"$1.log" & capture=$!
 while ! grep -q listening "$1.log"; do sleep 0.05; done
 there "$2" -c "$3" & server=$!
 while ! there ss -ltn | grep -q :8080; do sleep 0.05; done
 "$2" -c "$4"
 wait $server
-sleep 0.3
+# Asleep, it has read all packets: in immediate mode the kernel wakes it for each.
+while cut -d ' ' -f 3 /proc/$capture/stat | grep -q '[RD]'; do sleep 0.05; done
 kill -INT $capture
 wait $capture || true
 """
@@ -73,7 +74,7 @@ def download(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The capture of a download with 3 % loss, taken at the client."""
     path = tmp_path_factory.mktemp("tcp") / "download.pcap"
     argv = ["unshare", "-n", "sh", "-c", SCRIPT, "sh", str(path), sys.executable, SERVER, CLIENT]
-    subprocess.run(argv, check=True, timeout=60)
+    subprocess.run(argv, check=True, timeout=300)
     return path
 
 
