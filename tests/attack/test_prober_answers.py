@@ -48,7 +48,7 @@ def attack(folder: Path, *arguments: object) -> Attempt:
     )
     assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
-    (dissected,) = rows(folder / "probe.pcap", "--answer-window-ms", "1000")
+    (dissected,) = rows(folder / "probe.pcap")
     return Attempt(output["row"], output["summary"], dissected)
 
 

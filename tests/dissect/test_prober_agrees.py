@@ -78,7 +78,7 @@ def _probed(folder: Path, server: Running, modes: Iterable[str]) -> list[tuple[R
     bpf = f"(udp port {server.port}) or icmp"
     with Capture(folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
         found = probe(folder, server, list(modes))
-    dissected = {row["client_scid"]: row for row in rows(folder / "probe.pcap", "--answer-window-ms", "1000")}
+    dissected = {row["client_scid"]: row for row in rows(folder / "probe.pcap")}
     return [(row, dissected[row["client_cid"]]) for row in found.values()]
 
 
