@@ -42,7 +42,7 @@ def answer(
     server: str,
     given: dict[str, Any],
     *,
-    timeout_s: float = 20,
+    timeout_s: float = 120,
     max_bytes: int = 1 << 30,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def answer(
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=60,
+                timeout=180,
             )
         finally:
             running.kill()
