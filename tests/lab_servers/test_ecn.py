@@ -23,11 +23,11 @@ def probe(server: Running, folder: Path, mark: str, names: list[str]) -> dict[st
         [
             str(binaries.find("firstflight-prober")),
             *("--targets", str(targets), "--allow-net", "127.0.0.0/8", "--ecn", mark),
-            *("--per-address-rate", "0", "--per-prefix-rate", "0"),
+            *("--per-address-rate", "0", "--per-prefix-rate", "0", "--timeout", "30"),
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     return {row["domain"]: row for row in map(json.loads, done.stdout.splitlines())}

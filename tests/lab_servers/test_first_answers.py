@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.waiting import until
+
 from .conftest import (
     AIOQUIC_DELAY_US,
     CERTIFICATE_DELAY_US,
@@ -117,7 +119,8 @@ def is_kept(gaps: list[float], delay_us: float) -> bool:
     indirect=["server"],
 )
 def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us: int) -> None:
-    answers = ask(server, name, datagrams=2 if "large" in name else 1)
+    # A large flight is three datagrams before the limit of amplification ends it, some stacks' a fourth.
+    answers = ask(server, name, datagrams=3 if "large" in name else 1)
     opened(answers)
     first = answers[0]
     assert first.has_ack
@@ -135,8 +138,11 @@ def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us
 def test_quiche_asks_for_another_key_share(quiche: Running) -> None:
     answers = ask(quiche, "hello-retry.small.test")
     opened(answers)
-    (answer,) = answers
+    answer, *later = answers
     assert answer.frames() == ["ack", "crypto"]
+    # On a busy machine it may have been sent again before the client closed.
+    again = [piece for one in later for packet in one.packets for piece in packet.crypto]
+    assert all(piece == answer.packets[0].crypto[0] for piece in again)
     (_, hello) = answer.packets[0].crypto[0]
     assert hello[0] == 2
     assert hello[6:38] == HELLO_RETRY_RANDOM
@@ -221,7 +227,11 @@ def test_garbage_is_survived(server: Running) -> None:
         client.socket.sendto(initial[:1] + bytes(4) + initial[5:], client.address)
     assert server.process.poll() is None
     # The burst may have filled the socket's buffer: retransmit, as clients do.
-    assert any(answer.has_server_hello for _ in range(5) for answer in ask(server, name, patience=0.5))
+    until(
+        lambda: any(answer.has_server_hello for answer in ask(server, name, patience=0.5)),
+        "a proper answer",
+        PATIENCE_S,
+    )
 
 
 @pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go"], indirect=True)

@@ -88,7 +88,7 @@ def heard(
             [
                 str(binaries.find("firstflight-prober")),
                 *("--targets", str(targets), "--allow-net", "127.0.0.0/8", "--listen", str(LISTEN_S)),
-                *("--per-address-rate", "0", "--per-prefix-rate", "0"),
+                *("--per-address-rate", "0", "--per-prefix-rate", "0", "--timeout", "30"),
             ],
             capture_output=True,
             text=True,
