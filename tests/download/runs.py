@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -20,6 +21,16 @@ def stage(world: World, run: Run, *more: str) -> str:
     return done.stderr
 
 
+def pause(run: Run, seconds: float) -> None:
+    """Set the pause between two downloads of a run, for the stages that begin from now on.
+
+    A long one is the time in which a test can act between two downloads.
+    """
+    settings = json.loads(run.layout.settings.read_text())
+    settings["download"]["pause_s"] = seconds
+    run.layout.settings.write_text(json.dumps(settings))
+
+
 def begun(process: subprocess.Popen[bytes], answers: Path, count: int) -> None:
     """Wait until a stage has kept so many answers."""
 
@@ -31,13 +42,17 @@ def begun(process: subprocess.Popen[bytes], answers: Path, count: int) -> None:
 
 
 def child_of(parent: int, text: str) -> int:
-    """Return the process below `parent` that has this as one of its arguments or environment variables."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            texts = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
-            status = (folder / "status").read_text()
-        except OSError:
-            continue
-        if text.encode() in texts.split(b"\0") and f"PPid:\t{parent}\n" in status:
-            return int(folder.name)
-    raise AssertionError(f"no process below {parent} has {text}")
+    """Wait for a process below `parent` that has this as an argument or environment variable; return it."""
+
+    def found() -> int | None:
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                texts = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
+                status = (folder / "status").read_text()
+            except OSError:
+                continue
+            if text.encode() in texts.split(b"\0") and f"PPid:\t{parent}\n" in status:
+                return int(folder.name)
+        return None
+
+    return until(found, f"a process below {parent} that has {text}") or 0

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firstflight.run.run import Run
-from tests.download.runs import FILES, HERE, SETS, begun, child_of, stage
+from tests.download.runs import FILES, HERE, SETS, begun, child_of, pause, stage
 from tests.download.world import World
 
 PLANNED = len(FILES) * (1 + len(SETS))
@@ -33,14 +33,17 @@ def test_a_capture_that_dies(world: World, run: Callable[..., Run], name: str) -
     made = run("fixed_order = true")
     key = made.key("here", 1)
     folder = made.layout.stage("download", key)
+    pause(made, 5)  # the next download of this capture is at least two pauses away
     process = world.start("stage", "download", "--run", made.id, *HERE, stderr=subprocess.PIPE)
+    capture = child_of(process.pid, f"{folder / name}.pcap.part")
     begun(process, folder / "answers.jsonl", 2)
-    os.kill(child_of(process.pid, f"{folder / name}.pcap.part"), signal.SIGKILL)
+    os.kill(capture, signal.SIGKILL)
     _, printed = process.communicate()
     stderr = printed.decode()
     assert process.returncode == 1, stderr
     assert "Traceback" not in stderr
     assert "tcpdump ended while the probe ran" in stderr
+    pause(made, 0.05)
     stage(world, made)
     outcomes = every_download_is_one_row(made)
     # Two files have an address: at most one run of them was cut off, of which the warm-up or more is done.

@@ -13,7 +13,7 @@ import pytest
 
 from firstflight.run.run import Run
 from schemas import records
-from tests.download.runs import FILES, HERE, SETS, begun, child_of, stage
+from tests.download.runs import FILES, HERE, SETS, begun, child_of, pause, stage
 from tests.download.world import SERVER_V4, SERVER_V6, World
 
 
@@ -57,10 +57,12 @@ def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callabl
     made = run()
     key = made.key("here", 1)
     answers = made.layout.stage("download", key) / "answers.jsonl"
+    pause(made, 2)
     process = world.start("stage", "download", "--run", made.id, *HERE)
     begun(process, answers, at)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    pause(made, 0.05)
     before = answers.read_bytes()
     stage(world, made)
     assert answers.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
@@ -81,8 +83,9 @@ def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[
     key = made.key("here", 1)
     answers = made.layout.stage("download", key) / "answers.jsonl"
     process = world.start("stage", "download", "--run", made.id, *HERE)
+    client = child_of(process.pid, f"SSLKEYLOGFILE={answers.with_name('bl.keys')}")
     begun(process, answers, 1)
-    os.kill(child_of(process.pid, f"SSLKEYLOGFILE={answers.with_name('bl.keys')}"), signal.SIGKILL)
+    os.kill(client, signal.SIGKILL)
     assert process.wait() == 0
     rows = pq.read_table(made.layout.downloads(key)).to_pylist()
     outcomes = Counter(row["outcome"] for row in rows)
@@ -96,6 +99,7 @@ def test_the_stop_file_ends_it_with_a_row_for_each_begun(world: World, run: Call
     made = run()
     key = made.key("here", 1)
     answers = made.layout.stage("download", key) / "answers.jsonl"
+    pause(made, 5)
     process = world.start("stage", "download", "--run", made.id, *HERE)
     begun(process, answers, 1)
     made.layout.stop_file.touch()
