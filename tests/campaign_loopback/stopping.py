@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.processes import pending, running
+from tests.segments import rows_of
 from tests.waiting import until
 
 from .world import FIRSTFLIGHT, World
@@ -32,15 +33,25 @@ def halted(folder: Path) -> int:
     return until(found, f"an engine of the stage in {folder}")[0]
 
 
-def stop(world: World, run: Path, engines: Sequence[int]) -> str:
-    """Stop a run; its halted engines go on once SIGINT is pending. Return the messages of `runs stop`."""
-    stopping = subprocess.Popen(
-        [*FIRSTFLIGHT, "runs", "stop", run.name],
-        env=world.environment,
-        cwd=world.folder,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def halted_with(rows: int, folders: Sequence[Path]) -> list[int]:
+    """Halt the engine of each of these stages, as soon as its closed segments hold so many rows.
+
+    Return the numbers of the engines. All are under way at one instant, however late some begin.
+    """
+    engines: dict[Path, int] = {}
+
+    def all_are() -> bool:
+        for folder in folders:
+            if folder not in engines and len(rows_of(folder / "segments")) >= rows:
+                engines[folder] = halted(folder)
+        return len(engines) == len(folders)
+
+    until(all_are, f"{rows} rows in each of {folders}")
+    return list(engines.values())
+
+
+def go_on_when_interrupted(engines: Sequence[int]) -> None:
+    """Let halted engines go on, each once SIGINT is pending for it."""
     waiting = set(engines)
 
     def all_go_on() -> bool:
@@ -50,6 +61,18 @@ def stop(world: World, run: Path, engines: Sequence[int]) -> str:
         return not waiting
 
     until(all_go_on, "a signal to each engine")
+
+
+def stop(world: World, run: Path, engines: Sequence[int]) -> str:
+    """Stop a run; its halted engines go on once SIGINT is pending. Return the messages of `runs stop`."""
+    stopping = subprocess.Popen(
+        [*FIRSTFLIGHT, "runs", "stop", run.name],
+        env=world.environment,
+        cwd=world.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    go_on_when_interrupted(engines)
     _, messages = stopping.communicate(timeout=300)
     assert stopping.returncode == 0, messages
     return messages

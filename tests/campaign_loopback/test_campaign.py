@@ -15,6 +15,7 @@ from firstflight.system import progress
 from tests.segments import rows_of
 from tests.waiting import PATIENCE_S, until
 
+from .stopping import go_on_when_interrupted, halted_with
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
 TARGETS = ANSWERING + SILENT + 1
@@ -131,16 +132,18 @@ def test_a_whole_campaign(world: World) -> None:
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) -> None:
     before = set(world.runs())
-    process = world.start_campaign("--config", str(world.settings("slow.toml", rate=12)))
-    until(lambda: set(world.runs()) - before, "a run folder")
-    (run,) = set(world.runs()) - before
-    until(lambda: len(segment_rows(run, "east")) >= 10, "some closed segments")
+    path = world.settings("slow.toml", rate=12)
+    # The timeout is longer than an engine is halted.
+    process = world.start_campaign("--config", str(path), "--set=probe.timeout_s=60")
+    (run,) = until(lambda: set(world.runs()) - before, "a run folder")
+    engines = halted_with(10, [run / vantage / "1" / "probe" for vantage in ("east", "west")])
 
     refused = world.campaign("--resume", run.name)
     assert refused.returncode == 2
     assert "in use by process" in refused.stderr
 
     process.send_signal(signum)
+    go_on_when_interrupted(engines)
     out, err = process.communicate(timeout=PATIENCE_S)
     if signum == signal.SIGKILL:
         assert process.returncode == -signal.SIGKILL

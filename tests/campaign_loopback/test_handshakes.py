@@ -19,7 +19,7 @@ from tests.segments import rows_of
 from tests.waiting import until
 
 from .quic_server import ALIASED
-from .stopping import halted, stop
+from .stopping import halted, halted_with, stop
 from .test_campaign import manifest
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
@@ -31,7 +31,8 @@ KINDS = ("quic_handshake", "certificate", "http3_response")
 def campaign(world: World, shards: int, **handshake: object) -> list[str]:
     """Return the arguments of a campaign with handshakes and these settings of theirs."""
     path = world.settings("handshakes.toml", rate=200, vantages=VANTAGES.format(shards))
-    changes = {"enabled": "true", **handshake}
+    # The timeout is longer than an engine is halted.
+    changes = {"enabled": "true", "timeout_s": 60, **handshake}
     limits = ["probe.per_address_rate=0", "capture.enabled=false"]
     return [
         "--config",
@@ -65,16 +66,18 @@ def run(world: World) -> Path:
     process = world.start_campaign(*campaign(world, 2, share=1, rate=16))
     until(world.runs, "a run folder")
     (run,) = world.runs()
-    segments = [part(run, shard) / "segments" for shard in SHARDS]
-    until(lambda: all(folder.is_dir() and rows_of(folder) for folder in segments), "both shards connect")
+    # Both are under way when one is killed.
+    engines = halted_with(1, [part(run, shard) for shard in SHARDS])
     killed = json.loads((part(run, SHARDS[1]) / "report.json").read_text())
     os.kill(killed["pid"], signal.SIGKILL)
+    for engine in engines:
+        os.kill(engine, signal.SIGCONT)
     _, err = process.communicate(timeout=240)
     assert process.returncode == 1, err
     assert "shard 1/2: killed by SIGKILL" in err
     left = firstflight(world, "campaign", "run", "--resume", run.name, "--dry-run")
     assert "shard 1/2: handshake\n" in left and "shard 0/2" not in left
-    kept = {(row["domain"], row["sent_at"]) for row in rows_of(segments[1])}
+    kept = {(row["domain"], row["sent_at"]) for row in rows_of(part(run, SHARDS[1]) / "segments")}
     done = world.campaign("--resume", run.name)
     assert done.returncode == 0, done.stderr
     assert kept <= {(row["domain"], row["sent_at"]) for row in rows(run)}, "a target was connected with twice"
