@@ -28,7 +28,11 @@ def campaign(world: World, **calibrate: object) -> list[str]:
     """Return the arguments of a campaign with pairs and these settings of theirs."""
     path = world.settings("calibrate.toml", rate=200, vantages=VANTAGES)
     changes = {"enabled": "true", "share": 1, "block": BLOCK, "gap_s": 0.1, **calibrate}
-    more = ["probe.per_address_rate=0", "capture.enabled=false", "probe.attempts=2"]
+    more = [
+        *("probe.per_address_rate=0", "capture.enabled=false", "probe.attempts=2"),
+        # Longer than an engine is halted.
+        *("probe.timeout_s=60", "handshake.timeout_s=60"),
+    ]
     return ["--config", str(path), *(f"--set=calibrate.{k}={v}" for k, v in changes.items())] + [
         f"--set={x}" for x in more
     ]
@@ -51,7 +55,7 @@ def pairs_of(run: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def run(world: World) -> Path:
     """All names in three blocks; kill -9 ends the stage in the second one, and the campaign is resumed."""
-    process = world.start_campaign(*campaign(world, rate=30))
+    process = world.start_campaign(*campaign(world, rate=8))
     until(world.runs, "a run folder")
     (run,) = world.runs()
     folder = run / "east" / "1" / "calibrate"
@@ -130,7 +134,7 @@ def test_nothing_is_left_but_the_record_file_and_the_counts(run: Path, world: Wo
 
 
 def test_a_stopped_stage_keeps_whole_blocks_and_goes_on(run: Path, world: World) -> None:
-    process = world.start_campaign(*campaign(world, rate=40, limit=40, block=20))
+    process = world.start_campaign(*campaign(world, rate=8, limit=40, block=20))
     until(lambda: len(world.runs()) == 2, "a run folder")
     (other,) = set(world.runs()) - {run}
     folder = other / "east" / "1" / "calibrate"

@@ -23,7 +23,7 @@ VANTAGE = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n
 @pytest.fixture(scope="module")
 def run(world: World) -> Path:
     """A repetition for each size."""
-    path = world.settings("first_flight.toml", rate=200, vantages=VANTAGE)
+    path = world.settings("first_flight.toml", rate=20, vantages=VANTAGE)
     sets = {
         "probe.initial_sizes": list(SIZES),
         "probe.listen_s": LISTEN_S,
