@@ -67,19 +67,29 @@ def with_targets(config: Path) -> Run:
     return run
 
 
+def at_rate(run: Run, per_second: int) -> None:
+    """Set the requests a second to an address, for the stages that begin from now on."""
+    given = json.loads(run.layout.settings.read_text())
+    given["crawl"]["per_address_rate"] = per_second
+    run.layout.settings.write_text(json.dumps(given))
+
+
 def test_killed_stage_goes_on_and_every_name_is_one_row(config: Path, world: World) -> None:
     run = with_targets(config)
-    journal = run.layout.stage("crawl") / "journal.jsonl"
+    at_rate(run, 1)  # the trap takes 40 s
+    journal, before = run.layout.stage("crawl") / "journal.jsonl", len(world.asked("trap.downloads.test"))
     process = subprocess.Popen([*FIRSTFLIGHT, "stage", "crawl", "--run", run.id], stderr=subprocess.DEVNULL)
     until(lambda: journal.exists() and journal.read_text().count("\n") == 4, "all but the trap are done")
+    until(lambda: len(world.asked("trap.downloads.test")) > before + 1, "a page of the trap")
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not run.done("crawl")
-    before = {name: len(world.asked(f"{name}.downloads.test")) for name in NAMES}
+    at_rate(run, 20)
+    asked = {name: len(world.asked(f"{name}.downloads.test")) for name in NAMES}
     done = stage(run, "crawl")
     assert done.returncode == 0, done.stderr
     after = {name: len(world.asked(f"{name}.downloads.test")) for name in NAMES}
-    assert [after[name] - before[name] for name in NAMES[:-1]] == [0] * (len(NAMES) - 1)
+    assert [after[name] - asked[name] for name in NAMES[:-1]] == [0] * (len(NAMES) - 1)
     assert len(last_crawl(world.asked("trap.downloads.test"))) == 40
     report = run.report("crawl")
     assert report is not None and run.done("crawl") and not journal.exists()
@@ -95,11 +105,13 @@ def test_killed_stage_goes_on_and_every_name_is_one_row(config: Path, world: Wor
 
 def test_stop_file_ends_it_before_the_next_request(config: Path, world: World) -> None:
     run = with_targets(config)
-    journal = run.layout.stage("crawl") / "journal.jsonl"
+    at_rate(run, 1)  # the trap takes 40 s
+    journal, before = run.layout.stage("crawl") / "journal.jsonl", len(world.asked("trap.downloads.test"))
     process = subprocess.Popen([*FIRSTFLIGHT, "stage", "crawl", "--run", run.id], stderr=subprocess.DEVNULL)
     until(lambda: journal.exists() and journal.read_text().count("\n") == 4, "all but the trap are done")
+    until(lambda: len(world.asked("trap.downloads.test")) > before + 1, "a page of the trap")
     run.layout.stop_file.touch()
-    assert process.wait(60) == 130
+    assert process.wait(120) == 130
     report = run.report("crawl")
     assert report is not None and report.state == "interrupted"
     assert journal.read_text().count("\n") == 4
@@ -107,6 +119,7 @@ def test_stop_file_ends_it_before_the_next_request(config: Path, world: World) -
     assert stage(run, "crawl").returncode == 130
     assert len(world.asked("trap.downloads.test")) == before
     run.layout.stop_file.unlink()
+    at_rate(run, 20)
     assert stage(run, "crawl").returncode == 0
     assert pq.read_table(run.layout.crawl("download_file")).num_rows == len(NAMES)
 
