@@ -5,24 +5,37 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from firstflight.egress import current
 from tests.download.world import NAME, SERVER_V4, World
 from tests.waiting import until
 
-# Without window scaling 10 MiB take at least 160 round trips.
+# Without window scaling 10 MiB take at least 160 round trips: 16 s, in which the test must act.
 LONG = "bl"
+RTT_US = 100_000
 SETS = f"{LONG},all14,quiche,libcurl"
 
 
-def test_a_download_that_is_under_way_is_broken_off(world: World, tmp_path: Path) -> None:
+@pytest.fixture
+def distant(tmp_path: Path) -> Iterator[World]:
+    """Return a vantage point and a server that is far away, up."""
+    folder = tmp_path / "world"
+    folder.mkdir(mode=0o755)
+    with World(folder, RTT_US) as raised:
+        yield raised
+
+
+def test_a_download_that_is_under_way_is_broken_off(distant: World, tmp_path: Path) -> None:
     listed, targets, kept = tmp_path / "optout", tmp_path / "files.csv", tmp_path / "kept"
     listed.write_text("# nobody yet\n")
-    targets.write_text(f"url,ip\n{world.url('twenty')},{SERVER_V4}\n")
-    process = world.start(
+    targets.write_text(f"url,ip\n{distant.url('twenty')},{SERVER_V4}\n")
+    process = distant.start(
         *("download", "--targets", targets, "--capture", kept, "--sets", SETS, "--fixed-order"),
-        *("--rate", 100, "--roots", world.roots, "--allow-net", "198.18.0.0/15"),
+        *("--rate", 100, "--roots", distant.roots, "--allow-net", "198.18.0.0/15"),
         env=os.environ | {current.VARIABLE: str(listed)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
