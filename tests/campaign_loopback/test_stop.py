@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
+from lab.site.processes import descendants
 from scanner.driver.segments import closed_segments
+from store.location import EmbeddedLocation, locked_store
 from tests.segments import rows_of
 from tests.waiting import until
 
-from .stopping import halted, stop
-from .world import FIRSTFLIGHT, World, addresses
+from .stopping import go_on_when_interrupted, halted, stop
+from .world import FIRSTFLIGHT, World, addresses, interrupt
+
+# Ends a campaign of whose stages only the last load is left.
+ONLY_THE_LAST_LOAD = """
+import sys
+from firstflight.run.run import Run
+from orchestration.local import lifecycle
+from orchestration.local.campaign import Campaign
+
+class AllDone(Campaign):
+    async def run_all(self):
+        pass
+
+sys.exit(lifecycle.run_campaign(Run.open(sys.argv[1]), AllDone))
+"""
 
 
 def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
@@ -98,3 +118,36 @@ def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
     assert isinstance(offset, int) and 299.9e6 < offset < elapsed_us
     (others,) = {row["clock_offset_us"] for row in world.rows(run, "west", 1)}
     assert isinstance(others, int) and abs(others) < 100e6
+
+
+def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) -> None:
+    (run,) = world.runs()
+    argv = [sys.executable, "-P", "-c", ONLY_THE_LAST_LOAD, run.name]
+    environment = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
+
+    def loads() -> list[int]:
+        return [pid for pid in descendants([campaign.pid]) if b"\0load\0" in command_of(pid)]
+
+    # The load finds the store held, and is halted while it waits for it.
+    with locked_store(EmbeddedLocation(world.folder / "store"), 0):
+        campaign = subprocess.Popen(
+            argv, env=environment, cwd=world.folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        (load,) = until(loads, "the last load")
+        os.kill(load, signal.SIGSTOP)
+        assert json.loads((run / "manifest.json").read_text())["state"] == "done"
+        interrupt(campaign)
+        go_on_when_interrupted([load])
+        _, messages = campaign.communicate(timeout=300)
+    assert campaign.returncode == 130, messages
+    assert "Traceback" not in messages
+    assert f"stopped while its row was loaded: `firstflight load {run.name}` does that again" in messages
+    firstflight(world, "load", run.name)
+
+
+def command_of(pid: int) -> bytes:
+    """Return the arguments of a process, each ended by a zero byte; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
