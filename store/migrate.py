@@ -12,6 +12,8 @@ from store.base import Store
 from store.sql import literal
 
 _LOG = "schema_migration"
+# Another program's migration may be some 200 statements, which a busy server or cluster executes slowly.
+_WAIT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def migrate(store: Store) -> list[Step]:
             store.execute(statement)
     if not pending(store):
         return []
-    with lease.held(store, ["migrations"]) as leases:
+    with lease.held(store, ["migrations"], _WAIT_S) as leases:
         return _apply(store, leases)
 
 

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,6 +115,25 @@ def test_two_programs_migrate_at_once(address: str) -> None:
         store.execute(store.dialect.render("DROP DATABASE ${database} ${on_cluster} SYNC"))
     assert sorted(done) == [0, steps[0]["n"]]
     assert steps[0]["n"] == steps[0]["different"] > 0
+
+
+def test_a_migration_that_takes_minutes_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute passes at each look at the lease; the other program ends after the tenth."""
+    found = [[migrate.Step("view", "of the other program", "", ())], []]
+    monkeypatch.setattr(migrate, "pending", lambda _: found.pop(0))
+    with open_store(url, write=True) as store:
+        other = Lease(store, "migrations")
+        other.take()
+        passed = [0.0]
+
+        def sleep(_: float) -> None:
+            passed.append(passed[-1] + 30)
+            if len(passed) > 10:
+                other.release()
+
+        clock = SimpleNamespace(monotonic=lambda: passed[-1], sleep=sleep)
+        monkeypatch.setattr(lease, "time", clock)
+        assert migrate.migrate(store) == [] == found
 
 
 def test_second_migration_applies_nothing(url: str) -> None:
