@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import sys
 from pathlib import Path
 
 from lab.site import announce, plan
+from lab.site.plan import Level, Part
+from lab.site.run import Programs
 from lab.state import State
 
 PLACES = ("hamburg", "los_angeles")
@@ -51,3 +55,39 @@ def test_the_line_for_optouts_names_the_centres_list(tmp_path: Path) -> None:
     variable, *command = shlex.split(announce.optout_line(one))
     assert variable == f"FIRSTFLIGHT_OPTOUT={one.optout('centre')}"
     assert command[1:] == ["optout", "add"]
+
+
+def test_what_names_a_site_is_whole_at_any_time(tmp_path: Path) -> None:
+    """Others wait for the file, and read it as soon as it is there."""
+    one = site(tmp_path)
+    about = one.folder / "site.json"
+    about.write_text("{}\n")
+
+    class Up(Programs):
+        page = "http://127.0.0.1:1"
+
+    with about.open() as reading:
+        announce.announce(one, Up(one))
+        assert reading.read() == "{}\n", "a new file, not this one written again"
+    assert json.loads(about.read_text())["page"] == Up.page
+
+
+# Ends in order, and slowly, as a database does that writes what it has in memory.
+_SLOW = """
+import signal, sys, time
+def end(*_):
+    time.sleep(11)
+    sys.exit("the database is shut down")
+signal.signal(signal.SIGTERM, end)
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def test_a_database_has_time_to_end_in_order(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    with Programs(one) as programs:
+        programs.start(Part("database", "", (sys.executable, "-c", _SLOW), {}, "up", Level.BASE))
+        programs.wait_ready(["database"])
+    assert (one.logs / "database.log").read_text() == "up\nthe database is shut down\n"

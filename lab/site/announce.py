@@ -39,7 +39,9 @@ def announce(site: Site, programs: Programs) -> None:
         "sql": sql_line(site),
         "optout": optout_line(site),
     }
-    (site.folder / "site.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    part = site.folder / "site.part"
+    part.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    part.replace(site.folder / "site.json")  # whole for who waits for it
     print(f"page      {programs.page}")
     print(f"user      admin\npassword  {site.secrets.admin_password()}")
     print(f"sql       {about['sql']}")

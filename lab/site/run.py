@@ -20,7 +20,9 @@ from lab.site.processes import MARK, descendants, identities, kill, left_over, l
 
 READY_S = 180.0
 ANSWER_S = 120.0
-END_S = 10.0
+END_S = {Level.WORK: 10.0, Level.CENTRE: 10.0, Level.BASE: 60.0}
+"""A level's time to end in order. A database that is killed has to recover at its next start."""
+GONE_S = 60.0
 AGAIN_S = 5.0
 
 
@@ -156,14 +158,20 @@ class Programs:
             ending = [started for started in everything if started.part.level is level]
             for started in ending:
                 signal_all(started.process, started.part.end)
-            deadline = time.monotonic() + END_S
+            deadline = time.monotonic() + END_S[level]
             for started in ending:
                 with suppress(subprocess.TimeoutExpired):
                     started.process.wait(max(0.1, deadline - time.monotonic()))
-        kill({*living(tree), *left_over(self.site.folder)})
+        rest = {*living(tree), *left_over(self.site.folder)}
+        killed = identities(rest)
+        kill(rest)
         for started in everything:
             started.process.wait()
         self.started.clear()
+        # Descendants, too: on a busy machine a killed process takes time to end.
+        deadline = time.monotonic() + GONE_S
+        while living(killed) and time.monotonic() < deadline:
+            time.sleep(0.05)
 
 
 def enter(lab: Path, host: str) -> list[str]:
