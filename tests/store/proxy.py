@@ -17,6 +17,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._ended = False
         self.connections = 0
         self.cuts = 0
         # All connections are cut after so many more bytes of the client, or of the server.
@@ -30,6 +31,7 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended = True
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -57,6 +59,9 @@ class Proxy:
                 client.close()
                 continue
             self._pairs.append((client, server))
+            if self._ended:  # since it was accepted; `__exit__` may not have seen it
+                self.cut()
+                return
             for source, sink, name in (
                 (client, server, "client"),
                 (server, client, "server"),
