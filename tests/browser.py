@@ -22,6 +22,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
+from tests.waiting import PATIENCE_S
+
 _ARGUMENTS = (
     "--headless=new",
     "--no-sandbox",  # tests may run as root, where the sandbox is not available
@@ -114,7 +116,9 @@ def start() -> Browser:
     for argument in _ARGUMENTS:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    return Browser(webdriver.Chrome(options=options, service=Service(driver)))
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    started.set_script_timeout(PATIENCE_S)
+    return Browser(started)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from firstflight.errors import Interrupted, UsageError
 
@@ -80,7 +80,7 @@ def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     return stdout or b"", stderr or b""
 
 
-def is_asleep(process: subprocess.Popen[bytes]) -> bool:
+def is_asleep(process: subprocess.Popen[Any]) -> bool:
     """Return whether a process waits for what is not there yet (state S of proc(5)), or has ended."""
     if process.poll() is not None:
         return True

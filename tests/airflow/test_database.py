@@ -15,6 +15,7 @@ import pytest
 from lab.site import database
 from lab.site.processes import descendants, identities, living
 from tests.airflow.site import wait_for
+from tests.waiting import PATIENCE_S
 
 ROOT = ["--mount"]
 WITHOUT = ["--mount", "--user", "--keep-caps", "--map-group=65534", "--map-user=65534"]
@@ -67,7 +68,7 @@ def served(folder: Path, namespaces: list[str]) -> Iterator[tuple[subprocess.Pop
         yield process, ask
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(PATIENCE_S)
 
 
 def test_it_is_made_kept_through_a_kill_and_open_to_nobody_else(folder: Path, namespaces: list[str]) -> None:
@@ -90,7 +91,7 @@ def test_it_is_made_kept_through_a_kill_and_open_to_nobody_else(folder: Path, na
     with served(folder, namespaces) as (process, ask):
         assert ask("SELECT count(*) FROM kept") == "1000"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert not (folder / "cluster" / "postmaster.pid").exists()
 
 

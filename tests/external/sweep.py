@@ -15,8 +15,10 @@ import threading
 from pathlib import Path
 
 from firstflight.egress.lab import MARK
+from firstflight.system import children
 from lab.certificates import issue, make_authority
 from tests.recording.network import SERVER, Host, alone, cable, call, wait_for
+from tests.waiting import until
 
 QUIC, ECHO, SILENT = ("198.18.48.1", "198.18.48.2"), "198.18.48.3", "198.18.48.4"
 _ECHO = """
@@ -70,6 +72,8 @@ def main(folder: Path, arguments: list[str]) -> None:
         reader.start()
         command = [str(Path(sys.executable).with_name("firstflight")), "scan", *arguments]
         done = subprocess.run(command, capture_output=True, text=True)
+        # When it sleeps it has read everything; what it has not read when it is stopped is lost.
+        until(lambda: children.is_asleep(listener), "tcpdump to read everything")
         listener.terminate()
         reader.join()
         for process in running:
