@@ -111,7 +111,7 @@ def open_store(
     location = find(url)
     with ExitStack() as stack:
         if isinstance(location, EmbeddedLocation):
-            location = location.served() or _hold(location, write, wait_s, stack)
+            location = location.served() or _claimed(location, write, wait_s, stack)
         if isinstance(location, ServerLocation):
             from store.remote import ServerStore
 
@@ -151,7 +151,7 @@ def reserve(location: EmbeddedLocation, *, once: bool) -> bool:
     return True
 
 
-def _hold(location: EmbeddedLocation, write: bool, wait_s: float, stack: ExitStack) -> Location:
+def _claimed(location: EmbeddedLocation, write: bool, wait_s: float, stack: ExitStack) -> Location:
     """Lock an embedded store until `stack` ends, unless this process has reserved it; `write` may create it.
 
     Return `location`, or that of a server which took the store during the wait.

@@ -18,6 +18,7 @@ from store import open_store
 from tests.airflow.conftest import airflow_environment
 from tests.airflow.test_inputs import SECRET, serving, token_for
 from tests.campaign_loopback.conftest import world as world
+from tests.campaign_loopback.stopping import go_on_when_interrupted, halted
 from tests.campaign_loopback.world import FIRSTFLIGHT, World, addresses
 from tests.waiting import until
 
@@ -97,11 +98,15 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     tasks = subprocess.Popen(
         words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    segments = run.layout.stage("probe", run.key("east", 1)) / "segments"
+    probe = run.layout.stage("probe", run.key("east", 1))
+    segments = probe / "segments"
     until(lambda: tasks.poll() is not None or len(list(segments.glob("seg-*.arrow"))) >= 2, "some segments")
+    # Otherwise everything may be sent before the command has begun, or its effect is noticed.
+    engine = halted(probe)
     with monkeypatch.context() as at_centre:
         at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
         assert "its vantage points stop within seconds" in firstflight("runs", "stop", run.id)
+    go_on_when_interrupted([engine])
     printed, messages = tasks.communicate(timeout=400)
     assert tasks.returncode == 0, messages
     steps = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
