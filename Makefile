@@ -5,6 +5,9 @@ FF := .venv/bin/firstflight
 OPENSTACK_PROVIDER := github.com/terraform-provider-openstack/terraform-provider-openstack/v3@v3.4.0
 # Clients that are packages of their own, outside of the workspace.
 APART := $(patsubst %/Cargo.toml,%,$(wildcard testbed/clients/*/Cargo.toml))
+# Test binaries run in a network namespace each, cargo outside of it: it may fetch crates.
+RUNNER := ["$(CURDIR)/tests/isolated", "$(CURDIR)/.venv/bin/python", "$(CURDIR)/tests/isolation.py"]
+CARGO_TEST := cargo --config 'target."cfg(all())".runner=$(RUNNER)' test
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
 
@@ -40,13 +43,13 @@ superset: ## Start Superset, the analyst's bench, on the store that FIRSTFLIGHT_
 	@.venv/bin/python -m deploy.superset.start
 
 test: setup ## Run every test but those of the targets *-test below.
-	cargo test --quiet --release --workspace --locked
+	$(CARGO_TEST) --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	cd deploy/grafana/check && go vet ./...
 	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not superset and not cloud and not dist and not machines"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
-	cargo test --quiet --release --workspace --locked
+	$(CARGO_TEST) --quiet --release --workspace --locked
 	tests/isolated .venv/bin/python -m pytest -q -n 3 -m unit
 
 test-lab: setup ## Run the tests that raise the lab or servers of their own.
@@ -68,7 +71,7 @@ testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated tim
 testbed-test: setup testbed-setup ## Run the tests in simulated time, and those of programs that testbed-setup builds.
 	for client in $(APART); do \
 		(cd $$client && cargo clippy --quiet --release --all-targets --locked --target-dir ../../../target -- -D warnings \
-			&& cargo test --quiet --release --locked --target-dir ../../../target) || exit; \
+			&& $(CARGO_TEST) --quiet --release --locked --target-dir ../../../target) || exit; \
 	done
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
 

@@ -1,7 +1,7 @@
 """A separate network namespace for each test process: loopback, and no route out.
 
 Ports and addresses of processes do not conflict, so any tests may run in parallel, and packets sent by
-mistake have no route.
+mistake have no route. `isolation.py PROGRAM [ARGUMENT...]` runs a program in one: cargo's test binaries.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import fcntl
 import os
 import socket
 import struct
+import sys
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
@@ -44,3 +45,8 @@ def interfaces() -> list[str]:
 def routes() -> list[str]:
     """Return the lines of its IPv4 routing table, without the heading."""
     return Path("/proc/thread-self/net/route").read_text(encoding="ascii").splitlines()[1:]
+
+
+if __name__ == "__main__":
+    enter()
+    os.execvp(sys.argv[1], sys.argv[1:])
