@@ -49,13 +49,14 @@ const WAYS_OUT: [&str; 12] = [
     "unsafe ",
 ];
 
-/// Files of the core that send, and by which calls: datagrams of engines, questions over TCP, questions to
-/// the kernel (netlink), connections of engines.
-const SENDING: [(&str, &str); 5] = [
+/// Files of the core that send, and by which calls: datagrams of engines, a byte of a socket to itself,
+/// questions over TCP, questions to the kernel (netlink), connections of engines.
+const SENDING: [(&str, &str); 6] = [
     ("connected/tcp.rs", "net::connect("),
     ("connected/tcp.rs", "stream.write("),
     ("connects/socket.rs", "net::connect("),
     ("egress/batch.rs", "libc::sendmmsg("),
+    ("egress/socket.rs", "send_to("),
     ("policy/rtnetlink.rs", "libc::send("),
 ];
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-use super::socket::{Port, Routes};
+use super::socket::{Port, Routes, await_stamps};
 use crate::Failure;
 use crate::targets::TargetList;
 
@@ -43,7 +43,8 @@ impl Ports {
     }
 
     /// Binds ports for the families that are needed. `sources`: addresses to send from, empty = any.
-    /// `range`: exactly these ports; without it, free ones, searched from a start that `random` chooses.
+    /// `range`: exactly these ports; without it, free ones, searched from a start that `random` chooses. What
+    /// comes to them once this returns has the kernel's stamp of arrival.
     pub fn bind(
         sources: &[IpAddr],
         range: Option<(u16, u16)>,
@@ -69,6 +70,9 @@ impl Ports {
             for source in sources.iter().filter(|ip| needed && mine(ip)) {
                 ports.bind_source(*source, range, random)?;
             }
+        }
+        if !ports.is_empty() {
+            await_stamps();
         }
         Ok(ports)
     }

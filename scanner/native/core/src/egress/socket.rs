@@ -3,6 +3,9 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use crate::receive::inbox::Inbox;
 
 /// How the kernel reports: software stamps, transmit stamps numbered and without the packet.
 const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE
@@ -12,6 +15,13 @@ const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE
 
 /// Receive buffer asked for: thousands of datagrams and stamps.
 const RECEIVE_BUFFER: i32 = 8 << 20;
+
+/// Longest wait for the kernel's stamps of arrival, and time between two looks.
+const STAMPING_WAIT: Duration = Duration::from_secs(1);
+const STAMPING_LOOK: Duration = Duration::from_millis(1);
+/// Looks in a row that find a stamp: after one, the kernel may still be about to stop, because the last socket
+/// of another program was closed.
+const STAMPING_LOOKS: u32 = 2;
 
 /// A bound port.
 pub struct Port {
@@ -120,6 +130,37 @@ impl Port {
             REPORT,
         )
     }
+}
+
+/// Waits until the kernel stamps what arrives, at most a second: the first socket on the machine that asks for
+/// stamps makes it begin (net_enable_timestamp), but later, by a work item, and what arrives before has none.
+/// A byte to itself on loopback shows it; without such an address nothing leaves, and nothing is awaited.
+/// Stamps last while a port is open.
+pub fn await_stamps() {
+    let (begin, mut inbox, mut found) = (Instant::now(), Inbox::new(), 0);
+    while begin.elapsed() < STAMPING_WAIT {
+        match is_stamped(&mut inbox) {
+            Ok(true) => found += 1,
+            Ok(false) => found = 0,
+            Err(_) => return,
+        }
+        if found == STAMPING_LOOKS {
+            return;
+        }
+        std::thread::sleep(STAMPING_LOOK);
+    }
+}
+
+/// Sends a byte from a new socket to itself. Returns whether it came with a stamp of arrival.
+fn is_stamped(inbox: &mut Inbox) -> io::Result<bool> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, REPORT)?;
+    socket.send_to(&[0], socket.local_addr()?)?;
+    let mut stamped = false;
+    inbox.receive(socket.as_fd(), false, |got| {
+        stamped |= got.control.stamp.is_some();
+    })?;
+    Ok(stamped)
 }
 
 impl AsFd for Port {

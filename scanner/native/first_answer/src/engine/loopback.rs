@@ -39,7 +39,7 @@ pub const FAST: f64 = 1e6;
 /// Destination connection ID of probes that are added past the network.
 pub const DCID: [u8; 8] = [0xd; 8];
 /// How long anything is waited for before a test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Calls `look` until it returns something.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -237,8 +237,8 @@ impl Engine {
         self.sender.send_queued(&mut to, at_once);
     }
 
-    /// Sends the server's answer, and again while it has no receive stamp (the kernel starts to stamp a
-    /// moment after it was asked to), until a probe is answered, which ends it.
+    /// Sends the server's answer, and again while it has no receive stamp (the kernel may stop to stamp for a
+    /// moment when the last socket of another program is closed), until a probe is answered, which ends it.
     pub fn receive_answer(&mut self, server: &mut Server, to: SocketAddr, bytes: &[u8]) {
         let mut missing = None;
         until("an answer for the engine", || {
