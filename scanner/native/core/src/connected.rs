@@ -95,6 +95,8 @@ pub struct Connected {
     inbox: Inbox,
     random: ChaCha8Rng,
     sent: Sent,
+    /// Up to when everything that came is read.
+    drained: Mono,
 }
 
 impl Connected {
@@ -124,6 +126,7 @@ impl Connected {
             inbox: Inbox::new(),
             random,
             sent: Sent::default(),
+            drained: 0,
         })
     }
 
@@ -274,24 +277,30 @@ impl Connected {
         self.free.push(socket);
     }
 
-    /// Reads all sockets that have something, and calls `each` with it.
-    pub fn read(&mut self, mut each: impl FnMut(Event<'_>)) {
+    /// Reads all sockets that have something, and calls `each` with it. Returns the time up to which
+    /// everything that came is read.
+    pub fn read(&mut self, mut each: impl FnMut(Event<'_>)) -> Mono {
         let (now, wall_now) = (self.clock.now(), wall());
-        for socket in self.poll.ready() {
+        let (ready, mut drained) = self.poll.ready();
+        for socket in ready {
             match self.slots.get_mut(socket as usize) {
                 Some(Slot::Udp(udp)) => {
-                    let elsewhere = udp.read(&mut self.inbox, READS, |datagram| match datagram {
-                        Ok((bytes, stamp)) => {
-                            // How long ago, by the kernel's stamp; a clock that is set meanwhile is no
-                            // measure.
-                            let age = stamp.and_then(|stamp| u64::try_from(wall_now - stamp).ok());
-                            let age = age.filter(|age| *age < crate::clock::SECOND).unwrap_or(0);
-                            let at = now.saturating_sub(age);
-                            each(Event::Datagram { socket, bytes, at });
-                        }
-                        Err(error) => each(Event::Failed { socket, error }),
-                    });
+                    let (elsewhere, empty) =
+                        udp.read(&mut self.inbox, READS, |datagram| match datagram {
+                            Ok((bytes, stamp)) => {
+                                // How long ago, by the kernel's stamp; a clock that is set meanwhile is no
+                                // measure.
+                                let age =
+                                    stamp.and_then(|stamp| u64::try_from(wall_now - stamp).ok());
+                                let age =
+                                    age.filter(|age| *age < crate::clock::SECOND).unwrap_or(0);
+                                let at = now.saturating_sub(age);
+                                each(Event::Datagram { socket, bytes, at });
+                            }
+                            Err(error) => each(Event::Failed { socket, error }),
+                        });
                     self.sent.from_elsewhere += elsewhere;
+                    drained &= empty;
                 }
                 Some(Slot::Tcp(tcp)) => match tcp.advance() {
                     Progress::Waits => {}
@@ -305,6 +314,10 @@ impl Connected {
                 _ => {}
             }
         }
+        if drained {
+            self.drained = now;
+        }
+        self.drained
     }
 
     /// Sleeps until something comes, at most `longest`.

@@ -70,6 +70,8 @@ pub struct Connects {
     at_once: Vec<u32>,
     epoll: Epoll,
     reported: Vec<u32>,
+    /// Up to when all ends are read.
+    drained: Mono,
 }
 
 impl Connects {
@@ -94,6 +96,7 @@ impl Connects {
             at_once: Vec::new(),
             epoll: Epoll::new()?,
             reported: Vec::new(),
+            drained: 0,
         })
     }
 
@@ -157,10 +160,15 @@ impl Connects {
         Ok((number, local))
     }
 
-    /// Closes the connections that ended since the last call, and calls `each` with how.
-    pub fn read(&mut self, mut each: impl FnMut(u32, Verdict)) {
-        if self.reported.is_empty() {
-            self.wait(0);
+    /// Closes the connections that ended since the last call, and calls `each` with how. Returns the time up
+    /// to which all ends are read.
+    pub fn read(&mut self, mut each: impl FnMut(u32, Verdict)) -> Mono {
+        let now = self.clock.now();
+        // More may have ended since the last wait.
+        let before = self.reported.len();
+        self.wait(0);
+        if self.reported.len() - before < EVENTS {
+            self.drained = now;
         }
         let ended = std::mem::take(&mut self.reported);
         for number in self.at_once.drain(..).chain(ended) {
@@ -173,6 +181,7 @@ impl Connects {
             self.free.push(number);
             each(number, result);
         }
+        self.drained
     }
 
     /// Gives a connection up.

@@ -76,14 +76,12 @@ impl Engine {
                 interrupted = true;
                 break;
             }
-            let received = self.receive();
-            let now = self.clock.now();
-            self.table.expire(now);
+            let received = self.receive_and_expire();
             self.check(&mut down);
             if down.is_some() || self.writer.has_failed() {
                 break;
             }
-            self.begin_names(now);
+            self.begin_names(self.clock.now());
             let full = self.send();
             self.free_sockets();
             self.write();
@@ -115,11 +113,19 @@ impl Engine {
         self.table.names() == 0 && self.names.is_ended() && !self.checks.is_open()
     }
 
-    /// Reads everything that came. Returns whether something did.
-    fn receive(&mut self) -> bool {
+    /// Reads what came, and ends attempts whose time was over before everything that had come was read.
+    /// Returns whether something came.
+    fn receive_and_expire(&mut self) -> bool {
+        let (received, drained) = self.receive();
+        self.table.expire(drained);
+        received
+    }
+
+    /// Reads what came. Returns whether something did, and the time up to which everything is read.
+    fn receive(&mut self) -> (bool, Mono) {
         let (table, mut failed, mut received) = (&mut self.table, Vec::new(), false);
         let clock = self.clock;
-        self.connected.read(|event| {
+        let drained = self.connected.read(|event| {
             received = true;
             match event {
                 Event::Datagram { socket, bytes, at } | Event::Message { socket, bytes, at } => {
@@ -137,7 +143,7 @@ impl Engine {
         for socket in failed {
             self.connected.close(socket);
         }
-        received
+        (received, drained)
     }
 
     fn free_sockets(&mut self) {
@@ -408,3 +414,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

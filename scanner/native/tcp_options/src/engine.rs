@@ -82,8 +82,7 @@ impl Engine {
                 self.stopping = true;
                 break;
             }
-            self.read();
-            self.expire();
+            self.read_and_expire();
             self.give_up_refused();
             if self.stopping {
                 self.end_waiting();
@@ -104,11 +103,17 @@ impl Engine {
         (self.stopping || all_begun) && self.in_flight == 0 && self.again.is_empty()
     }
 
-    fn read(&mut self) {
+    /// Reads which connections ended, and gives up those whose time was over before all ends were read.
+    fn read_and_expire(&mut self) {
+        let drained = self.read();
+        self.expire(drained);
+    }
+
+    /// Reads which connections ended. Returns the time up to which all ends are read.
+    fn read(&mut self) -> Mono {
         let mut ended = Vec::new();
-        self.parts
-            .connects
-            .read(|number, how| ended.push((number, how)));
+        let connects = &mut self.parts.connects;
+        let drained = connects.read(|number, how| ended.push((number, how)));
         for (number, how) in ended {
             let Some(asking) = self.take(number) else {
                 continue;
@@ -118,12 +123,12 @@ impl Engine {
                 Next::Again(asking) => self.again.push_back((0, asking)),
             }
         }
+        drained
     }
 
-    /// Gives up connections whose time is over; what was read before is no longer among them.
-    fn expire(&mut self) {
-        let now = self.parts.clock.now();
-        while let Some((number, own)) = self.windows.pop(now) {
+    /// Gives up connections whose time was over at `drained`, up to which all ends are read.
+    fn expire(&mut self, drained: Mono) {
+        while let Some((number, own)) = self.windows.pop(drained) {
             let place = &self.open[number as usize];
             if place.as_ref().is_none_or(|(other, _)| *other != own) {
                 continue;
@@ -360,3 +365,6 @@ impl Engine {
         self.parts.connects.wait(due.saturating_sub(now));
     }
 }
+
+#[cfg(test)]
+mod tests;

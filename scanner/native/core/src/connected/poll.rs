@@ -37,12 +37,16 @@ impl Poll {
         self.epoll.add(number, socket, flags)
     }
 
-    /// Returns the sockets on which something can be done.
-    pub fn ready(&mut self) -> Vec<u32> {
-        if self.reported.is_empty() {
-            self.wait(0);
-        }
-        std::mem::take(&mut self.reported)
+    /// Returns the sockets on which something can be done, each once, and whether these are all.
+    pub fn ready(&mut self) -> (Vec<u32>, bool) {
+        // More may have come since the last wait.
+        let before = self.reported.len();
+        self.wait(0);
+        let all = self.reported.len() - before < EVENTS;
+        let mut ready = std::mem::take(&mut self.reported);
+        ready.sort_unstable();
+        ready.dedup();
+        (ready, all)
     }
 
     /// Sleeps until something comes, at most `longest`; a signal ends the wait.

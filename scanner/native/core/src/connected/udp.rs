@@ -54,13 +54,13 @@ impl Udp {
     }
 
     /// Reads until the socket is empty, at most `batches`: datagrams with their stamps, or errors. Returns
-    /// how many came from elsewhere (before the socket was connected).
+    /// how many came from elsewhere (before the socket was connected), and whether no more is to be read.
     pub fn read(
         &self,
         inbox: &mut Inbox,
         batches: usize,
         mut each: impl FnMut(io::Result<(&[u8], Option<Stamp>)>),
-    ) -> u64 {
+    ) -> (u64, bool) {
         let mut elsewhere = 0;
         for _ in 0..batches {
             let read = inbox.receive(self.socket.as_fd(), false, |got| match got.peer {
@@ -70,15 +70,15 @@ impl Udp {
                 _ => elsewhere += 1,
             });
             match read {
-                Ok(count) if count < BATCH => break,
+                Ok(count) if count < BATCH => return (elsewhere, true),
                 Ok(_) => {}
                 Err(error) => {
                     each(Err(error));
-                    break;
+                    return (elsewhere, true);
                 }
             }
         }
-        elsewhere
+        (elsewhere, false)
     }
 }
 

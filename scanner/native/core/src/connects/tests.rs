@@ -107,3 +107,50 @@ fn lists_the_rate_and_the_room_are_kept() {
     connects.read(|_, _| any = true);
     assert!(!any, "a connection that was closed has no end");
 }
+
+/// Waits until all connections have ended, past what watches them otherwise.
+fn await_ends(connects: &Connects) {
+    for open in connects.open.iter().flatten() {
+        let epoll = Epoll::new().unwrap();
+        epoll.add(0, open, EventFlags::OUT).unwrap();
+        assert_eq!(epoll.wait::<1>(120 * SECOND).count(), 1);
+    }
+}
+
+#[test]
+fn an_end_since_the_last_wait_is_read_with_those_before() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut connects = connects(1e6, 2);
+    for _ in 0..2 {
+        begin(&mut connects, listener.local_addr().unwrap());
+        await_ends(&connects);
+        if connects.reported.is_empty() {
+            connects.wait(SECOND);
+        }
+    }
+    let (before, clock) = (connects.clock.now(), connects.clock);
+    let mut reading = Vec::new();
+    let drained = connects.read(|_, _| reading.push(clock.now()));
+    assert_eq!(reading.len(), 2);
+    assert!((before..=reading[0]).contains(&drained));
+}
+
+#[test]
+fn not_all_ends_are_read_while_there_are_more_than_a_wait_reports() {
+    // What listens takes 128 connections by itself.
+    let listeners: Vec<TcpListener> = (0..3)
+        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
+        .collect();
+    let mut connects = connects(1e6, 300);
+    for number in 0..300 {
+        begin(&mut connects, listeners[number % 3].local_addr().unwrap());
+    }
+    await_ends(&connects);
+    let mut passes = Vec::new();
+    for _ in 0..2 {
+        let mut count = 0;
+        let drained = connects.read(|_, _| count += 1);
+        passes.push((count, drained > 0));
+    }
+    assert_eq!(passes, [(256, false), (44, true)]);
+}
