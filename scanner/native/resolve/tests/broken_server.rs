@@ -135,12 +135,13 @@ fn resolve(names: &[&str], more: &[&str]) -> (Vec<Value>, String) {
     )
 }
 
+/// A timeout (s) that no stall of the server, a thread of this test, lets expire.
+const PATIENT: [&str; 2] = ["--timeout", "60"];
+
 #[test]
 fn each_behaviour_has_its_status() {
     let expected = [
         ("good", "NOERROR", 1, None),
-        ("silent", "TIMEOUT", 2, None),
-        ("wrong-id", "NOERROR", 1, None),
         ("wrong-question", "NOERROR", 1, None),
         ("query-back", "NOERROR", 1, None),
         ("no-edns", "NOERROR", 2, None),
@@ -176,7 +177,7 @@ fn each_behaviour_has_its_status() {
         ("extended-error", "SERVFAIL", 2, Some("EDE 22 (late)")),
     ];
     let names: Vec<&str> = expected.iter().map(|(name, ..)| *name).collect();
-    let (rows, stderr) = resolve(&names, &["--attempts", "2", "--timeout", "1"]);
+    let (rows, stderr) = resolve(&names, &[&PATIENT[..], &["--attempts", "2"]].concat());
     assert_eq!(rows.len(), expected.len(), "{stderr}");
     for (name, status, attempts, detail) in expected {
         let row = rows
@@ -188,21 +189,45 @@ fn each_behaviour_has_its_status() {
         if let Some(detail) = detail {
             assert_eq!(row["detail"], detail, "{row}");
         }
-        if status == "TIMEOUT" {
-            assert!(row["duration_us"].as_i64().unwrap() >= 1_000_000);
-        }
     }
     assert!(
-        stderr.contains("1 messages belong to no open question, 2 answer another one"),
+        stderr.contains("0 messages belong to no open question, 2 answer another one"),
         "{stderr}"
     );
+}
+
+#[test]
+fn an_answer_with_an_id_of_no_question_is_ignored() {
+    // The only question: the id that is forged is not that of another one.
+    let (rows, stderr) = resolve(&["wrong-id"], &PATIENT);
+    assert_eq!(rows.len(), 1, "{stderr}");
+    assert_eq!(
+        (&rows[0]["status"], &rows[0]["attempts"]),
+        (&"NOERROR".into(), &1.into())
+    );
+    assert!(
+        stderr.contains("1 messages belong to no open question, 0 answer another one"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn silence_is_a_timeout() {
+    // Whether the resolver answers at all is asked first, three times at most.
+    let (rows, stderr) = resolve(&["silent"], &["--attempts", "2", "--timeout", "3"]);
+    assert_eq!(rows.len(), 1, "{stderr}");
+    assert_eq!(
+        (&rows[0]["status"], &rows[0]["attempts"]),
+        (&"TIMEOUT".into(), &2.into())
+    );
+    assert!(rows[0]["duration_us"].as_i64().unwrap() >= 3_000_000);
 }
 
 #[test]
 fn a_server_that_changes_the_case_is_asked_in_lower_case() {
     let (rows, stderr) = resolve(
         &["lower-case"; 9],
-        &["--concurrency", "1", "--timeout", "1"],
+        &[&PATIENT[..], &["--concurrency", "1"]].concat(),
     );
     assert_eq!(rows.len(), 9, "{stderr}");
     assert!(
@@ -222,18 +247,21 @@ fn a_silent_resolver_is_asked_less_and_its_questions_go_to_the_other() {
         "--resolver",
         &address,
         "--timeout",
-        "0.2",
+        "5",
+        "--attempts",
+        "10",
+        "--concurrency",
+        "32",
         "--summary",
         summary.to_str().unwrap(),
     ];
-    let (rows, stderr) = resolve(
-        &["good"; 200],
-        &[&more[..], &["--concurrency", "4"]].concat(),
-    );
+    let (rows, stderr) = resolve(&["good"; 200], &more);
     assert_eq!(rows.len(), 200, "{stderr}");
     let answered = rows.iter().filter(|row| row["status"] == "NOERROR").count();
     assert_eq!(answered, 200, "{stderr}");
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(&summary).unwrap()).unwrap();
     let asked = |number: usize| summary["resolvers"][number]["asked"].as_u64().unwrap();
-    assert!(asked(1) >= 8 && asked(1) < asked(0) / 2, "{summary}");
+    // The silent one gets half of the questions until 32 of them, all that may be in flight, have no answer,
+    // and then one in 17. Without halved shares it would get some 100, and the other 200.
+    assert!(asked(1) >= 8 && asked(1) < asked(0) / 3, "{summary}");
 }
