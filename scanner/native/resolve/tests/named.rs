@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -47,6 +47,18 @@ fn until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
+/// A port of 127.0.0.1 that is free for TCP and for UDP.
+fn free_port() -> u16 {
+    for _ in 0..100 {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = tcp.local_addr().unwrap();
+        if UdpSocket::bind(address).is_ok() {
+            return address.port();
+        }
+    }
+    panic!("no port is free for TCP and for UDP");
+}
+
 /// A server for `example.test`; names outside are refused, names in `broken.test` fail.
 struct Named {
     process: Child,
@@ -55,15 +67,18 @@ struct Named {
 }
 
 impl Named {
+    /// Starts the server; again, with another port, if somebody took the port meanwhile.
     fn start(test: &str) -> Named {
+        (0..5)
+            .find_map(|_| Named::start_at(test, free_port()))
+            .expect("each of five ports was taken")
+    }
+
+    /// Starts the server; `None`: it does not listen, since its port is taken.
+    fn start_at(test: &str, port: u16) -> Option<Named> {
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
         let many: String = (1..=90)
             .map(|n| format!("many 60 IN A 198.18.2.{n}\n"))
             .collect();
@@ -99,12 +114,15 @@ impl Named {
             port,
             folder,
         };
+        let mut log = String::new();
         until("named", || {
             assert!(named.process.try_wait().unwrap().is_none(), "named ended");
-            let log = fs::read_to_string(named.folder.join("log")).unwrap();
+            log = fs::read_to_string(named.folder.join("log")).unwrap();
             log.trim_end().ends_with(" running")
         });
-        named
+        // Without its UDP port it ignores the interface; its TCP port it does without.
+        let is_taken = ["interface ignored", "address in use"].map(|text| log.contains(text));
+        (is_taken == [false; 2]).then_some(named)
     }
 
     /// The program with these names as its list.
