@@ -486,11 +486,11 @@ fn a_run_whose_skipped_probes_cannot_be_written_ends_at_once() {
 
 #[test]
 fn what_limits_a_run_is_told() {
-    let server = Server::start("127.82.1.9");
+    let server = Server::start("127.82.1.22");
     let made = |targets: usize, listed, settings| {
         let mut parts = parts(
-            &["127.82.0.9"],
-            1.0,
+            &["127.82.0.22"],
+            0.001,
             &vec![server.address; targets],
             settings,
         );
@@ -516,7 +516,7 @@ fn what_limits_a_run_is_told() {
 
     // One probe a minute to an address.
     let targets = [server.address; 2];
-    let mut parts = parts(&["127.82.0.9"], FAST, &targets, patient());
+    let mut parts = parts(&["127.82.0.22"], FAST, &targets, patient());
     let limits = RateLimits::new(1.0 / 60.0, 0.0, None, targets.len());
     parts.backlog = Backlog::new(parts.list.clone(), limits);
     let mut engine = Engine::new(parts).unwrap();
