@@ -17,7 +17,7 @@ use crate::contract::Method;
 use crate::contract::tests::request;
 use quiche::ConnectionId;
 
-const SILENCE: Duration = Duration::from_secs(20);
+const SILENCE: Duration = Duration::from_secs(120);
 
 /// What a server does with the request on a stream.
 type Respond = fn(&mut h3::Connection, &mut quiche::Connection, u64);
