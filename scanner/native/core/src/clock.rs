@@ -60,6 +60,13 @@ pub fn wall() -> Stamp {
         .map_or(0, |passed| passed.as_nanos() as Stamp)
 }
 
+/// Returns when on the monotonic clock that came which the kernel stamped `at` and which is read at `now`: the
+/// process may have been suspended since. A clock that is set meanwhile is no measure: nothing came later than
+/// it is read.
+pub fn came_at(at: Stamp, now: Mono) -> Mono {
+    now.saturating_sub(u64::try_from(wall() - at).unwrap_or(0))
+}
+
 /// Returns a wait as a difference of stamps.
 pub fn as_stamp(wait: Mono) -> Stamp {
     Stamp::try_from(wait).unwrap_or(Stamp::MAX)
@@ -92,6 +99,18 @@ mod tests {
     fn the_wall_clock_counts_nanoseconds_since_1970() {
         let (year_2020, year_2100) = (1_577_836_800, 4_102_444_800);
         assert!((year_2020..year_2100).contains(&(wall() / SECOND as Stamp)));
+    }
+
+    #[test]
+    fn what_is_read_late_came_when_the_kernel_stamped_it() {
+        let (second, now) = (SECOND as Stamp, 10 * SECOND);
+        let before = Clock::start();
+        let stamp = wall() - 3 * second;
+        let came = came_at(stamp, now);
+        let spent = before.now();
+        assert!((7 * SECOND - spent..=7 * SECOND).contains(&came), "{came}");
+        assert_eq!(came_at(wall() + 3600 * second, now), now);
+        assert_eq!(came_at(wall() - 3600 * second, now), 0);
     }
 
     #[test]

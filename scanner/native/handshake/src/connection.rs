@@ -66,6 +66,7 @@ pub struct Context {
 struct Held {
     at: Stamp,
     datagram: u16,
+    came: Mono,
     bytes: Vec<u8>,
 }
 

@@ -276,8 +276,14 @@ impl Flights {
         }
     }
 
-    /// Takes a datagram from `peer`.
-    pub fn datagram(&mut self, peer: SocketAddr, control: &Control, bytes: &mut [u8], now: Mono) {
+    /// Takes a datagram from `peer`; `times`: when it came and when it is read.
+    pub fn datagram(
+        &mut self,
+        peer: SocketAddr,
+        control: &Control,
+        bytes: &mut [u8],
+        times: (Mono, Mono),
+    ) {
         let handle = destination_cid(bytes).and_then(|cid| self.table.find(cid));
         let flight = handle.and_then(|handle| self.table.get(handle));
         let (Some(handle), Some(flight)) = (handle, flight) else {
@@ -299,7 +305,7 @@ impl Flights {
         };
         flight.ttl = flight.ttl.or(control.ttl);
         flight.local = flight.local.or(control.local);
-        flight.connection.receive(at, now, bytes);
+        flight.connection.receive(at, times, bytes);
         self.queue(handle);
     }
 

@@ -35,18 +35,20 @@ const MOST_CHALLENGES: u8 = 8;
 /// Codes of CONNECTION_CLOSE that are TLS alerts (RFC 9001 4.8).
 const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff;
 
-/// When something came: kernel's stamp, number of the datagram (from 1), our own clock.
+/// When something came: kernel's stamp, number of the datagram (from 1), the same on our own clock, and when it
+/// was read.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) at: Stamp,
     pub(super) datagram: u16,
+    pub(super) came: Mono,
     pub(super) now: Mono,
 }
 
 impl Connection {
-    /// Takes a datagram that came to our connection ID from the server's address at `at`, and opens it in
-    /// place.
-    pub fn receive(&mut self, at: Stamp, now: Mono, datagram: &mut [u8]) {
+    /// Takes a datagram that came to our connection ID from the server's address at `at`, on our own clock
+    /// `came`, and is read `now`; opens it in place.
+    pub fn receive(&mut self, at: Stamp, (came, now): (Mono, Mono), datagram: &mut [u8]) {
         if self.is_over() {
             return;
         }
@@ -61,6 +63,7 @@ impl Connection {
         let arrival = Arrival {
             at,
             datagram: observed.received.datagrams,
+            came,
             now,
         };
         let mut start = 0;
@@ -107,6 +110,7 @@ impl Connection {
                 self.held.push(Held {
                     at: arrival.at,
                     datagram: arrival.datagram,
+                    came: arrival.came,
                     bytes: datagram[packet.start..packet.end].to_vec(),
                 });
             }
@@ -125,7 +129,7 @@ impl Connection {
         if level != Level::Data && *self.server_cid.get_or_insert(packet.scid) != packet.scid {
             return self.observed.discard();
         }
-        self.heard = arrival.now;
+        self.heard = self.heard.max(arrival.came);
         if let (None, Some(cid)) = (self.peer_ids.current(), self.server_cid) {
             self.peer_ids.begin(0, cid);
         }
@@ -439,6 +443,7 @@ impl Connection {
             let arrival = Arrival {
                 at: held.at,
                 datagram: held.datagram,
+                came: held.came,
                 now,
             };
             if let Ok(packet) = parse_packet(&held.bytes, 0, self.client_cid.len()) {

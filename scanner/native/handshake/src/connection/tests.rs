@@ -77,6 +77,8 @@ struct World {
     served: usize,
     /// From then on the server neither sends nor hears anything.
     dies: Mono,
+    /// Between these times both are suspended; datagrams come all the same.
+    suspended: (Mono, Mono),
     /// When the server updates its keys, and sends a PING with the new ones.
     updates: VecDeque<Mono>,
     tls: rustls::ServerConfig,
@@ -158,6 +160,7 @@ impl World {
             moves: usize::MAX,
             served: 0,
             dies: Mono::MAX,
+            suspended: (Mono::MAX, 0),
             updates: VecDeque::new(),
             tls,
             config,
@@ -320,15 +323,18 @@ impl World {
                 return;
             };
             self.now = self.now.max(next);
+            if self.now >= self.suspended.0 {
+                self.now = self.now.max(self.suspended.1);
+            }
             let now = self.now;
             let (come, rest): (Vec<_>, Vec<_>) =
                 self.wire.drain(..).partition(|(at, ..)| *at <= now);
             self.wire = rest.into();
-            for (_, to_server, mut bytes) in come {
+            for (at, to_server, mut bytes) in come {
                 if to_server {
                     self.serve(&bytes);
                 } else {
-                    client.receive(now as i64, now, &mut bytes);
+                    client.receive(at as i64, (at, now), &mut bytes);
                 }
             }
             client.expire(self.now);
@@ -655,7 +661,7 @@ fn a_server_that_floods_is_sent_little() {
             pn_len: 2,
         };
         let size = build_packet(&mut room, &header, &keys, None, write_ping).unwrap();
-        client.receive(packet_number as i64, now, &mut room[..size]);
+        client.receive(packet_number as i64, (now, now), &mut room[..size]);
         client.expire(now);
     }
     assert_eq!(client.observed.outcome, None);
@@ -679,7 +685,7 @@ fn an_unreachable_port_ends_only_what_was_never_answered() {
 
 #[test]
 fn what_a_server_says_is_kept_in_part_if_it_is_long() {
-    let answer = |bytes: &mut [u8], client: &mut Connection| client.receive(1, MS, bytes);
+    let answer = |bytes: &mut [u8], client: &mut Connection| client.receive(1, (MS, MS), bytes);
     let mut negotiation = [0; 8192];
     let versions = vec![Version::V2; 1000];
     let size = firstflight_wire::write_version_negotiation(
@@ -726,7 +732,7 @@ fn no_bytes_make_it_panic() {
                 if random() % 5 == 0 {
                     bytes.truncate(random() % (bytes.len() + 1));
                 }
-                client.receive(round, world.now, &mut bytes);
+                client.receive(round, (world.now, world.now), &mut bytes);
             }
             client.expire(world.now);
         }

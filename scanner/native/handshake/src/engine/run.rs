@@ -1,6 +1,6 @@
 //! The loop of a run.
 
-use firstflight_core::clock::Mono;
+use firstflight_core::clock::{Mono, came_at};
 use firstflight_core::conclusion::RunResult;
 use firstflight_core::policy::Trust;
 use firstflight_core::progress::{Limit, Now};
@@ -72,7 +72,11 @@ impl Engine {
                 peer,
                 control,
                 bytes,
-            } => flights.datagram(peer, control, bytes, clock.now()),
+            } => {
+                let now = clock.now();
+                let came = control.stamp.map_or(now, |at| came_at(at, now));
+                flights.datagram(peer, control, bytes, (came, now));
+            }
         })
     }
 

@@ -58,6 +58,16 @@ fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
 }
 
 #[test]
+fn silence_counts_from_when_something_came_not_from_when_it_was_read() {
+    let mut world = server(3_000, None);
+    // From before the server's first flight comes until two seconds before the deadline.
+    world.suspended = (2 * DELAY, 8_000 * MS);
+    let mut client = client();
+    world.run(&mut client);
+    assert_eq!(client.http(), Http::Idle);
+}
+
+#[test]
 fn silence_before_the_handshake_is_complete_is_a_timeout() {
     let mut world = server(3_000, None);
     world.dies = 0;

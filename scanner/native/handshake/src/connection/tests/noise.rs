@@ -140,7 +140,7 @@ fn after(flights: usize, shared: &Arc<Context>) -> (Connection, World) {
         world.drive();
         world.now += 30 * MS;
         for (_, _, mut bytes) in std::mem::take(&mut world.wire) {
-            client.receive(world.now as i64, world.now, &mut bytes);
+            client.receive(world.now as i64, (world.now, world.now), &mut bytes);
         }
     }
     (client, world)
@@ -178,13 +178,14 @@ fn no_frames_make_it_panic() {
             let arrival = Arrival {
                 at: world.now as i64,
                 datagram: packet as u16 + 5,
+                came: world.now,
                 now: world.now,
             };
             if numbers.next(8) == 0 {
                 let length = numbers.next(60);
                 let noise = numbers.bytes(length);
                 let mut datagram = [&[0x40 | noise.len() as u8][..], &CLIENT, &noise].concat();
-                client.receive(arrival.at, arrival.now, &mut datagram);
+                client.receive(arrival.at, (arrival.came, arrival.now), &mut datagram);
             } else {
                 let levels = Level::ALL;
                 let open = |level: &&Level| client.spaces[**level as usize].keys.is_some();

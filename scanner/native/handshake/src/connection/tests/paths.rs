@@ -24,7 +24,7 @@ pub(super) fn waiting_client() -> (Connection, World) {
         world.drive();
         world.now += 30 * MS;
         for (_, _, mut bytes) in std::mem::take(&mut world.wire) {
-            client.receive(world.now as i64, world.now, &mut bytes);
+            client.receive(world.now as i64, (world.now, world.now), &mut bytes);
         }
     }
     assert!(client.observed.confirmed.is_some());
@@ -37,6 +37,7 @@ fn take(client: &mut Connection, now: Mono, frames: &[u8]) {
     let arrival = Arrival {
         at: now as i64,
         datagram: 9,
+        came: now,
         now,
     };
     client.frames(arrival, Level::Data, ("1rtt", 9), frames);
@@ -140,6 +141,7 @@ fn challenges_before_the_handshake_are_no_frames_of_it() {
     let arrival = Arrival {
         at: 1,
         datagram: 1,
+        came: 1,
         now: 1,
     };
     client.frames(arrival, Level::Initial, ("initial", 0), &challenge);

@@ -101,7 +101,7 @@ fn a_retry_is_followed_if_its_token_leaves_room_for_a_hello() {
             0,
         )
         .unwrap();
-        client.receive(1, MS, &mut room[..size]);
+        client.receive(1, (MS, MS), &mut room[..size]);
         assert_eq!(client.observed.retry, follows, "{length}");
         assert_eq!(client.observed.detail.is_some(), !follows);
         let mut sent = 0;
