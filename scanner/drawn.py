@@ -29,7 +29,7 @@ from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
 from scanner.driver import choose, draw, process, rules
 from scanner.driver.feed import Feed
-from scanner.driver.segments import closed_segments, read_segment
+from scanner.driver.segments import await_engine, closed_segments, read_segment
 from scanner.records import finished
 
 
@@ -103,6 +103,7 @@ def execute(run: Run, key: StageKey, own: Stage) -> None:
     folder = run.layout.stage(own.name, key)
     segments = folder / "segments"
     with run.stage(own.name, key) as report:
+        await_engine(segments, run.check_not_stopped)
         earlier = closed_segments(segments)
         drawn = prepare(
             run,

@@ -55,11 +55,14 @@ def locked(
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock at `path` exclusively."""
-    if not path.is_file():
+    """Return whether a process holds the lock at `path`, a file or a folder, exclusively."""
+    if not path.exists():
         return False
-    with path.open("rb") as file:
-        return not _can_be_looked_at(file.fileno())
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return not _can_be_looked_at(handle)
+    finally:
+        os.close(handle)
 
 
 def holder_pid(path: Path) -> int | None:

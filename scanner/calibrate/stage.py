@@ -27,7 +27,7 @@ from scanner.calibrate import engines, pairs, records
 from scanner.calibrate.engines import NAME
 from scanner.calibrate.pairs import STEPS
 from scanner.driver import choose, process
-from scanner.driver.segments import closed_segments
+from scanner.driver.segments import await_engine, closed_segments
 from scanner.records import finished
 
 
@@ -75,6 +75,7 @@ def _send(run: Run, key: StageKey, plan: pa.Table, mapper: Mapper) -> None:
                 for step in STEPS:
                     taken, at_hand = step.takes(first), steps / step.name
                     targets = int(np.count_nonzero(taken))
+                    await_engine(at_hand / "segments", run.check_not_stopped)
                     if targets and not engines.is_done(at_hand, targets):
                         _write_targets(run, block, taken, at_hand, mapper)
                         watch = partial(_show, progress, contacts, at_hand)

@@ -25,7 +25,7 @@ from scanner.backoff.controller import Controller
 from scanner.driver import choose, process, rules
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
-from scanner.driver.segments import closed_segments, count_below
+from scanner.driver.segments import await_engine, closed_segments, count_below
 from scanner.planned import control
 from scanner.records import quic_probe
 
@@ -40,12 +40,13 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage("probe", key) as report:
         rules.check_lists(run)
         folder = run.layout.stage("probe", key)
+        segments = folder / "segments"
+        await_engine(segments, run.check_not_stopped)
         dns_answer = run.layout.dns_answer(key)
         if not dns_answer.is_file():
             raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
         plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses, folder)
         report.rows_in = plan.num_rows
-        segments = folder / "segments"
         earlier = closed_segments(segments)
         mapper = Mapper(run.layout.as_data)
         choose.write_targets(

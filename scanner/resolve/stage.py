@@ -16,6 +16,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.driver import process, rules
+from scanner.driver.segments import await_engine
 from scanner.records import finished as finished_stage
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
@@ -33,6 +34,7 @@ def stage(run: Run, key: StageKey) -> None:
         rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
         folder = path.parent
         segments = folder / "segments"
+        await_engine(segments, run.check_not_stopped)
         _prepare(segments)
         names = read_list(run, folder, key.shard)
         count = report.rows_in = names.num_rows

@@ -24,6 +24,7 @@ from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files
 from scanner.driver import rules
+from scanner.driver.segments import await_engine
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import SECOND_NS, Series, plan, series
 from scanner.resolver.names import Name, read_targets
@@ -50,6 +51,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
             )
         rules.check_lists(run)
         folder = run.layout.stage("watch", key)
+        await_engine(folder / "segments", run.check_not_stopped)
         names = _usable(read_targets(run), report)
         owned = set(settings.watch.owned)
         common = [name for name in names if name.domain not in owned]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from crawler.lists import stage as targets
+from firstflight.run.run import Run
+from firstflight.system import files
 from scanner.driver.segments import closed_segments
 from scanner.resolve import stage as resolve
 from tests import self_killing
@@ -29,12 +30,9 @@ def kept_in(folder: Path) -> int:
     return sum(rows_in(path) for path in closed_segments(folder / "segments"))
 
 
-def has_exited(pid: int) -> bool:
-    """Return whether a process, perhaps nobody's child any more, has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+def started(run: Run) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "cli", "stage", "resolve", "--run", run.id, "--vantage", "here"]
+    return subprocess.Popen([*argv, "--repetition", "1"], stderr=subprocess.PIPE, text=True)
 
 
 def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeRun) -> None:
@@ -63,25 +61,24 @@ def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeR
     assert steps > 5 and after_report > 0
 
 
-@pytest.mark.parametrize("who", ["stage", "engine"])
-def test_killed_while_it_asks_it_goes_on_where_it_was(named: Named, make_run: MakeRun, who: str) -> None:
+def begun(named: Named, make_run: MakeRun) -> tuple[Run, subprocess.Popen[str], int]:
+    """Return a run, its resolve stage, which has closed a segment, and the process id of the engine."""
     run = make_run(NAMES, resolver="127.0.0.1", port=named.port, rate=20, concurrency=4)
     targets.stage(run)
-    key = run.key("here", 1)
-    argv = [sys.executable, "-m", "cli", "stage", "resolve", "--run", run.id, "--vantage", "here"]
-    stage = subprocess.Popen([*argv, "--repetition", "1"], stderr=subprocess.PIPE, text=True)
-    folder = run.layout.stage("resolve", key)
+    stage, folder = started(run), run.layout.stage("resolve", run.key("here", 1))
     until(lambda: closed_segments(folder / "segments"), "a segment")
     engine = child_of(stage.pid, str(folder / "names.txt"))
     assert Path(f"/proc/{engine}/comm").read_text().startswith("firstflight-res")
-    killed = stage.pid if who == "stage" else engine
-    subprocess.run(["kill", "-KILL", str(killed)], check=True)
+    return run, stage, engine
+
+
+def test_an_engine_is_killed_while_it_asks_and_the_next_goes_on(named: Named, make_run: MakeRun) -> None:
+    run, stage, engine = begun(named, make_run)
+    key = run.key("here", 1)
+    folder = run.layout.stage("resolve", key)
+    os.kill(engine, signal.SIGKILL)
     _, messages = stage.communicate(timeout=120)
-    until(lambda: has_exited(engine), "the end of the engine")
-    if who == "stage":
-        assert stage.returncode == -signal.SIGKILL
-    else:
-        assert stage.returncode == 1 and "ended with status -9" in messages and "Traceback" not in messages
+    assert stage.returncode == 1 and "ended with status -9" in messages and "Traceback" not in messages
     assert not run.done("resolve", key)
     before, again_ns = kept_in(folder), time.time_ns()
     assert 0 < before < 3 * len(NAMES)
@@ -90,3 +87,28 @@ def test_killed_while_it_asks_it_goes_on_where_it_was(named: Named, make_run: Ma
     rows = rows_of(run)
     assert sorted({row["domain"] for row in rows}) == sorted(NAMES) and len(rows) == 3 * len(NAMES)
     assert sum(row["asked_at"] < again_ns for row in rows) == before
+
+
+def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(named: Named, make_run: MakeRun) -> None:
+    run, stage, engine = begun(named, make_run)
+    key = run.key("here", 1)
+    # However long the engine takes to end: it is suspended until the next stage waits for it.
+    os.kill(engine, signal.SIGSTOP)
+    stage.kill()
+    stage.communicate(timeout=120)
+    assert stage.returncode == -signal.SIGKILL and not run.done("resolve", key)
+    again = started(at_rate(run, 0))
+    assert again.stderr is not None
+    try:
+        line = again.stderr.readline()
+        resumed_ns = time.time_ns()
+    finally:
+        os.kill(engine, signal.SIGCONT)
+    _, messages = again.communicate(timeout=120)
+    assert "an earlier engine still writes" in line and again.returncode == 0, line + messages
+    rows = rows_of(run)
+    assert sorted({row["domain"] for row in rows}) == sorted(NAMES) and len(rows) == 3 * len(NAMES)
+    before = {row["domain"] for row in rows if row["asked_at"] < resumed_ns}
+    summary = files.read_json(run.layout.stage("resolve", key) / "summary.json")
+    # The second engine's; it knows every row of the first one.
+    assert not summary["interrupted"] and summary["resumed"] == len(before) > 0

@@ -1,6 +1,7 @@
 //! Records of finished targets: the thread that writes them, segments, the summary of a run.
 
 mod arrow_columns;
+mod folder_lock;
 pub(crate) mod outcome;
 mod outputs;
 mod resume;
@@ -10,6 +11,7 @@ mod tally;
 mod writer;
 
 pub use arrow_columns::ArrowColumns;
+pub use folder_lock::FolderLock;
 pub use outcome::Outcome;
 pub use outputs::{Format, OutputArguments, OutputOptions, Outputs};
 pub use resume::leave_out_answered;

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -312,4 +313,31 @@ fn a_signal_ends_the_run_in_order_and_resume_probes_the_rest_once() {
     assert_eq!(probed, all, "each target exactly once");
     let rows: Vec<u32> = rows(&folder).into_keys().collect();
     assert_eq!(rows, all);
+}
+
+#[test]
+fn an_engine_waits_for_an_earlier_one_on_its_folder() {
+    let folder = Folder::new("lock");
+    let server = UdpSocket::bind("127.0.16.1:0").unwrap();
+    let targets = [("127.0.16.1", "a.test", server.local_addr().unwrap().port())];
+    let mut bytes = [0; 64];
+    let first = engine(&folder, &targets, "100", &[&"--timeout-ms", &"120000"]);
+    let (length, peer) = server.recv_from(&mut bytes).unwrap();
+
+    let mut second = engine(&folder, &targets, "100", &[&"--resume"]);
+    let mut line = String::new();
+    let mut messages = BufReader::new(second.stderr.take().unwrap());
+    messages.read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for its end"), "{line:?}");
+
+    server.send_to(&bytes[..length], peer).unwrap();
+    let (status, stderr) = finish(first);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    assert_eq!(outcomes(&folder), [(2, "answered".into())]);
+    server.set_nonblocking(true).unwrap();
+    assert!(
+        server.recv_from(&mut bytes).is_err(),
+        "the target was contacted twice"
+    );
 }

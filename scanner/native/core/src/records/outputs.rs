@@ -8,6 +8,7 @@ use firstflight_usage::stdout;
 use crate::Failure;
 use crate::feed::Skips;
 use crate::records::Columns;
+use crate::records::FolderLock;
 use crate::records::Segments;
 use crate::records::Sinks;
 use crate::whole_file::check_writable;
@@ -73,10 +74,13 @@ pub struct OutputOptions<'a> {
 pub struct Outputs<C> {
     pub records: Sinks<C>,
     pub skips: Skips,
+    /// Of the folder of segments. Keep it until the summary is written: with the lock, the next engine may
+    /// replace all of these files.
+    pub lock: Option<FolderLock>,
 }
 
 impl<C: Columns> Outputs<C> {
-    /// Opens what the options name.
+    /// Opens what the options name, once no earlier engine writes into the folder of segments.
     pub fn open(options: &OutputOptions<'_>) -> Result<Outputs<C>, Failure> {
         let json = options.json;
         if json && stdout::was_closed() {
@@ -86,6 +90,7 @@ impl<C: Columns> Outputs<C> {
                     .into(),
             ));
         }
+        let lock = options.segments.map(FolderLock::take).transpose()?;
         for (option, path) in [
             ("--summary", options.summary),
             ("--progress", options.progress),
@@ -104,6 +109,7 @@ impl<C: Columns> Outputs<C> {
                 sides: (),
             },
             skips,
+            lock,
         })
     }
 }

@@ -1,0 +1,86 @@
+//! One engine at a time per folder of segments.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use firstflight_usage::tell;
+
+use crate::Failure;
+
+/// The lock of a folder: flock(2), which the kernel releases when the process ends, however it ends.
+///
+/// An engine can outlive who started it, by what its probes in flight take. Another one on the same folder
+/// would contact the same targets beside it, and take the numbers of its segments.
+#[must_use = "it holds the lock as long as it lives"]
+#[derive(Debug)]
+pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
+
+impl FolderLock {
+    /// Locks `dir`, which is created. Waits for an engine that holds the lock, and says so once; the signals
+    /// that end a program end the wait, unless they are caught before.
+    pub fn take(dir: &Path) -> Result<FolderLock, Failure> {
+        let shown = dir.display();
+        let wrong = |e: io::Error| {
+            Failure::Usage(format!(
+                "--segments {shown}: {e}; name a folder to write to"
+            ))
+        };
+        fs::create_dir_all(dir).map_err(wrong)?;
+        // The folder itself: a file in it would be one more that readers of the folder see.
+        let folder = File::open(dir).map_err(wrong)?;
+        match folder.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                tell!(
+                    "--segments {shown}: an earlier engine still writes there; waiting for its end"
+                );
+                folder.lock().map_err(wrong)?;
+            }
+            Err(TryLockError::Error(e)) => return Err(wrong(e)),
+        }
+        Ok(FolderLock(folder))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_holder_at_a_time() {
+        let dir = std::env::temp_dir().join(format!("folder-lock-{}", std::process::id()));
+        let first = FolderLock::take(&dir).unwrap();
+        let is_free = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let _lock = FolderLock::take(&dir).unwrap();
+                is_free.load(Ordering::SeqCst)
+            });
+            // Time for the second one to take what it must not have; too little lets a fault pass.
+            thread::sleep(Duration::from_millis(200));
+            is_free.store(true, Ordering::SeqCst);
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+        assert_eq!(
+            fs::read_dir(&dir).unwrap().count(),
+            0,
+            "nothing is left in it"
+        );
+        fs::remove_dir(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_folder_is_wrong_use() {
+        let file = std::env::temp_dir().join(format!("folder-lock-file-{}", std::process::id()));
+        fs::write(&file, "").unwrap();
+        let failure = FolderLock::take(&file).unwrap_err();
+        fs::remove_file(&file).unwrap();
+        assert!(matches!(&failure, Failure::Usage(m) if m.contains("name a folder to write to")));
+    }
+}
