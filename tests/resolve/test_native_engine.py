@@ -26,7 +26,7 @@ from scanner.resolver.query import Asker
 from scanner.resolver.rows import rows
 from schemas import records
 from tests.resolve.named import Named, free_port
-from tests.resolve.test_resolve_query import ANSWERED_S, UNREADABLE_S, answering
+from tests.resolve.test_resolve_query import ANSWERED_S, answering
 
 Row = dict[str, Any]
 TRIES = 5
@@ -176,7 +176,7 @@ def test_other_types_are_those_of_dnspython(types_server: Named, qtype: str) -> 
     for name in ("types.test", "www.types.test"):
         ours = native([name], types_server.port, types=[qtype])
         query = dns.message.make_query(name, qtype)
-        response = dns.query.udp(query, "127.0.0.1", port=types_server.port, timeout=5)
+        response = dns.query.udp(query, "127.0.0.1", port=types_server.port, timeout=60)
         wanted = dns.rdatatype.from_text(qtype)
         theirs = [record.to_text() for rrset in response.answer if rrset.rdtype == wanted for record in rrset]
         if qtype in ("CNAME", "NS", "MX"):
@@ -198,7 +198,7 @@ def test_other_types_are_those_of_dnspython(types_server: Named, qtype: str) -> 
 def test_both_engines_call_a_broken_answer_malformed(answer: bytes) -> None:
     with answering(answer) as port:
         ours = native(["www.example.test"], port, "--attempts", "1")
-        theirs = oracle(["www.example.test"], port, 1, UNREADABLE_S)
+        theirs = oracle(["www.example.test"], port, 1)
     for found in (ours, theirs):
         assert [(row["qtype"], row["status"], row["attempts"]) for row in found] == [
             (qtype, "MALFORMED", 1) for qtype in QTYPES
@@ -210,7 +210,7 @@ def test_an_answer_without_its_question_is_ignored() -> None:
     """Neither engine takes it for an answer; then the resolver as a whole is silent for the native one."""
     with answering(b"\x81\x80" + bytes(8)) as port:
         theirs = oracle(["www.example.test"], port, 1, 0.2)
-        done = run(["www.example.test"], port, "--timeout", "1", "--attempts", "1")
+        done = run(["www.example.test"], port, "--timeout", "8", "--attempts", "1")
     assert {row["status"] for row in theirs} == {"TIMEOUT"}
     assert (done.returncode, done.stdout) == (3, "")
     # Each question is answered within the timeout, or on a busy machine one of them is.
