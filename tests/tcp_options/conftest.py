@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from firstflight.capture import Capture
 from firstflight.system import binaries
-from tests.waiting import until
 
 PORT = 443
 ALLOW = ("--allow-net", "10.77.0.0/16", "--allow-net", "fd77::/16")
@@ -173,17 +173,12 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
         for name, value in OFFERED.items():
             found.sysctl(found.client, name, value)
         targets = [(found.add(number, server), name) for number, (name, server) in enumerate(SERVERS.items())]
-        pcap, log = folder / "survey.pcap", folder / "tcpdump.log"
-        with log.open("w") as messages:
-            argv = ["tcpdump", "-i", "any", "-U", "-w", pcap, "tcp"]
-            dump = subprocess.Popen(found.inside(found.client, *argv), stderr=messages)
-        until(lambda: "listening on" in log.read_text(), log.read_text)
-        try:
+        pcap = folder / "survey.pcap"
+        limits: dict[str, Any] = {"snaplen": 65_535, "buffer_kib": 4096, "drain_s": 1.2}
+        with Capture(pcap, "any", "tcp", **limits, prefix=World.inside(found.client)) as capture:
             done = found.ask(folder, targets, "--timeout", 5)
-        finally:
-            dump.terminate()
-            dump.wait()
         assert done.status == 0, done.messages
+        assert capture.losses() == []
         yield Captured(done.rows, pcap)
     finally:
         found.close()
