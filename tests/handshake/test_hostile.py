@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.certificates import issue, make_authority
 
 from . import hostile
-from .conftest import HOST, TREE, connect
+from .conftest import HOST, SILENT_S, TREE, connect
 
 NAMES = 200
 # An engine acknowledges until it has sent so many datagrams (connection/receive.rs).
@@ -59,7 +59,7 @@ def named(port: int, count: int) -> list[tuple[str, str, int]]:
 def test_random_frames_in_initial_packets(tmp_path: Path) -> None:
     draw = random.Random(1)
     with answering(lambda first: hostile.initials(draw, first)) as port:
-        done = connect(tmp_path, named(port, NAMES), "--timeout", 1)
+        done = connect(tmp_path, named(port, NAMES), "--timeout", SILENT_S)
     assert done.status == 0 and len(done.rows) == NAMES, done.messages
     outcomes = {row["outcome"] for row in done.rows}
     assert outcomes >= {"malformed", "closed"}
