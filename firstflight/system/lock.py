@@ -112,6 +112,8 @@ def _can_be_looked_at(handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:
+        return True  # a file system without such locks, as NFS for folders
     fcntl.flock(handle, fcntl.LOCK_UN)
     return True
 

@@ -37,7 +37,8 @@ impl FolderLock {
                 );
                 folder.lock().map_err(wrong)?;
             }
-            Err(TryLockError::Error(e)) => return Err(wrong(e)),
+            // A file system without such locks for folders (NFS): an engine works there as well.
+            Err(TryLockError::Error(_)) => {}
         }
         Ok(FolderLock(folder))
     }
