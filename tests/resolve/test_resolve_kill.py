@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 from crawler.lists import stage as targets
 from firstflight.run.run import Run
@@ -30,9 +31,9 @@ def kept_in(folder: Path) -> int:
     return sum(rows_in(path) for path in closed_segments(folder / "segments"))
 
 
-def started(run: Run) -> subprocess.Popen[str]:
+def started(run: Run, messages: int | IO[str] = subprocess.PIPE) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "cli", "stage", "resolve", "--run", run.id, "--vantage", "here"]
-    return subprocess.Popen([*argv, "--repetition", "1"], stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*argv, "--repetition", "1"], stderr=messages, text=True)
 
 
 def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeRun) -> None:
@@ -89,7 +90,9 @@ def test_an_engine_is_killed_while_it_asks_and_the_next_goes_on(named: Named, ma
     assert sum(row["asked_at"] < again_ns for row in rows) == before
 
 
-def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(named: Named, make_run: MakeRun) -> None:
+def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(
+    named: Named, make_run: MakeRun, tmp_path: Path
+) -> None:
     run, stage, engine = begun(named, make_run)
     key = run.key("here", 1)
     # However long the engine takes to end: it is suspended until the next stage waits for it.
@@ -97,15 +100,16 @@ def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(named: Name
     stage.kill()
     stage.communicate(timeout=120)
     assert stage.returncode == -signal.SIGKILL and not run.done("resolve", key)
-    again = started(at_rate(run, 0))
-    assert again.stderr is not None
+    messages = tmp_path / "messages"
+    with messages.open("w") as file:
+        again = started(at_rate(run, 0), file)
     try:
-        line = again.stderr.readline()
+        until(lambda: "an earlier engine still writes" in messages.read_text(), messages.read_text)
+        assert again.poll() is None
         resumed_ns = time.time_ns()
     finally:
         os.kill(engine, signal.SIGCONT)
-    _, messages = again.communicate(timeout=120)
-    assert "an earlier engine still writes" in line and again.returncode == 0, line + messages
+    assert again.wait(120) == 0, messages.read_text()
     rows = rows_of(run)
     assert sorted({row["domain"] for row in rows}) == sorted(NAMES) and len(rows) == 3 * len(NAMES)
     before = {row["domain"] for row in rows if row["asked_at"] < resumed_ns}
