@@ -37,7 +37,7 @@ class Site:
         program = [sys.executable, "-P", "-m", "lab.site", "--folder", str(self.folder), "--port", "0"]
         with self.log_file.open("ab") as output:
             self.process = subprocess.Popen(
-                [*program, "--paused", "--heartbeat", "2", "--silence", "15", *self._options],
+                [*program, "--paused", "--heartbeat", "2", "--silence", "30", *self._options],
                 cwd=TREE,
                 env={**os.environ, "FIRSTFLIGHT_RETRY_DELAY_S": "3"},
                 stdout=output,
@@ -85,14 +85,14 @@ class Site:
         """Send a request with a token from /auth/token."""
         if not self._token:
             login = {"username": "admin", "password": self.password}
-            answer = requests.post(f"{self.page}/auth/token", json=login, timeout=30)
+            answer = requests.post(f"{self.page}/auth/token", json=login, timeout=120)
             answer.raise_for_status()
             self._token = answer.json()["access_token"]
         answer = requests.request(
             method,
             f"{self.page}{base}{path}",
             headers={"Authorization": f"Bearer {self._token}"},
-            timeout=30,
+            timeout=120,
             **body,
         )
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
