@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from firstflight.run.run import Run
 from firstflight.system import lock
 from store import location, open_store
 from store.errors import StoreHeld
@@ -20,6 +21,7 @@ from tests.waiting import PATIENCE_S, until
 
 from .rows import many, write
 from .serving import FIRSTFLIGHT, serving
+from .test_run import run as run
 
 
 def waits(pid: int, path: Path) -> bool:
@@ -106,3 +108,13 @@ def test_who_cannot_reserve_it_says_so_when_it_opens_it(
             pass
     with open_store() as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+def test_a_stage_that_waits_for_the_store_is_stopped_in_order(tables: Path, run: Run) -> None:
+    with locked_store(EmbeddedLocation(tables), 0):
+        command = [FIRSTFLIGHT, "stage", "load", "--run", run.id]
+        waiting = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        until(lambda: waiting.poll() is not None or waits(waiting.pid, tables / LOCK), "the wait")
+        waiting.terminate()
+        _, messages = waiting.communicate(timeout=PATIENCE_S)
+    assert (waiting.returncode, messages.count("\n")) == (130, 1), messages
