@@ -1,11 +1,15 @@
-"""Finds processes of the programs under test, and what signals wait for them."""
+"""Finds processes of the programs under test, and lets halted ones go on once a signal waits for them."""
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from lab.site.processes import descendants
+from tests.waiting import until
 
 
 def running(pid: int, program: str) -> list[int]:
@@ -22,3 +26,21 @@ def pending(pid: int) -> int:
     """Return the signals of a process that it has not handled yet, as a bit mask (bit 0: signal 1)."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(status.partition("ShdPnd:")[2].split()[0], 16)
+
+
+def go_on_when_interrupted(engines: Sequence[int]) -> None:
+    """Let halted engines go on, each once SIGINT is pending for it."""
+    waiting = set(engines)
+
+    def all_go_on() -> bool:
+        for engine in filter(_is_interrupted, list(waiting)):
+            os.kill(engine, signal.SIGCONT)
+            waiting.remove(engine)
+        return not waiting
+
+    until(all_go_on, "a signal to each engine")
+
+
+def _is_interrupted(pid: int) -> bool:
+    """Return whether SIGINT is pending for a process."""
+    return bool(pending(pid) >> (signal.SIGINT - 1) & 1)

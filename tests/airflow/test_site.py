@@ -28,7 +28,7 @@ from tests.airflow.site import Site, raised, wait_for
 from tests.browser import Browser
 from tests.browser import browser as browser
 from tests.campaign_loopback.stopping import halted
-from tests.processes import resume_when_interrupted
+from tests.processes import go_on_when_interrupted
 
 VANTAGES = {
     "hamburg": ("198.18.0.11", "2001:db8:0:11::1"),
@@ -482,7 +482,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     wait_for(probing, 120, lambda: site.describe("quic_scan", first))
     engine = _halt(site, "sao_paulo", first)
     site.pause("quic_scan", True)
-    resume_when_interrupted(engine)
+    go_on_when_interrupted([engine])
     wait_for(
         lambda: site.tasks("quic_scan", first)[probe]["state"] == "up_for_reschedule",
         30,

@@ -18,8 +18,9 @@ from store import open_store
 from tests.airflow.conftest import airflow_environment
 from tests.airflow.test_inputs import SECRET, serving, token_for
 from tests.campaign_loopback.conftest import world as world
-from tests.campaign_loopback.stopping import go_on_when_interrupted, halted
+from tests.campaign_loopback.stopping import halted
 from tests.campaign_loopback.world import FIRSTFLIGHT, World, addresses
+from tests.processes import go_on_when_interrupted
 from tests.waiting import until
 
 POINTS = '[[vantage]]\nname = "east"\ncity = "Here"\nqueue = "east"\ninterface = "lo"\nscan_rate = 8\n'

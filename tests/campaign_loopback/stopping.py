@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.processes import pending, running
+from tests.processes import go_on_when_interrupted, running
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -50,19 +50,6 @@ def halted_with(rows: int, folders: Sequence[Path]) -> list[int]:
     return list(engines.values())
 
 
-def go_on_when_interrupted(engines: Sequence[int]) -> None:
-    """Let halted engines go on, each once SIGINT is pending for it."""
-    waiting = set(engines)
-
-    def all_go_on() -> bool:
-        for engine in filter(_is_interrupted, list(waiting)):
-            os.kill(engine, signal.SIGCONT)
-            waiting.remove(engine)
-        return not waiting
-
-    until(all_go_on, "a signal to each engine")
-
-
 def stop(world: World, run: Path, engines: Sequence[int]) -> str:
     """Stop a run; its halted engines go on once SIGINT is pending. Return the messages of `runs stop`."""
     stopping = subprocess.Popen(
@@ -76,8 +63,3 @@ def stop(world: World, run: Path, engines: Sequence[int]) -> str:
     _, messages = stopping.communicate(timeout=300)
     assert stopping.returncode == 0, messages
     return messages
-
-
-def _is_interrupted(pid: int) -> bool:
-    """Return whether SIGINT is pending for a process."""
-    return bool(pending(pid) >> (signal.SIGINT - 1) & 1)

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from firstflight.system import progress
+from tests.processes import go_on_when_interrupted
 from tests.segments import rows_of
 from tests.waiting import PATIENCE_S, until
 
-from .stopping import go_on_when_interrupted, halted_with
+from .stopping import halted_with
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
 TARGETS = ANSWERING + SILENT + 1

@@ -15,10 +15,11 @@ from pathlib import Path
 from lab.site.processes import descendants
 from scanner.driver.segments import closed_segments
 from store.location import EmbeddedLocation, locked_store
+from tests.processes import go_on_when_interrupted
 from tests.segments import rows_of
 from tests.waiting import until
 
-from .stopping import go_on_when_interrupted, halted, stop
+from .stopping import halted, stop
 from .world import FIRSTFLIGHT, World, addresses, interrupt
 
 # Ends a campaign of whose stages only the last load is left.
