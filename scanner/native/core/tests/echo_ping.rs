@@ -321,7 +321,10 @@ fn an_engine_waits_for_an_earlier_one_on_its_folder() {
     let server = UdpSocket::bind("127.0.16.1:0").unwrap();
     let targets = [("127.0.16.1", "a.test", server.local_addr().unwrap().port())];
     let mut bytes = [0; 64];
-    let first = engine(&folder, &targets, "100", &[&"--timeout-ms", &"120000"]);
+    server
+        .set_read_timeout(Some(Duration::from_secs(120)))
+        .unwrap();
+    let first = engine(&folder, &targets, "100", &[]);
     let (length, peer) = server.recv_from(&mut bytes).unwrap();
 
     let mut second = engine(&folder, &targets, "100", &[&"--resume"]);
