@@ -117,7 +117,6 @@ def command(
             execute.run_alone(stage.name, runner.stage_argv((), None, [stage.name], run.path, stage_key))
         else:
             if stage.confined:
-                execute.install_signal_handlers()  # it may wait for the store
                 confined.changing(
                     run.settings.store.url, readable=[*reached.paths(run.path)], writable=[run.path]
                 )

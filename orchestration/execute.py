@@ -44,7 +44,7 @@ def run_remote(
         terminal.echo(f"{name}: already done", err=True)
         return
     before = run.report(name, key)
-    install_signal_handlers()
+    _install_signal_handlers()
     argv = runner.stage_argv(*command, [name], run.path, key, options)
     status = _run_process(name, argv)
     # A report of an earlier attempt does not count: the command may not have started the stage.
@@ -61,7 +61,7 @@ def run_remote(
 
 def run_alone(name: str, argv: Sequence[str]) -> None:
     """Run a stage as a child process; exit with its status if that is not 0."""
-    install_signal_handlers()
+    _install_signal_handlers()
     status = _run_process(name, argv)
     if status:
         sys.exit(status)
@@ -85,7 +85,7 @@ def run_here(
     if again:
         for folder in stage.folders:
             _remove(run.layout.stage(folder, key))
-    install_signal_handlers()
+    _install_signal_handlers()
     keys = () if key is None else (key,)
     stage.function()(run, *keys, **arguments)
 
@@ -96,7 +96,7 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def install_signal_handlers() -> None:
+def _install_signal_handlers() -> None:
     """Set the signal handlers before each stage: the asyncio loop of the previous one restored the defaults.
 
     Also sets SIGINT, because a shell starts background jobs with it ignored.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import UsageError
 from firstflight.system.lock import locked
 from store import secrets, served_address
 from store.base import Limits, Store
@@ -53,26 +53,6 @@ class EmbeddedLocation:
 Location = EmbeddedLocation | ServerLocation
 
 
-class _Served(Exception):
-    """A `store serve` at `location` holds the store."""
-
-    def __init__(self, location: ServerLocation) -> None:
-        super().__init__(location.shown)
-        self.location = location
-
-
-@dataclass(frozen=True)
-class _Reservation:
-    """The lock that `reserve` took, or why it has none; `once`: only for the next `open_store`."""
-
-    lock: ExitStack | FirstflightError
-    once: bool
-
-
-_reserved: dict[Path, _Reservation] = {}
-"""By the folder of the store."""
-
-
 def find(url: str | None = None) -> Location:
     """Return the location that `url` names.
 
@@ -102,25 +82,30 @@ def open_store(
 ) -> Iterator[Store]:
     """Open the store that `url` names (None as in `find`) until the end of the block.
 
-    One process at a time can open an embedded store: `wait_s` limits the wait for another process. If a
-    `store serve` of the same user holds it, or takes it during the wait, the server is opened instead.
+    One process at a time can open an embedded store: `wait_s` limits the wait for another process.
     `write` creates the folder or the database if it is missing, and allows changes; otherwise the engine
     refuses them. `limits` apply to each query, except on a server whose user may not change settings: there
     the server's own apply. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
     """
     location = find(url)
-    with ExitStack() as stack:
-        if isinstance(location, EmbeddedLocation):
-            location = location.served() or _claimed(location, write, wait_s, stack)
-        if isinstance(location, ServerLocation):
-            from store.remote import ServerStore
+    if isinstance(location, EmbeddedLocation):
+        # The holder may be a `store serve`, which accepts clients.
+        location = location.served() or location
+    if isinstance(location, ServerLocation):
+        from store.remote import ServerStore
 
-            server = ServerStore(location, write=write, limits=limits)
-            try:
-                yield server
-            finally:
-                server.close()
-            return
+        server = ServerStore(location, write=write, limits=limits)
+        try:
+            yield server
+        finally:
+            server.close()
+        return
+    if write:
+        make_folder(location)
+    elif location.empty:
+        refuse_no_folder(location)
+        raise UsageError(nothing_there(location))
+    with locked_store(location, wait_s):
         if not write:
             process.seal(location.path)
         # Imported late: the engine is large, and starts threads on import.
@@ -131,61 +116,6 @@ def open_store(
             yield store
         finally:
             store.close()
-
-
-def reserve(location: EmbeddedLocation, *, once: bool) -> bool:
-    """Take the lock of an embedded store for the next `open_store` of this process, or for all until it ends.
-
-    Return False, without the lock, if a `store serve` has it that this user may connect to. If the lock
-    cannot be taken within `WAIT_S` seconds, `open_store` raises the error.
-    """
-    with ExitStack() as stack:
-        try:
-            _lock_unless_served(location, WAIT_S, stack)
-        except _Served:
-            return False
-        except FirstflightError as error:
-            _reserved[location.path] = _Reservation(error, once)
-        else:
-            _reserved[location.path] = _Reservation(stack.pop_all(), once)
-    return True
-
-
-def _claimed(location: EmbeddedLocation, write: bool, wait_s: float, stack: ExitStack) -> Location:
-    """Lock an embedded store until `stack` ends, unless this process has reserved it; `write` may create it.
-
-    Return `location`, or that of a server which took the store during the wait.
-    """
-    if write:
-        make_folder(location)
-    elif location.empty:
-        refuse_no_folder(location)
-        raise UsageError(nothing_there(location))
-    reserved = _reserved.get(location.path)
-    if reserved is None:
-        try:
-            _lock_unless_served(location, wait_s, stack)
-        except _Served as served:
-            return served.location
-        return location
-    if reserved.once:
-        del _reserved[location.path]
-    if isinstance(reserved.lock, FirstflightError):
-        raise reserved.lock
-    if reserved.once:
-        stack.push(reserved.lock)
-    return location
-
-
-def _lock_unless_served(location: EmbeddedLocation, wait_s: float, stack: ExitStack) -> None:
-    """Lock an embedded store until `stack` ends; _Served if it is served, now or later in the wait."""
-
-    def look() -> None:
-        server = location.served()
-        if server is not None:
-            raise _Served(server)
-
-    stack.enter_context(locked_store(location, wait_s, look))
 
 
 def make_folder(location: EmbeddedLocation) -> None:
@@ -231,16 +161,12 @@ def refuse_no_folder(location: EmbeddedLocation) -> None:
             return
 
 
-def locked_store(
-    location: EmbeddedLocation, wait_s: float, on_wait: Callable[[], None] = lambda: None
-) -> AbstractContextManager[None]:
+def locked_store(location: EmbeddedLocation, wait_s: float) -> AbstractContextManager[None]:
     """Lock an embedded store, whose folder exists; StoreHeld if others hold it for `wait_s` seconds.
 
-    `on_wait` is called in every round of the wait, and may end it by an exception.
     The engine refuses a second process too, but it cannot wait and does not name the first one.
     """
-    path = location.path / served_address.LOCK
-    return locked(path, f"the store in {location.path}", wait_s, StoreHeld, on_wait)
+    return locked(location.path / served_address.LOCK, f"the store in {location.path}", wait_s, StoreHeld)
 
 
 def nothing_there(location: Location) -> str:

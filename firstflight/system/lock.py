@@ -14,7 +14,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,17 +28,12 @@ _FLOCK = struct.Struct("hhqqi4x")
 
 @contextlib.contextmanager
 def locked(
-    path: Path,
-    what: str,
-    wait_s: float = 0,
-    refusal: type[FirstflightError] = UsageError,
-    on_wait: Callable[[], None] = lambda: None,
+    path: Path, what: str, wait_s: float = 0, refusal: type[FirstflightError] = UsageError
 ) -> Iterator[None]:
     """Hold the lock at `path` exclusively during the block.
 
-    `on_wait` is called in every round of the wait, and may end it by an exception. Raises `refusal` naming
-    the holder if `what` is still locked after `wait_s` seconds; UsageError or FirstflightError if the file
-    cannot be created.
+    Raises `refusal` naming the holder if `what` is still locked after `wait_s` seconds; UsageError or
+    FirstflightError if the file cannot be created.
     """
     try:
         handle = _open_file(path)
@@ -47,7 +42,7 @@ def locked(
             raise UsageError(f"cannot use {what}: {error.__cause__.strerror} ({path})") from error
         raise
     try:
-        _wait(handle, what, wait_s, refusal, on_wait)
+        _wait(handle, what, wait_s, refusal)
         _write_holder(handle)
         yield
     finally:
@@ -118,20 +113,13 @@ def _can_be_looked_at(handle: int) -> bool:
     return True
 
 
-def _wait(
-    handle: int,
-    what: str,
-    wait_s: float,
-    refusal: type[FirstflightError],
-    on_wait: Callable[[], None],
-) -> None:
+def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]) -> None:
     until = time.monotonic() + wait_s
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            on_wait()
             # Who only looks, however long, is no holder.
             if time.monotonic() >= until and not _can_be_looked_at(handle):
                 raise refusal(_refusal(what, wait_s, _describe_holder(handle))) from None
