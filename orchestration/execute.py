@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from firstflight.errors import FirstflightError, Interrupted
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.settings.types import Command
-from firstflight.system import files, terminal
+from firstflight.system import files, lock, terminal
 from orchestration import runner, stages
 from orchestration.stages import Stage
 
@@ -82,12 +83,21 @@ def run_here(
     if not stage.looks_itself and not again and run.done(stage.name, key):
         terminal.echo(f"{stage.name}: already done", err=True)
         return
+    _install_signal_handlers()
     if again:
         for folder in stage.folders:
+            _await_engines(run, run.layout.stage(folder, key))
             _remove(run.layout.stage(folder, key))
-    _install_signal_handlers()
     keys = () if key is None else (key,)
     stage.function()(run, *keys, **arguments)
+
+
+def _await_engines(run: Run, folder: Path) -> None:
+    """Wait until no engine of a killed stage writes below `folder`: with it the engine's lock would go."""
+    for segments in folder.rglob("segments"):
+        while lock.is_locked(segments):
+            run.check_not_stopped()
+            time.sleep(0.1)
 
 
 def _remove(folder: Path) -> None:

@@ -97,7 +97,8 @@ def prepare(
 def execute(run: Run, key: StageKey, own: Stage) -> None:
     """Do the stage: draw, run the engine until every target has a row, write the record files.
 
-    Raises FirstflightError; Interrupted, after the rows that exist are written, if the engine was stopped.
+    Raises FirstflightError; Interrupted, after the rows that exist are written, if the engine was stopped;
+    Interrupted at once in the wait for an earlier engine.
     """
     check_enabled(run, own.name)
     folder = run.layout.stage(own.name, key)

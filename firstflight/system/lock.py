@@ -22,6 +22,7 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.system.files import explain_os_errors
 
 _POLL_S = 0.05
+_CHECK_S = 60.0
 # struct flock of fcntl(2) on 64 bits: type, whence, start, length (0: all), process (0: none).
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -55,7 +56,7 @@ def is_locked(path: Path) -> bool:
         return False
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return not _can_be_looked_at(handle)
+        return not _is_free(handle)
     finally:
         os.close(handle)
 
@@ -101,8 +102,11 @@ def _open_file(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _can_be_looked_at(handle: int) -> bool:
-    """Return whether nobody holds the lock exclusively. Held shared for a moment, beside others who look."""
+def _is_free(handle: int) -> bool:
+    """Return whether no process holds the lock exclusively.
+
+    Takes it shared for a moment, which other checks do not notice.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -120,8 +124,9 @@ def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            # Who only looks, however long, is no holder.
-            if time.monotonic() >= until and not _can_be_looked_at(handle):
+            # A process that only checks has it for a moment, or for longer if it is suspended.
+            late_s = time.monotonic() - until
+            if late_s >= _CHECK_S or (late_s >= 0 and not _is_free(handle)):
                 raise refusal(_refusal(what, wait_s, _describe_holder(handle))) from None
         time.sleep(_POLL_S)
 

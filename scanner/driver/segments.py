@@ -23,7 +23,10 @@ def await_engine(folder: Path, look: Callable[[], None]) -> None:
     targets have rows.
     """
     if lock.is_locked(folder):
-        progress.print_line(f"an earlier engine still writes into {folder}; waiting for its end")
+        progress.print_line(
+            f"an earlier engine still writes into {folder}; waiting for its end "
+            f"(if it is suspended, `fuser {folder}` names it: let it go on, or kill it)"
+        )
     while lock.is_locked(folder):
         look()
         time.sleep(LOOK_EVERY_S)

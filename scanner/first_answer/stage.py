@@ -1,7 +1,8 @@
 """The probe stage: choose addresses, probe them under capture, write quic_probe.parquet.
 
 Survives being killed at any moment: closed segments are kept, the next start skips the targets in them, and
-the record file is written in one step at the end. A stage that is stopped gracefully writes the rows it has.
+the record file is written in one step at the end. A stage that is stopped gracefully writes the rows it has,
+unless it still waited for an earlier engine.
 The segments of a stage that is done are removed: its record file holds their rows.
 """
 

@@ -60,7 +60,7 @@ pub struct Egress<K> {
     allowed_other: u64,
     /// By number of the port.
     stamps: Vec<StampRequests<K>>,
-    /// An error of an earlier datagram was read since the kernel last took none.
+    /// Whether an error about an earlier datagram was read after the last refusal.
     explained: bool,
 }
 
