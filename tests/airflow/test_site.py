@@ -444,7 +444,10 @@ def test_a_survey_asks_each_name_from_each_vantage_point(site: Site) -> None:
 
 @pytest.fixture(scope="module")
 def watched(site: Site, first_tries: dict[str, FirstTry]) -> str:
-    """The DAG run of one short period of cdn_watch, started by hand; runs during the next test's scans."""
+    """The DAG run of one short period of cdn_watch, started by hand.
+
+    It waits for its period during the next test's scans, and while that kills the centre.
+    """
     del first_tries
     site.pause("cdn_watch", False)
 

@@ -123,6 +123,9 @@ def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
     times = sorted(row["sent_at"] for row in probed)
     most = max(sum(begin <= time < begin + SECOND_NS for time in times) for begin in times)
     assert most <= RATE + len(SHARDS)
+    # The prefixes' limit is lower: each engine has its share of the rate.
+    summaries = [json.loads((part(run, shard) / "probe/summary.json").read_text()) for shard in SHARDS]
+    assert sum(summary["rate"] for summary in summaries) == RATE
     by_prefix = [
         sorted((row["sent_at"], row["shard"]) for row in probed if str(row["ip"]).startswith(prefix))
         for prefix in ("127.9.1.", "127.9.2.")

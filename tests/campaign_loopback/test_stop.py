@@ -129,7 +129,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
     def loads() -> list[int]:
         return [pid for pid in descendants([campaign.pid]) if b"\0load\0" in command_of(pid)]
 
-    # The load finds the store held, and is halted while it waits for it.
+    # The store is held, so the load cannot end; it is halted as soon as it has begun.
     with locked_store(EmbeddedLocation(world.folder / "store"), 0):
         campaign = subprocess.Popen(
             argv, env=environment, cwd=world.folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True

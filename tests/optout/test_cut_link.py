@@ -32,7 +32,10 @@ import socket, struct, sys
 one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 one.setsockopt(socket.IPPROTO_IP, 8, 1)   # IP_PKTINFO
 one.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
-one.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE: all of them while this program waits
+try:  # all of them while this program waits
+    one.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
+except PermissionError:
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
 one.bind(("0.0.0.0", 443))
 print("READY", flush=True)
 while True:

@@ -1,4 +1,4 @@
-"""When a watch takes precedence over one that gives way, and what it does if it comes late."""
+"""When a watch takes precedence over one with `gives_way`, and what it does if it comes late."""
 
 from __future__ import annotations
 
