@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import NoReturn
 
 from firstflight.errors import FirstflightError, Interrupted
 from firstflight.layout import StageKey
+from firstflight.run.engines import await_engine
 from firstflight.run.run import Run
 from firstflight.settings.types import Command
-from firstflight.system import files, lock, terminal
+from firstflight.system import files, terminal
 from orchestration import runner, stages
 from orchestration.stages import Stage
 
@@ -86,22 +86,18 @@ def run_here(
     _install_signal_handlers()
     if again:
         for folder in stage.folders:
-            _await_engines(run, run.layout.stage(folder, key))
-            _remove(run.layout.stage(folder, key))
+            _remove(run, run.layout.stage(folder, key))
     keys = () if key is None else (key,)
     stage.function()(run, *keys, **arguments)
 
 
-def _await_engines(run: Run, folder: Path) -> None:
-    """Wait until no engine of a killed stage writes below `folder`: with it the engine's lock would go."""
+def _remove(run: Run, folder: Path) -> None:
+    """Remove a stage's output; FirstflightError if some of it remains, which would look like new output.
+
+    Waits for engines that still write into it: their locks would go with their folders.
+    """
     for segments in folder.rglob("segments"):
-        while lock.is_locked(segments):
-            run.check_not_stopped()
-            time.sleep(0.1)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a stage's output; FirstflightError if some of it remains, which would look like new output."""
+        await_engine(segments, run.check_not_stopped)
     with files.explain_os_errors(folder), suppress(FileNotFoundError):
         shutil.rmtree(folder)
 

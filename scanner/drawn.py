@@ -21,6 +21,7 @@ from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
+from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
@@ -29,7 +30,7 @@ from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
 from scanner.driver import choose, draw, process, rules
 from scanner.driver.feed import Feed
-from scanner.driver.segments import await_engine, closed_segments, read_segment
+from scanner.driver.segments import closed_segments, read_segment
 from scanner.records import finished
 
 

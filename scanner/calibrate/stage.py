@@ -19,6 +19,7 @@ import pyarrow as pa
 from firstflight.as_map import Mapper
 from firstflight.errors import Interrupted
 from firstflight.layout import StageKey
+from firstflight.run.engines import await_engine
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
@@ -27,7 +28,7 @@ from scanner.calibrate import engines, pairs, records
 from scanner.calibrate.engines import NAME
 from scanner.calibrate.pairs import STEPS
 from scanner.driver import choose, process
-from scanner.driver.segments import await_engine, closed_segments
+from scanner.driver.segments import closed_segments
 from scanner.records import finished
 
 

@@ -17,6 +17,7 @@ from firstflight.egress import shared_limits
 from firstflight.errors import InputError, Interrupted
 from firstflight.layout import StageKey
 from firstflight.run import clock
+from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
@@ -26,7 +27,7 @@ from scanner.backoff.controller import Controller
 from scanner.driver import choose, process, rules
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
-from scanner.driver.segments import await_engine, closed_segments, count_below
+from scanner.driver.segments import closed_segments, count_below
 from scanner.planned import control
 from scanner.records import quic_probe
 

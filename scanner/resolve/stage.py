@@ -11,12 +11,12 @@ from pathlib import Path
 
 from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
+from firstflight.run.engines import await_engine
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.driver import process, rules
-from scanner.driver.segments import await_engine
 from scanner.records import finished as finished_stage
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES

@@ -17,6 +17,7 @@ from firstflight.as_map import Mapper
 from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
+from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import Rejected, StageReport
 from firstflight.run.run import Run
@@ -24,7 +25,6 @@ from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files
 from scanner.driver import rules
-from scanner.driver.segments import await_engine
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import SECOND_NS, Series, plan, series
 from scanner.resolver.names import Name, read_targets

@@ -25,21 +25,21 @@ impl Clock {
     /// Starts at 0. Returns the wall clock of that moment, too: not later than it was, so that nothing that is
     /// planned by it happens too early, and at most 100 us earlier, unless the machine is never that fast.
     pub fn start_by_wall() -> (Self, Stamp) {
-        let starts = std::iter::repeat_with(|| (wall(), Clock::start(), wall())).take(STARTS);
-        let mut best: Option<(Stamp, Clock, Stamp)> = None;
-        for (before, clock, after) in starts {
-            let apart = (after - before).abs();
-            if best.is_none_or(|(least, ..)| apart < least) {
-                best = Some((apart, clock, before));
-            }
-            if apart <= EXACT {
+        let between_two_looks = || {
+            let (before, clock, after) = (wall(), Clock::start(), wall());
+            ((after - before).abs(), clock, before)
+        };
+        let mut best = between_two_looks();
+        for _ in 1..STARTS {
+            if best.0 <= EXACT {
                 break;
             }
+            let next = between_two_looks();
+            if next.0 < best.0 {
+                best = next;
+            }
         }
-        best.map_or_else(
-            || (Clock::start(), wall()),
-            |(_, clock, start)| (clock, start),
-        )
+        (best.1, best.2)
     }
 
     /// Starts at 0.
