@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Repeats the tests that depend on a clock (docs/design/0013), beside busy loops of the same priority.
-# Usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]. One line a round; the output of a failed one follows it.
+# Usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]. One line a round; the output of a failed one follows it, and what its
+# tests wrote is kept in a folder, which is named.
 # ABREAST rounds run at a time (1): each is in namespaces of its own, and is more load for the others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,28 +10,32 @@ rounds=${1:?$usage} loops=${2:?$usage} abreast=${3:-1}
 [ "$rounds" -gt 0 ] && [ "$abreast" -gt 0 ] || { echo "ROUNDS and ABREAST are at least 1: $usage" >&2; exit 2; }
 started=() streams=() failed=0
 files=$(.venv/bin/python -c 'from tests.conftest import TIMING; print(*{name.split("::")[0]: 0 for name in TIMING})')
-folder=$(mktemp -d)
+folder=$(mktemp -d) kept=$(mktemp -d)
 end() {
     for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
     rm -rf "$folder"
+    rmdir "$kept" 2>/dev/null || true
 }
 trap end EXIT
 trap 'exit 130' INT TERM
 # Does every ABREAST-th round from number $1 on, and returns how many of them failed.
 stream() {
-    local round status failures=0 output=$folder/$1
+    local round status failures=0 output=$folder/$1.out
     for round in $(seq "$1" "$abreast" "$rounds"); do
         status=0
         # Six processes: the tests mostly wait. Only their files are collected.
         # A shell without terminal starts its background jobs with SIGINT ignored; tests send that signal.
         env --default-signal=INT tests/isolated .venv/bin/python -m pytest -q -n 6 -p no:cacheprovider -m timing \
-            $files >"$output" 2>&1 || status=$?
+            --basetemp="$folder/$round" $files >"$output" 2>&1 || status=$?
         echo "round $round of $rounds, $loops busy loops, $abreast abreast: $(tail -n 1 "$output")," \
             "load $(cut -d ' ' -f 1 /proc/loadavg)"
         if [ "$status" != 0 ]; then
             failures=$((failures + 1))
             cat "$output"
+            [ ! -d "$folder/$round" ] || mv "$folder/$round" "$kept/"
+            echo "round $round: what its tests wrote is in $kept/$round"
         fi
+        rm -rf "${folder:?}/$round"
     done
     return "$failures"
 }

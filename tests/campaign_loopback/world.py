@@ -122,12 +122,12 @@ cdn_rules_extra = ["rules.toml"]
 resolver = "127.0.0.1"
 port = {self.dns_port}
 rate = 5000
-timeout_s = 5
+timeout_s = 30
 [probe]
 port = {self.quic_port}
 rate = {rate}
 per_prefix_rate = 0
-timeout_s = 5
+timeout_s = 30
 allow_net = ["127.9.0.0/16"]
 optout = ["optout.conf"]
 [store]
