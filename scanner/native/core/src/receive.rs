@@ -16,7 +16,7 @@ use crate::clock::{Clock, Mono, Stamp};
 use crate::egress::socket::Port;
 use crate::egress::{BATCH, Ports};
 use inbox::Inbox;
-use poll::Poll;
+use poll::{MOST, Poll};
 
 /// Most batches read from a port before the next port.
 const READS: usize = 16;
@@ -90,8 +90,9 @@ impl Receiver {
     /// up to which everything that came is read.
     pub fn read_all(&mut self, mut each: impl FnMut(usize, Event<'_>)) -> Mono {
         let before = self.clock.now();
-        let mut drained = true;
-        for port in self.poll.ready() {
+        let ready = self.poll.ready();
+        let mut drained = ready.len() < MOST;
+        for port in ready {
             self.read_errors(port, &mut each);
             drained &= self.read_datagrams(port, &mut each);
         }
@@ -168,6 +169,25 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn not_all_is_read_while_more_ports_may_wait() {
+        let loopback = [IpAddr::from([127, 0, 0, 1])];
+        let range = Some((20_000, 20_299));
+        let ports = Ports::bind(&loopback, range, [true, false], 7).unwrap();
+        let mut receiver = Receiver::new(&ports, Clock::start()).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for local in ports.locals() {
+            sender.send_to(b"datagram", local).unwrap();
+        }
+        let mut heard = std::collections::BTreeSet::new();
+        let first = receiver.read_all(|port, _| assert!(heard.insert(port)));
+        assert_eq!((heard.len(), first), (MOST, 0));
+        let second = receiver.read_all(|port, _| assert!(heard.insert(port)));
+        assert_eq!(heard.len(), 300);
+        assert!(second > 0);
+    }
 
     #[test]
     fn port_unreachable_has_a_type_and_code_in_each_family() {

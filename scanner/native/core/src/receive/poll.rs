@@ -5,8 +5,8 @@ use crate::clock::Mono;
 use crate::egress::Ports;
 use crate::epoll::{Epoll, EventFlags};
 
-/// Most ports that one call reports; the others come with the next one.
-const EVENTS: usize = 256;
+/// Most ports that `ready` reports; the others come with the next call.
+pub const MOST: usize = 256;
 
 /// Watches all ports of a run.
 pub struct Poll {
@@ -25,9 +25,9 @@ impl Poll {
         Ok(Poll { epoll })
     }
 
-    /// Returns the numbers of the ports with something to read.
+    /// Returns the numbers of the ports with something to read: all of them, if fewer than MOST.
     pub fn ready(&self) -> Vec<usize> {
-        let numbers = self.epoll.wait::<EVENTS>(0);
+        let numbers = self.epoll.wait::<MOST>(0);
         numbers.map(|number| number as usize).collect()
     }
 
