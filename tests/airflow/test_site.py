@@ -328,7 +328,7 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
     script = (
         "import requests\n"
         f"for path in {list(offered)!r}:\n"
-        "    answer = requests.get('https://198.18.0.10' + path, timeout=20, allow_redirects=False)\n"
+        "    answer = requests.get('https://198.18.0.10' + path, timeout=60, allow_redirects=False)\n"
         "    print(answer.status_code)"
     )
     done = site.execute(KILLED, sys.executable, "-c", script)

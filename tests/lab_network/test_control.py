@@ -51,8 +51,8 @@ def path(tmp_path: Path) -> Iterator[Path]:
     thread.start()
     yield tmp_path / "control.sock"
     with pytest.raises(FirstflightError):
-        control.ask(tmp_path / "control.sock", {"do": "end"}, timeout_s=5)
-    thread.join(10)
+        control.ask(tmp_path / "control.sock", {"do": "end"}, timeout_s=60)
+    thread.join(60)
     server.close()
     assert [type(error) for error in ended] == [SystemExit]
 
