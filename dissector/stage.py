@@ -27,11 +27,15 @@ ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 def stage(run: Run, key: StageKey) -> None:
     """Dissect all captures of `key` into quic_connection.parquet (docs/architecture.md).
 
-    InputError if there is no capture, if one is missing (nothing is written then), or if one is damaged (the
-    connections before that position are written).
+    A watch that began after its period has sent nothing: no file then. Else InputError if there is no
+    capture, if one is missing (nothing is written then), or if one is damaged (the connections before that
+    position are written).
     """
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
+        if not captures:
+            report.rows_in = report.rows_out = 0
+            return
         out = run.layout.quic_connection(key)
         copies = trim.Copies.beside(captures[0].parent)
         with files.explain_os_errors(out):
@@ -53,6 +57,8 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
     folder = run.layout.stage("capture", key)
     taken = [folder / record.file for record in capture_files.records(folder)]
     present = [path for path in taken if path.is_file()]
+    if not present and not taken and _sent_nothing(run, key):
+        return []
     if not present:
         raise InputError(
             f"there is no capture in {folder}: run the probe stage of {key.vantage} with capture enabled"
@@ -68,6 +74,12 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
             "or remove its entry from capture.json"
         )
     return present
+
+
+def _sent_nothing(run: Run, key: StageKey) -> bool:
+    """Return whether a watch began after its period: all slots were missed, and nothing was captured."""
+    report = run.report("watch", key)
+    return report is not None and run.done("watch", key) and report.counts.get("probed") == 0
 
 
 def _probes(run: Run, key: StageKey) -> list[Path]:

@@ -82,8 +82,8 @@ async def run_to_end(argv: Sequence[str], log: Path) -> int:
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("ab")
     with output:
-        try:
-            process = await asyncio.create_subprocess_exec(
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 *argv,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
@@ -91,18 +91,31 @@ async def run_to_end(argv: Sequence[str], log: Path) -> int:
                 start_new_session=True,
                 preexec_fn=children.die_with_parent,
             )
+        )
+        try:
+            # asyncio kills a process whose start is cancelled.
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(OSError):
+                await _end(await starting)
+            raise
         except OSError as error:
             raise UsageError(f"cannot start {argv[0]}: {error.strerror or error}") from error
     try:
         return await process.wait()
     except asyncio.CancelledError:
-        _signal_session(process.pid, signal.SIGINT)
-        try:
-            await asyncio.wait_for(process.wait(), GRACE_S)
-        except TimeoutError:
-            _signal_session(process.pid, signal.SIGKILL)
-            await process.wait()
+        await _end(process)
         raise
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Send SIGINT to a process and all others in its session; kill those that are left after GRACE_S."""
+    _signal_session(process.pid, signal.SIGINT)
+    try:
+        await asyncio.wait_for(process.wait(), GRACE_S)
+    except TimeoutError:
+        _signal_session(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 def run_in_terminal(argv: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, World
 from tests.segments import rows_of
 from tests.waiting import until
-from tests.watch.test_watch import SECOND_NS, firstflight, records, settings, sql
+from tests.watch.test_watch import MINUTE_S, SECOND_NS, firstflight, records, settings, sql
 
 EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
 
@@ -55,8 +55,8 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
         return max(times, default=0)
 
     until(last_ns, "its first probes")
-    # A probe is sent even if a busy machine delays it.
-    first, first_run = begin(world, by_hand, 4, "--set", "watch.grace_ms=60000")
+    # A probe is sent even if a busy machine delays it, or starts the stage up to 28 s late.
+    first, first_run = begin(world, by_hand, 5 * MINUTE_S, "--set", "watch.grace_ms=60000")
     _, messages = first.communicate(timeout=400)
     assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
@@ -76,7 +76,7 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     assert [at for at in probed if min(sent) - 2 * SECOND_NS < at < max(sent)] == []
     # The other watch loses no slot.
     fates = Counter(slot["reason"] or "probed" for slot in records(first_run, "east", 1, "watch_slot"))
-    assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] == 11
+    assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] == 5 * 11
 
 
 def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
@@ -101,6 +101,10 @@ def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
         "probed": 0,
         "skipped_late": len(slots),
     }
+    # Nothing was captured, and the stage that reads captures has nothing to complain about.
+    firstflight(world, "stage", "dissect", *place)
+    report = json.loads((run / "east/2/dissect/report.json").read_text())
+    assert (report["state"], report["rows_in"], report["rows_out"]) == ("done", 0, 0)
     firstflight(world, "load", run.name)
     of_that_hour = f"purpose = 'owned' AND hour = '{hour:%Y-%m-%d %H:00:00}'"
     (hourly,) = sql(world, f"SELECT * FROM watch_coverage WHERE {of_that_hour}")
