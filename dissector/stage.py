@@ -57,7 +57,7 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
     folder = run.layout.stage("capture", key)
     taken = [folder / record.file for record in capture_files.records(folder)]
     present = [path for path in taken if path.is_file()]
-    if not present and not taken and _sent_nothing(run, key):
+    if not taken and _missed(run, key):
         return []
     if not present:
         raise InputError(
@@ -76,10 +76,12 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
     return present
 
 
-def _sent_nothing(run: Run, key: StageKey) -> bool:
-    """Return whether a watch began after its period: all slots were missed, and nothing was captured."""
+def _missed(run: Run, key: StageKey) -> bool:
+    """Return whether a watch began after its period: all its slots were late, and nothing was captured."""
     report = run.report("watch", key)
-    return report is not None and run.done("watch", key) and report.counts.get("probed") == 0
+    if report is None or not run.done("watch", key):
+        return False
+    return 0 < report.counts["slots"] == report.counts.get("skipped_late")
 
 
 def _probes(run: Run, key: StageKey) -> list[Path]:

@@ -96,8 +96,12 @@ async def run_to_end(argv: Sequence[str], log: Path) -> int:
             # asyncio kills a process whose start is cancelled.
             process = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            with suppress(OSError):
-                await _end(await starting)
+            try:
+                process = await asyncio.shield(starting)
+            except OSError:
+                pass  # it did not start
+            else:
+                await _end(process)
             raise
         except OSError as error:
             raise UsageError(f"cannot start {argv[0]}: {error.strerror or error}") from error
