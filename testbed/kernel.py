@@ -1,6 +1,6 @@
 """Finds the guest's kernel in the user's cache folder, and builds it there from Debian's source.
 
-A kernel's folder is named by its version and a hash of version and recipe (configuration and change of the
+A kernel's folder is named by its version and a hash of version and recipe (configuration and changes of the
 source). Another recipe, or another version, is another folder; one that has its name is whole.
 """
 
@@ -22,8 +22,8 @@ from testbed.apt import Archive, open_archive
 
 PACKAGE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).with_name("uml.config")
-# What is changed in the source, and why.
-CHANGE = Path(__file__).with_name("registers.patch")
+# What is changed in the source: a patch each, which begins with why.
+CHANGES = Path(__file__).with_name("changes")
 # Program -> Debian package that has it.
 NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "perl", "patch")}
 NEEDED |= {"xz": "xz-utils", "strip": "binutils", "dpkg-deb": "dpkg"}
@@ -41,7 +41,12 @@ def cache() -> Path:
 
 def recipe() -> str:
     """Return all that decides how the source is built: its configuration, and what is changed in it."""
-    return f"{CONFIGURATION.read_text()}\0{CHANGE.read_text()}"
+    return "\0".join(path.read_text() for path in (CONFIGURATION, *changes()))
+
+
+def changes() -> list[Path]:
+    """Return the changes of the source, in the order in which they are made."""
+    return sorted(CHANGES.glob("*.patch"))
 
 
 def key(version: str, made_by: str) -> str:
@@ -127,7 +132,8 @@ def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs:
     _step(["dpkg-deb", "-x", str(package), str(fetched)], scratch)
     _step(["tar", "-xf", str(fetched / "usr" / "src" / f"{PACKAGE}.tar.xz"), "-C", str(scratch)], scratch)
     tree = scratch / PACKAGE
-    _step(["patch", "--batch", "--forward", "-s", "-p1", "-i", str(CHANGE)], tree)
+    for change in changes():
+        _step(["patch", "--batch", "--forward", "-s", "-p1", "-i", str(change)], tree)
     configuration = CONFIGURATION.read_text()
     make = ["nice", "-n", str(NICENESS), "make", "-s", "ARCH=um"]
     _step([*make, f"KCONFIG_ALLCONFIG={CONFIGURATION}", "allnoconfig"], tree)

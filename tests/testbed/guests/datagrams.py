@@ -4,6 +4,8 @@ python datagrams.py echo PAIRS: each over a path of 50 ms each way, when the one
 `SENT RECEIVED PAYLOAD` each (random bytes in hex).
 python datagrams.py launch QDISC...: five, sent at once, which shall leave INTERVAL_NS apart (SO_TXTIME) by
 that queueing discipline; one line each, when it arrived less when it should leave.
+python datagrams.py buffer QDISC...: the same five in one buffer, which has the launch time of the first, from
+a socket whose pacing rate has them follow each other at INTERVAL_NS.
 """
 
 import ctypes
@@ -28,7 +30,11 @@ ip -n client neigh add 198.18.0.2 lladdr 02:00:00:00:00:02 dev near
 ip -n server neigh add 198.18.0.1 lladdr 02:00:00:00:00:01 dev far
 """
 SO_TXTIME = 61  # asm-generic/socket.h
+SO_MAX_PACING_RATE = 47
+UDP_SEGMENT = 103  # linux/udp.h
 INTERVAL_NS = 7_000_000
+BYTES = 700
+"""Of a datagram: what leaves in INTERVAL_NS at 100,000 bytes a second."""
 CLOCKS = {"etf": time.CLOCK_TAI}
 
 
@@ -59,7 +65,7 @@ def echo(pairs: str) -> None:
         time.sleep(0.01)
 
 
-def launch(*qdisc: str) -> None:
+def launch(*qdisc: str, buffer: bool = False) -> None:
     """Send all at once, then wait for each."""
     run(f"tc -n client qdisc add dev near root {' '.join(qdisc)}")
     server, client = bound("server", SERVER[0]), bound("client", "198.18.0.1")
@@ -68,11 +74,17 @@ def launch(*qdisc: str) -> None:
     clock = CLOCKS.get(qdisc[0], time.CLOCK_MONOTONIC)
     client.setsockopt(socket.SOL_SOCKET, SO_TXTIME, struct.pack("iI", clock, 0))
     first = time.clock_gettime_ns(clock) + INTERVAL_NS
-    for at in range(first, first + 5 * INTERVAL_NS, INTERVAL_NS):
-        when = (socket.SOL_SOCKET, SO_TXTIME, struct.pack("Q", at))
-        client.sendmsg([str(at).encode()], [when])
+    sent = [(at, str(at).encode().ljust(BYTES)) for at in range(first, first + 5 * INTERVAL_NS, INTERVAL_NS)]
+    if buffer:
+        client.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, BYTES)
+        client.setsockopt(
+            socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("Q", BYTES * 10**9 // INTERVAL_NS)
+        )
+        sent = [(first, b"".join(content for _, content in sent))]
+    for at, content in sent:
+        client.sendmsg([content], [(socket.SOL_SOCKET, SO_TXTIME, struct.pack("Q", at))])
     for _ in range(5):
-        at = int(server.recv(100))
+        at = int(server.recv(2 * BYTES))
         print(time.clock_gettime_ns(clock) - at)
 
 
@@ -86,4 +98,4 @@ for line in SETUP.strip().splitlines():
 if sys.argv[1] == "echo":
     echo(sys.argv[2])
 else:
-    launch(*sys.argv[2:])
+    launch(*sys.argv[2:], buffer=sys.argv[1] == "buffer")

@@ -32,9 +32,9 @@ def echoed(folder: Path, seed: int) -> bytes:
     return sent(folder, seed, "echo", "20")
 
 
-def launched(folder: Path, *qdisc: str) -> list[float]:
+def launched(folder: Path, *qdisc: str, how: str = "launch") -> list[float]:
     """Return how many us after their launch times five datagrams arrive."""
-    late_us = [int(line) / 1000 for line in sent(folder, 1, "launch", *qdisc).split()]
+    late_us = [int(line) / 1000 for line in sent(folder, 1, how, *qdisc).split()]
     assert len(late_us) == 5
     return late_us
 
@@ -52,20 +52,22 @@ def test_time_is_simulated_and_exact(tmp_path: Path) -> None:
     assert payloads.isdisjoint(line.split()[2] for line in echoed(tmp_path / "third", 2).splitlines())
 
 
+@pytest.mark.parametrize("how", ["launch", "buffer"])
 @pytest.mark.parametrize(
     ("qdisc", "low_us", "high_us"),
     # fq's timers have a slack of 10 us; etf hands a datagram over by `delta` early.
     [(["fq"], 0, 15), (["etf", "clockid", "CLOCK_TAI", "delta", "200000"], -200, -185)],
 )
 def test_datagrams_leave_at_their_launch_times(
-    tmp_path: Path, qdisc: list[str], low_us: int, high_us: int
+    tmp_path: Path, qdisc: list[str], low_us: int, high_us: int, how: str
 ) -> None:
-    late_us = launched(tmp_path, *qdisc)
+    late_us = launched(tmp_path, *qdisc, how=how)
     assert all(low_us <= late <= high_us for late in late_us), late_us
 
 
-def test_without_such_a_discipline_they_leave_at_once(tmp_path: Path) -> None:
-    late_us = launched(tmp_path, "pfifo")
+@pytest.mark.parametrize("how", ["launch", "buffer"])
+def test_without_such_a_discipline_they_leave_at_once(tmp_path: Path, how: str) -> None:
+    late_us = launched(tmp_path, "pfifo", how=how)
     assert [round(-late / 7_000) for late in late_us] == [1, 2, 3, 4, 5], late_us
 
 
