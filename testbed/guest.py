@@ -21,7 +21,7 @@ from pathlib import Path
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.system import children
 from firstflight.system.files import explain_os_errors
-from testbed import kernel
+from testbed import kernel, processor
 from testbed.parts import parts
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -106,10 +106,11 @@ def run(
             # The kernel keeps a folder for itself below it, and runs in the job's.
             "HOME": str(own.absolute()),
         }
-        with (own / "console").open("wb") as console:
-            process = children.start(
-                command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host
-            )
+        with (own / "console").open("wb") as console, processor.reserved(kernel.cache()) as processors:
+            with processor.only(processors):
+                process = children.start(
+                    command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host
+                )
             cpu_s = _wait(process, limit_s)
         return _result(own, cpu_s)
 

@@ -64,6 +64,12 @@ def test_a_kernel_that_does_not_start(job: Path) -> None:
     assert list(job.iterdir()) == []
 
 
+def test_a_guest_stays_on_one_processor(job: Path, program: Path) -> None:
+    program.write_text("#!/bin/sh\ngrep Cpus_allowed_list /proc/self/status\nexit 1\n")
+    with pytest.raises(FirstflightError, match=r"^the guest broke down: Cpus_allowed_list:\t\d+$"):
+        guest.run(["true"], job)
+
+
 @pytest.mark.usefixtures("program")
 def test_verify_of_a_guest_that_fails_is_one_sentence() -> None:
     done = CliRunner().invoke(command, ["verify", "iack-ttfb", "--cells", "quiche-quiche-iack"])
