@@ -45,6 +45,9 @@ class Cell(BaseModel):
     )
     qdisc: Qdisc = "pfifo"
     gso: bool = Field(default=False, description="The server may send several datagrams as one.")
+    gso_paced: bool = Field(
+        default=False, description="With gso and the qdisc fq or etf: each of them has a launch time."
+    )
     certificate_bytes: int = Field(
         default=1200, ge=1000, le=60_000, description="Length of the chain in DER."
     )
@@ -89,6 +92,12 @@ class Cell(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _paces_buffers(self) -> Cell:
+        if self.gso_paced and not (self.gso and self.qdisc in ("fq", "etf")):
+            raise ValueError("`gso_paced` needs `gso` and the qdisc fq or etf: give both")
+        return self
+
     @property
     def name(self) -> str:
         """Return the cell's name: what a result's folder is called.
@@ -102,7 +111,7 @@ class Cell(BaseModel):
             "{}bytes": self.queue_bytes,
             "{}": self.congestion_control,
             "at-{}": None if self.qdisc == "pfifo" else self.qdisc.replace("_", "-"),
-            "{}gso": "" if self.gso else None,
+            "{}gso": ("paced-" if self.gso_paced else "") if self.gso else None,
             "ar{}": self.ack_ratio,
             "{:g}late": self.ack_delay_ms,
             "{:g}lost": self.loss_percent or None,

@@ -19,6 +19,7 @@ _NAMES = {
     "queue_bytes": "Queue to the client [bytes]",
     "qdisc": "Queueing discipline at the server",
     "gso": "Segmentation offload (GSO) at the server",
+    "gso_paced": "A launch time for each datagram of a buffer",
     "certificate_bytes": "Certificate chain [bytes of DER]",
     "certificate_delay_ms": "Delay of the certificate [ms]",
     "loss_percent": "Random loss in each direction [%]",

@@ -182,6 +182,7 @@ def _paced(found: Sequence[Paced]) -> list[Panel]:
 
 
 def _server(one: Paced) -> str:
-    control, gso = one.congestion_control or "", "GSO" if one.gso else ""
+    control = one.congestion_control or ""
+    gso = {"off": "", "on": "GSO", "paced": "paced GSO"}[one.buffers]
     qdisc = "" if one.qdisc == "none" else one.qdisc
     return " ".join(part for part in (one.server, control, qdisc, gso) if part)

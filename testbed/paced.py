@@ -15,7 +15,10 @@ from testbed.page import Check, Page, number, page
 from testbed.trial_row import Row
 
 _APART_POINTS = 70.0
-"""The paper's servers without GSO send at least so many points more of their packets alone."""
+"""The paper's server sends so many points more of its packets alone without GSO, and with it paced."""
+_SAME_POINTS = 3.0
+"""Between GSO off and paced GSO the paper's shares of packets alone differ by no more."""
+_CONDITIONS = ("server", "congestion_control", "qdisc", "buffers")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Paced:
     congestion_control: str | None
     qdisc: str
     gso: bool
+    gso_paced: bool
     trials: int
     done: int
     dropped: float | None
@@ -46,6 +50,11 @@ class Paced:
     gap_p50_us: float | None
     longest_train: float | None
     published: PacedResult | None
+
+    @property
+    def buffers(self) -> str:
+        """Return what the server does with GSO: `off`, `on` or `paced`."""
+        return "paced" if self.gso_paced else "on" if self.gso else "off"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the columns by name."""
@@ -69,7 +78,7 @@ def summary(experiment: Experiment, found: Sequence[Paced]) -> Page:
         Column("server\n", [one.server for one in here], right=False),
         Column("control\n", [one.congestion_control or "-" for one in here], right=False),
         Column("qdisc\n", [one.qdisc for one in here], right=False),
-        Column("GSO\n", [("off", "on")[one.gso] for one in here], right=False),
+        Column("GSO\n", [one.buffers for one in here], right=False),
         Column("dropped\n", [_spread(one.dropped, one.dropped_sd, 0) for one in here]),
         Column("publ.\n", published(lambda one: one.dropped, 0)),
         Column("goodput\nMbit/s", [_spread(one.goodput_mbit, one.goodput_sd_mbit, 2) for one in here]),
@@ -95,33 +104,50 @@ def summary(experiment: Experiment, found: Sequence[Paced]) -> Page:
 
 def _checks(found: Sequence[Paced]) -> Iterator[Check]:
     """Yield what the paper's servers showed, and whether it is so for cells that differ in that alone."""
-    for off in found:
-        on = next((one for one in found if one.gso and not off.gso and _same(one, off, "gso")), None)
-        if on is None or on.alone_percent is None or off.alone_percent is None:
+    for on in found:
+        if on.buffers != "on":
             continue
-        apart = off.alone_percent - on.alone_percent
-        about = f"{off.server}, qdisc {off.qdisc}"
-        expected = f"without GSO at least {_APART_POINTS:g} points more of the packets are alone"
-        yield Check(about, expected, f"{apart:+.1f} points", apart >= _APART_POINTS)
-        if on.dropped is not None and off.dropped is not None:
-            drops = f"{on.dropped:.0f} and {off.dropped:.0f}"
-            fewer = "with GSO fewer packets are dropped than without"
-            yield Check(about, fewer, drops, on.dropped < off.dropped)
+        about = _about(on)
+        for other, words in (("off", "without GSO"), ("paced", "with paced GSO")):
+            one = _other(found, on, "buffers", other)
+            if one is None or on.alone_percent is None or one.alone_percent is None:
+                continue
+            apart = one.alone_percent - on.alone_percent
+            expected = f"{words} at least {_APART_POINTS:g} points more of the packets are alone"
+            yield Check(about, expected, f"{apart:+.1f} points", apart >= _APART_POINTS)
+            if on.dropped is not None and one.dropped is not None:
+                drops = f"{on.dropped:.0f} and {one.dropped:.0f}"
+                yield Check(
+                    about, f"with GSO fewer packets are dropped than {words}", drops, on.dropped < one.dropped
+                )
+    for off in found:
+        one = _other(found, off, "buffers", "paced") if off.buffers == "off" else None
+        if one is None or one.alone_percent is None or off.alone_percent is None:
+            continue
+        apart = one.alone_percent - off.alone_percent
+        expected = f"paced GSO leaves as many packets alone as none, within {_SAME_POINTS:g} points"
+        yield Check(_about(off), expected, f"{apart:+.1f} points", abs(apart) <= _SAME_POINTS)
     for none in found:
-        fq = next((one for one in found if one.qdisc == "fq" and _same(one, none, "qdisc")), None)
+        fq = _other(found, none, "qdisc", "fq")
         if none.qdisc != "none" or fq is None:
             continue
-        about = f"{none.server}, {none.congestion_control or 'own control'}"
+        gso = {"off": "", "on": ", with GSO"}.get(none.buffers)
+        about = f"{none.server}, {none.congestion_control or 'own control'}{gso}"
         if fq.dropped is not None and none.dropped is not None:
             drops = f"{fq.dropped:.0f} and {none.dropped:.0f}"
             yield Check(about, "fq drops more than no qdisc", drops, fq.dropped > none.dropped)
 
 
-def _same(one: Paced, other: Paced, but: str) -> bool:
-    return all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("server", "congestion_control", "qdisc", "gso")
-        if name != but
+def _about(one: Paced) -> str:
+    control = f", {one.congestion_control}" if one.congestion_control else ""
+    return f"{one.server}{control}, qdisc {one.qdisc}"
+
+
+def _other(found: Sequence[Paced], like: Paced, but: str, value: str) -> Paced | None:
+    """Return the line that is like another one, but for a condition that is `value`; None: there is none."""
+    wanted = {**{name: getattr(like, name) for name in _CONDITIONS}, but: value}
+    return next(
+        (one for one in found if all(getattr(one, name) == wanted[name] for name in _CONDITIONS)), None
     )
 
 
@@ -137,6 +163,7 @@ def _paced(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Paced:
         congestion_control=cell.congestion_control,
         qdisc=cell.qdisc,
         gso=cell.gso,
+        gso_paced=cell.gso_paced,
         trials=len(rows),
         done=len(ended),
         dropped=mean(drops) if drops else None,
@@ -152,7 +179,7 @@ def _paced(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Paced:
             (
                 one
                 for one in experiment.paced
-                if (one.server, one.congestion_control, one.qdisc, one.gso) == key
+                if (one.server, one.congestion_control, one.qdisc, one.gso) == key and not cell.gso_paced
             ),
             None,
         ),

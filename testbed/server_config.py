@@ -49,6 +49,8 @@ def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     if cell.gso:
         asked["gso"] = True
+    if cell.gso_paced:
+        asked["gso_paced"] = True
     if launch_times and cell.qdisc in _CLOCKS:
         asked["launch_clock"] = _CLOCKS[cell.qdisc]
     if cell.congestion_control is not None:

@@ -68,15 +68,40 @@ def test_verdicts_are_about_cells_that_differ_in_one_thing() -> None:
     shown = measured.measured(experiment.find("pacing"), Path(), rows)[1]().text(terminal=False)
     alone = "met: without GSO at least 70 points more of the packets are alone: +80.0 points."
     assert f"quic-go, qdisc none: {alone}" in shown
-    assert "quic-go, qdisc none: met: with GSO fewer packets are dropped than without: 6 and 160." in shown
+    assert (
+        "quic-go, qdisc none: met: with GSO fewer packets are dropped than without GSO: 6 and 160." in shown
+    )
     assert "quiche, cubic: not met: fq drops more than no qdisc: 600 and 687." in shown
     assert shown.count(": met: ") + shown.count(": not met: ") == 3
     assert "Not done here, 1 of 6: picoquic-picoquic-wfc-40ms-1000up-bbr-at-none." in shown
 
 
+def test_paced_buffers_are_compared_with_others_and_with_none() -> None:
+    bbr = {"server": "quiche", "congestion_control": "bbr", "qdisc": "fq"}
+    rows = [
+        trial(named(**bbr, gso=False), share_in_trains_1=0.85, queue_drops=160),
+        trial(named(**bbr, gso=True, gso_paced=False), share_in_trains_1=0.1, queue_drops=6),
+        trial(named(**bbr, gso_paced=True), share_in_trains_1=0.81, queue_drops=5),
+        trial(named(**{**bbr, "qdisc": "none"}, gso=True), queue_drops=7),
+    ]
+    own = experiment.find("pacing")
+    assert sorted(one.buffers for one in paced.cells(own, rows)) == ["off", "on", "on", "paced"]
+    shown = measured.measured(own, Path(), rows)[1]().text(terminal=False)
+    for verdict in (
+        "met: without GSO at least 70 points more of the packets are alone: +75.0 points.",
+        "met: with GSO fewer packets are dropped than without GSO: 6 and 160.",
+        "met: with paced GSO at least 70 points more of the packets are alone: +71.0 points.",
+        "not met: with GSO fewer packets are dropped than with paced GSO: 6 and 5.",
+        "not met: paced GSO leaves as many packets alone as none, within 3 points: -4.0 points.",
+    ):
+        assert f"quiche, bbr, qdisc fq: {verdict}" in shown
+    assert "quiche, bbr, with GSO: not met: fq drops more than no qdisc: 6 and 7." in shown
+    assert shown.count(": met: ") + shown.count(": not met: ") == 6
+
+
 def test_what_a_capture_of_the_sender_has_is_in_the_row() -> None:
     bare = trial_row.without_trial(
-        "x", named(server="quiche", congestion_control="bbr", qdisc="fq"), 1, "", None
+        "x", named(server="quiche", congestion_control="bbr", qdisc="fq", gso=False), 1, "", None
     )
     of_trial = {
         **dict.fromkeys(

@@ -34,6 +34,9 @@ pub struct Transport {
     /// Several datagrams may go to the kernel as one (segmentation offload).
     #[serde(default)]
     pub gso: bool,
+    /// With `gso` and `launch_clock`: datagrams of one buffer have a launch time each, where the kernel can do that.
+    #[serde(default)]
+    pub gso_paced: bool,
     /// Datagrams have launch times by this clock, `monotonic` or `tai`.
     pub launch_clock: Option<String>,
 }

@@ -39,6 +39,11 @@ impl Launch {
         }
     }
 
+    /// How long ahead of its launch time a datagram is queued at least.
+    pub fn lead(self) -> Duration {
+        self.lead
+    }
+
     /// Lets a socket send with launch times.
     pub fn prepare(self, socket: &UdpSocket) -> io::Result<()> {
         Ok(set_txtime(socket, self.clock, TxTimeFlags::empty())?)

@@ -1,8 +1,9 @@
 //! Shared parts of the lab's Rust servers: their configuration, one UDP socket per address, and an event
 //! loop that sends datagrams at chosen times.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod buffers;
 pub mod config;
 pub mod launch;
 pub mod release;
@@ -10,7 +11,7 @@ pub mod serve;
 
 pub use config::{Answer, CertificateFiles, Config, ConfigError, Endpoint, Routes, Transport};
 pub use release::Releases;
-pub use serve::{Arrival, Host, ServeError, Sockets, serve};
+pub use serve::{Arrival, DATAGRAM_BYTES, Host, ServeError, Sockets, serve};
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -5,9 +5,11 @@
 //! unreachable", which is one of the outcomes to be measured.
 
 use crate::Config;
+use crate::buffers;
 use crate::launch::Launch;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, Write};
@@ -15,6 +17,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
+/// The largest datagram that the lab's servers send: QUIC's smallest path (RFC 9000, 14).
+pub const DATAGRAM_BYTES: usize = 1200;
 /// The loop sleeps until this long before an instant and then spins: the kernel wakes a thread some tens of
 /// microseconds late.
 const SPIN: Duration = Duration::from_micros(60);
@@ -66,10 +70,18 @@ impl std::error::Error for ServeError {}
 /// The bound sockets, found by local address.
 #[derive(Debug)]
 pub struct Sockets {
-    list: Vec<(SocketAddr, UdpSocket)>,
+    list: Vec<Bound>,
     by_address: std::collections::HashMap<SocketAddr, usize>,
     epoll: OwnedFd,
     launch: Option<Launch>,
+}
+
+#[derive(Debug)]
+struct Bound {
+    address: SocketAddr,
+    socket: UdpSocket,
+    /// The rate of `Sockets::send_buffer` that the kernel knows.
+    rate: Cell<Option<u64>>,
 }
 
 impl Sockets {
@@ -92,13 +104,21 @@ impl Sockets {
                 if let Some(launch) = launch {
                     launch.prepare(&socket)?;
                 }
+                if config.transport.gso {
+                    buffers::divide(&socket, DATAGRAM_BYTES as u16)?;
+                }
                 Ok(socket)
             });
             let socket = bound.map_err(|error| ServeError::Bind { address, error })?;
             let data = epoll::EventData::new_u64(list.len() as u64);
             epoll::add(&epoll, &socket, data, epoll::EventFlags::IN).map_err(wait)?;
             by_address.insert(address, list.len());
-            list.push((address, socket));
+            let rate = Cell::new(None);
+            list.push(Bound {
+                address,
+                socket,
+                rate,
+            });
         }
         Ok(Self {
             list,
@@ -122,10 +142,10 @@ impl Sockets {
         bytes: &[u8],
         at: Option<Instant>,
     ) -> bool {
-        let Some(&index) = self.by_address.get(&local) else {
+        let Some(bound) = self.find(local) else {
             return false;
         };
-        let socket = &self.list[index].1;
+        let socket = &bound.socket;
         // A pending ICMP error is reported once, in place of sending.
         (0..2).any(|_| match self.launch {
             Some(launch) => {
@@ -134,6 +154,37 @@ impl Sockets {
             }
             None => socket.send_to(bytes, peer).is_ok(),
         })
+    }
+
+    /// As `send_at`, with several datagrams in one buffer, where the configuration has `gso`: each of DATAGRAM_BYTES, the last
+    /// may be shorter. They follow each other at `rate`, in payload bytes a second, or at once.
+    pub fn send_buffer(
+        &self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        bytes: &[u8],
+        at: Option<Instant>,
+        rate: Option<u64>,
+    ) -> bool {
+        let Some(bound) = self.find(local) else {
+            return false;
+        };
+        if bound.rate.get() != rate {
+            if buffers::pace(&bound.socket, rate).is_err() {
+                return false;
+            }
+            bound.rate.set(rate);
+        }
+        self.send_at(local, peer, bytes, at)
+    }
+
+    /// Returns the earliest launch time that a datagram of now has.
+    pub fn earliest(&self) -> Instant {
+        Instant::now() + self.launch.map_or(Duration::ZERO, Launch::lead)
+    }
+
+    fn find(&self, local: SocketAddr) -> Option<&Bound> {
+        self.list.get(*self.by_address.get(&local)?)
     }
 }
 
@@ -171,14 +222,14 @@ pub fn serve<H: Host>(config: &Config, mut host: H) -> Result<Infallible, ServeE
             Err(error) => return Err(ServeError::Wait(error.into())),
         }
         for event in &events {
-            let Some((local, socket)) = sockets.list.get(event.data.u64() as usize) else {
+            let Some(bound) = sockets.list.get(event.data.u64() as usize) else {
                 continue;
             };
             for _ in 0..BURST {
-                match socket.recv_from(&mut buffer) {
+                match bound.socket.recv_from(&mut buffer) {
                     Ok((length, peer)) => {
                         let arrival = Arrival {
-                            local: *local,
+                            local: bound.address,
                             peer,
                             at: Instant::now(),
                         };

@@ -1,15 +1,21 @@
 //! One client's connection: how far its handshake may go, and datagrams that wait for their release.
 
 use crate::behaviour::{Behaviour, Mode};
+use crate::buffer::Buffer;
 use crate::http::Http;
 use crate::tls::{Allowed, SharedProgress};
-use firstflight_listener::Sockets;
+use firstflight_listener::{DATAGRAM_BYTES, Sockets};
 use quiche::RecvInfo;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// The largest datagram that is sent; quiche pads datagrams with Initial packets to 1200 bytes.
-pub const DATAGRAM_BYTES: usize = 1200;
+/// How datagrams are handed to the kernel: each for itself, several in a buffer, and those with a launch time each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    Single,
+    Buffers,
+    PacedBuffers,
+}
 
 pub struct Connection {
     pub quic: quiche::Connection,
@@ -29,6 +35,7 @@ pub struct Connection {
     /// When the pacer lets quiche go on; `None`: it does not hold anything.
     pub paced_until: Option<Instant>,
     pub http: Http,
+    sending: Sending,
 }
 
 impl Connection {
@@ -37,6 +44,7 @@ impl Connection {
         local: SocketAddr,
         peer: SocketAddr,
         behaviour: Behaviour,
+        sending: Sending,
     ) -> Self {
         Self {
             quic,
@@ -50,6 +58,7 @@ impl Connection {
             armed: None,
             paced_until: None,
             http: Http::default(),
+            sending,
         }
     }
 
@@ -80,18 +89,43 @@ impl Connection {
             return;
         }
         self.set_progress(progress);
-        let mut buffer = [0_u8; DATAGRAM_BYTES];
+        let mut datagram = [0_u8; DATAGRAM_BYTES];
+        let mut gathered: Option<Buffer> = None;
         loop {
             self.paced_until = self.next_paced();
             if self.paced_until.is_some() {
-                return;
+                break;
             }
             // Done, or an error that quiche turns into a close by itself: nothing more to send now.
-            let Ok((length, to)) = self.quic.send(&mut buffer) else {
-                return;
+            let Ok((length, to)) = self.quic.send(&mut datagram) else {
+                break;
             };
-            sockets.send_at(self.local, to.to, &buffer[..length], Some(to.at));
+            let datagram = &datagram[..length];
+            if self.sending == Sending::Single {
+                sockets.send_at(self.local, to.to, datagram, Some(to.at));
+            } else if !gathered
+                .as_mut()
+                .is_some_and(|one| one.add(to.to, datagram, to.at))
+                && let Some(full) = gathered.replace(Buffer::new(to.to, datagram, to.at))
+            {
+                self.leave(sockets, &full);
+            }
         }
+        if let Some(last) = gathered {
+            self.leave(sockets, &last);
+        }
+    }
+
+    fn leave(&self, sockets: &Sockets, buffer: &Buffer) {
+        let paced = self.sending == Sending::PacedBuffers;
+        let rate = paced.then(|| buffer.rate(sockets.earliest())).flatten();
+        sockets.send_buffer(
+            self.local,
+            buffer.to,
+            &buffer.bytes,
+            Some(buffer.first),
+            rate,
+        );
     }
 
     /// Returns when quiche goes on with handing out datagrams, or `None` if it may do so now. It waits until half of

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod behaviour;
+mod buffer;
 mod connection;
 mod http;
 mod server;

@@ -3,13 +3,15 @@
 mod accept;
 
 use crate::behaviour::{Behaviour, Mode, PROTOCOL};
-use crate::connection::DATAGRAM_BYTES;
+use crate::connection::Sending;
 use crate::http::Answers;
 use crate::table::{Connections, Id};
 use crate::tls::{self, Allowed, SharedProgress};
 use crate::token::Tokens;
 use boring::rand::rand_bytes;
-use firstflight_listener::{Arrival, Config, Host, Releases, Routes, Sockets, Transport};
+use firstflight_listener::{
+    Arrival, Config, DATAGRAM_BYTES, Host, Releases, Routes, Sockets, Transport,
+};
 use quiche::{CongestionControlAlgorithm, Header, PROTOCOL_VERSION, Type};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,7 @@ pub struct Edge {
     preparations: Releases<(Id, Instant)>,
     /// Connections with quiche's own timers (retransmission or idle) or an answer that is due.
     timers: Releases<Id>,
+    sending: Sending,
 }
 
 impl Edge {
@@ -42,9 +45,12 @@ impl Edge {
         let others = Transport {
             congestion_control: None,
             launch_clock: None,
+            gso: false,
+            gso_paced: false,
             ..config.transport.clone()
         };
         others.refuse()?;
+        let sending = sending(&config.transport)?;
         let progress = SharedProgress::default();
         let context = tls::context(config.certificates.iter(), &progress)?;
         let configured = |error: quiche::Error| format!("quiche cannot be set up: {error}");
@@ -74,6 +80,7 @@ impl Edge {
             releases: Releases::default(),
             preparations: Releases::default(),
             timers: Releases::default(),
+            sending,
         })
     }
 
@@ -167,6 +174,15 @@ impl Edge {
     }
 }
 
+fn sending(asked: &Transport) -> Result<Sending, String> {
+    match (asked.gso, asked.gso_paced, &asked.launch_clock) {
+        (false, false, _) => Ok(Sending::Single),
+        (true, false, _) => Ok(Sending::Buffers),
+        (true, true, Some(_)) => Ok(Sending::PacedBuffers),
+        _ => Err("`gso_paced` needs `gso` and `launch_clock`".to_owned()),
+    }
+}
+
 fn controller(name: &str) -> Result<CongestionControlAlgorithm, String> {
     match name {
         "cubic" => Ok(CongestionControlAlgorithm::CUBIC),
@@ -229,6 +245,33 @@ impl Host for Edge {
                 return;
             }
             now = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paced_buffers_need_buffers_and_launch_times() {
+        for (gso, gso_paced, timed, expected) in [
+            (false, false, false, Some(Sending::Single)),
+            (false, false, true, Some(Sending::Single)),
+            (true, false, false, Some(Sending::Buffers)),
+            (true, false, true, Some(Sending::Buffers)),
+            (true, true, true, Some(Sending::PacedBuffers)),
+            (true, true, false, None),
+            (false, true, true, None),
+            (false, true, false, None),
+        ] {
+            let asked = Transport {
+                gso,
+                gso_paced,
+                launch_clock: timed.then(|| "monotonic".to_owned()),
+                ..Transport::default()
+            };
+            assert_eq!(sending(&asked).ok(), expected, "{asked:?}");
         }
     }
 }

@@ -78,6 +78,7 @@ impl Connections {
 mod tests {
     use super::*;
     use crate::behaviour::{Behaviour, Mode};
+    use crate::connection::Sending;
     use std::time::Duration;
 
     fn connection(local: SocketAddr, peer: SocketAddr) -> Connection {
@@ -90,7 +91,7 @@ mod tests {
             certificate: 0,
             endpoint: 0,
         };
-        Connection::new(quic, local, peer, behaviour)
+        Connection::new(quic, local, peer, behaviour, Sending::Single)
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// Applies settings; an error is a sentence.
 pub fn apply(asked: &Transport, config: &mut TransportConfig) -> Result<(), String> {
-    if asked.gso || asked.launch_clock.is_some() {
-        return Err("this server has neither `gso` nor `launch_clock`".to_owned());
+    if asked.gso || asked.gso_paced || asked.launch_clock.is_some() {
+        return Err("this server has none of `gso`, `gso_paced` and `launch_clock`".to_owned());
     }
     if let Some(name) = &asked.congestion_control {
         config.congestion_controller_factory(controller(name)?);
@@ -80,6 +80,20 @@ mod tests {
             error.contains("`vegas` is none of cubic, reno and bbr"),
             "{error}"
         );
+        for (gso, gso_paced, launch_clock) in [
+            (true, false, None),
+            (false, true, None),
+            (false, false, Some("monotonic".to_owned())),
+        ] {
+            let asked = Transport {
+                gso,
+                gso_paced,
+                launch_clock,
+                ..Transport::default()
+            };
+            let error = applied(&asked).expect_err("no such setting");
+            assert!(error.contains("has none of `gso`"), "{error}");
+        }
         let alone = Transport {
             ack_delay_us: Some(1),
             ..Transport::default()

@@ -2,10 +2,10 @@
 
 use super::{CID_BYTES, Edge};
 use crate::behaviour::Behaviour;
-use crate::connection::{Connection, DATAGRAM_BYTES};
+use crate::connection::Connection;
 use crate::tls::SharedProgress;
 use boring::rand::rand_bytes;
-use firstflight_listener::{Arrival, Routes, Sockets};
+use firstflight_listener::{Arrival, DATAGRAM_BYTES, Routes, Sockets};
 use quiche::{ConnectionId, Header, Type};
 
 /// Clients pad datagrams with Initials to this size (RFC 9000, 14.1).
@@ -57,7 +57,8 @@ impl Edge {
         let Some(behaviour) = self.routes.find(arrival.local.ip(), None) else {
             return;
         };
-        let mut connection = Connection::new(quic, arrival.local, arrival.peer, behaviour);
+        let mut connection =
+            Connection::new(quic, arrival.local, arrival.peer, behaviour, self.sending);
         let answerable = read_hello(&self.progress, &self.routes, &mut connection, bytes);
         if answerable && connection.behaviour.wants_retry() && odcid.is_none() {
             self.retry(sockets, arrival, header, &scid);
