@@ -28,7 +28,7 @@ from firstflight.system.terminal import visible
 TREE = Path(__file__).resolve().parent.parent
 VARIABLE = "FIRSTFLIGHT_ADVISORIES"
 ECOSYSTEMS = ("PyPI", "crates.io", "Go")
-CARGO_PACKAGES = ("testbed/clients/msquic", "testbed/clients/tquic")
+CARGO_PACKAGES = ("testbed/clients/msquic", "testbed/clients/quiche", "testbed/clients/tquic")
 """Folders of programs that are not in the workspace, with a lock file each."""
 _EVENTS = ("introduced", "fixed", "last_affected")
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)

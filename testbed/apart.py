@@ -15,7 +15,7 @@ from testbed import compiler, java, stacks
 
 def packages(file: str = "") -> dict[str, Path]:
     """Return the folders of programs that are packages of their own and have `file`, by their names."""
-    clients = (one.client for one in stacks.load().values() if one.client and one.client.package)
+    clients = [one for stack in stacks.load().values() for one in stack.programs if one.package]
     folders = {str(one.program): binaries.repository() / str(one.package) for one in clients}
     return {program: folder for program, folder in folders.items() if (folder / file).exists()}
 

@@ -53,8 +53,8 @@ class Block:
     @property
     def seed(self) -> int:
         """Return the seed of the guest's random numbers."""
-        # Cells without such a log have the seeds that they had before there was one.
-        left_out = set() if self.cell.client_qlog else {"client_qlog"}
+        # Cells without these have the seeds that they had before there were such.
+        left_out = {name for name in ("client_qlog", "gso_paced") if not getattr(self.cell, name)}
         text = f"{self.experiment}\n{self.cell.model_dump_json(exclude=left_out)}\n{self.first}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
@@ -127,12 +127,11 @@ def digests(folder: Path) -> dict[str, str]:
 
 def _trials(block: Block, folder: Path) -> list[Row]:
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
-    assert client.client is not None
     job = {
         "cell": block.cell.model_dump(),
         "first": block.first,
         "last": block.last,
-        "client": client.client.command(),
+        "client": client.client_command(logged=block.cell.client_qlog),
         "http": client.http,
         "alpn": client.alpn,
         "timeout_s": TIMEOUT_S,
@@ -190,6 +189,8 @@ def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
         return f"the server {cell.server} has no choice of {cell.congestion_control}"
     if cell.gso and not server.gso:
         return f"the server {cell.server} sends each datagram for itself"
+    if cell.gso_paced and not server.launch_times:
+        return f"the server {cell.server} gives datagrams that it sends as one no launch times"
     if cell.qdisc == "etf" and not server.launch_times:
         return f"etf drops what the server {cell.server} sends, because it gives no launch times"
     if cell.ack_ratio is not None and not server.ack_requests:

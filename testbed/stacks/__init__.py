@@ -20,7 +20,9 @@ ack_requests  what its server can ask of a client when packets come out of order
             sends no such frame
 gso         true: its server can send several datagrams as one
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
-launch_times  true: its server gives each datagram the time at which fq and etf shall send it
+logging     the program that does so, if the client is built without
+launch_times  true: its server gives each datagram the time at which fq and etf shall send it, also those
+            that it sends as one
 polls       true: its client polls without reading a clock, so a guest's clock goes on while it computes: no
             two runs of its cells are the same
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
@@ -160,6 +162,7 @@ class Stack(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     client: _Program | None = None
+    logging: _Program | None = None
     server: str | _Server | None = None
     version: _Version = _Version()
     http: str = "3"
@@ -177,7 +180,23 @@ class Stack(BaseModel):
     def _has_something(self) -> Stack:
         if (self.unavailable is None) == (self.client is None and self.server is None):
             raise ValueError("give `client`, `server` or both, or else `unavailable`")
+        if self.logging is not None and not self.qlog:
+            raise ValueError("`logging` is a client that writes a log: give `qlog`, too")
         return self
+
+    @property
+    def programs(self) -> tuple[_Program, ...]:
+        """Return the programs of its client."""
+        return tuple(one for one in (self.client, self.logging) if one is not None)
+
+    def client_command(self, *, logged: bool) -> list[str]:
+        """Return the argument list of its client, the one that writes a log if `logged`.
+
+        UsageError if it is not built.
+        """
+        chosen = self.logging if logged and self.logging is not None else self.client
+        assert chosen is not None
+        return chosen.command()
 
     def server_speaks(self, alpn: str) -> bool:
         """Return whether its server takes a protocol."""

@@ -45,10 +45,12 @@ def answer(
     timeout_s: float = 120,
     max_bytes: int = 1 << 30,
     environment: Mapping[str, str] | None = None,
+    logged: bool = False,
 ) -> dict[str, Any]:
     """Return a client's answer to a request of a server that is configured so.
 
-    It trusts the authority of `folder`; `environment` is added to the client's.
+    It trusts the authority of `folder`; `environment` is added to the client's. `logged`: by the client that
+    writes a log.
     """
     file = folder / "server.json"
     file.write_text(json.dumps(given), encoding="utf-8")
@@ -63,14 +65,13 @@ def answer(
         "max_bytes": max_bytes,
         "roots": str(make_authority(folder).path),
     }
-    program = stacks.find(client).client
-    assert program is not None
+    program = stacks.find(client).client_command(logged=logged)
     argv = [*stacks.find(server).server_command(), "--config", str(file)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout is not None and running.stdout.readline().strip() == b"READY"
             done = subprocess.run(
-                [*program.command(), "allow-net=127.0.0.0/8"],
+                [*program, "allow-net=127.0.0.0/8"],
                 input=json.dumps(request) + "\n",
                 env={**os.environ, **(environment or {})},
                 capture_output=True,

@@ -32,6 +32,13 @@ def test_the_version_is_that_of_its_own_lock_file() -> None:
     tquic = stacks.find("tquic")
     locked = tomllib.loads((ROOT / "testbed/clients/tquic/Cargo.lock").read_text())["package"]
     assert {one["version"] for one in locked if one["name"] == "tquic"} == {tquic.version.text()}
+    for name, stack in stacks.load().items():
+        if stack.logging is not None:
+            package = ROOT / str(stack.logging.package)
+            locked = tomllib.loads((package / "Cargo.lock").read_text())["package"]
+            assert {one["version"] for one in locked if one["name"] == name} == {stack.version.text()}
+    with pytest.raises(ValueError, match="`logging` is a client that writes a log: give `qlog`, too"):
+        stacks.Stack.model_validate({"client": {"module": "a"}, "logging": {"module": "b"}})
     with pytest.raises(ValueError, match="`package` is of a `program`"):
         stacks.Stack.model_validate({"client": {"module": "a", "package": "testbed/clients/tquic"}})
 

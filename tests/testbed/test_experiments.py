@@ -110,7 +110,7 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
             }
             if one.measure in ("rtt_updates", "pto_logged"):
                 clients = {name for name in clients if stacks.find(name).qlog}
-                assert clients == {"aioquic", "go-x-net", "ngtcp2", "quic-go", "tquic"}
+                assert clients == {"aioquic", "go-x-net", "ngtcp2", "quic-go", "quiche", "tquic"}
             # HTTP/0.9 has the server aioquic alone.
             assert {cell.client for cell in here} - browsers | {"go-x-net"} == clients
         drawn = same.sample(cells)
@@ -238,6 +238,11 @@ def test_a_policy_is_what_the_server_asks_for(
             "etf drops what the server quinn sends, because it gives no launch times",
         ),
         ({"server": "quiche", "qdisc": "etf"}, None),
+        (
+            {"server": "s2n-quic", "gso": True, "gso_paced": True, "qdisc": "fq"},
+            "the server s2n-quic gives datagrams that it sends as one no launch times",
+        ),
+        ({"server": "quiche", "gso": True, "gso_paced": True, "qdisc": "etf"}, None),
         ({"server": "quic-go", "congestion_control": "bbr"}, "the server quic-go has no choice of bbr"),
         ({"server": "s2n-quic", "ack_ratio": 2}, "the server s2n-quic sends no ACK_FREQUENCY"),
         (
@@ -280,6 +285,36 @@ def test_a_qdisc_of_the_server_has_the_rate_behind_it(
     asked = server_config.transport(cell, launch_times=True)
     assert asked == ({} if clock is None else {"launch_clock": clock})
     assert server_config.transport(cell, launch_times=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "name"),
+    [
+        ({"qdisc": "fq"}, {"launch_clock": "monotonic"}, "fq"),
+        ({"qdisc": "fq", "gso": True}, {"gso": True, "launch_clock": "monotonic"}, "fq-gso"),
+        (
+            {"qdisc": "etf", "gso": True, "gso_paced": True},
+            {"gso": True, "gso_paced": True, "launch_clock": "tai"},
+            "etf-paced-gso",
+        ),
+        ({"qdisc": "fq", "gso_paced": True}, None, ""),
+        ({"gso": True, "gso_paced": True}, None, ""),
+        ({"qdisc": "fq_codel", "gso": True, "gso_paced": True}, None, ""),
+    ],
+)
+def test_paced_buffers_need_buffers_and_launch_times(
+    given: dict[str, Any], asked: dict[str, Any] | None, name: str
+) -> None:
+    whole = {"client": "quiche", "server": "quiche", "answering": "wfc", **given}
+    if asked is None:
+        with pytest.raises(ValueError, match="`gso_paced` needs `gso` and the qdisc fq or etf: give both"):
+            Cell.model_validate(whole)
+        return
+    cell = Cell.model_validate(whole)
+    assert server_config.transport(cell, launch_times=True) == asked
+    assert cell.name == f"quiche-quiche-wfc-9ms-at-{name}"
+    row = trial_row.without_trial("x", cell, 1, "guest_failed", None)
+    assert (row["gso"], row["gso_paced"]) == (cell.gso, cell.gso_paced)
 
 
 def test_a_queue_may_be_limited_in_bytes() -> None:

@@ -2,6 +2,7 @@
 
 use crate::connection::{self, DATAGRAM_BYTES};
 use crate::contract::{Answer, End, Request};
+use crate::observer::Observer;
 use crate::response::{self, Failed};
 use crate::socket::Socket;
 use quiche::RecvInfo;
@@ -18,8 +19,8 @@ const HEADER_SECTION: u64 = 64 << 10;
 /// TLS alerts (RFC 8446 6) that say that the certificate was not accepted, as QUIC carries them.
 const BAD_CERTIFICATE: [u64; 6] = [0x12a, 0x12b, 0x12c, 0x12d, 0x12e, 0x130];
 
-/// Downloads, and says how it ended. `keys`: where TLS secrets are appended.
-pub fn run(request: &Request, keys: Option<&Path>) -> Answer {
+/// Downloads, and says how it ended. `keys`: where TLS secrets are appended; `observer` looks at the connection.
+pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) -> Answer {
     let mut transfer = Transfer {
         request,
         begun: Instant::now(),
@@ -30,7 +31,7 @@ pub fn run(request: &Request, keys: Option<&Path>) -> Answer {
         stream: None,
     };
     let cpu = cpu_us();
-    let (end, detail) = match transfer.run(keys) {
+    let (end, detail) = match transfer.run(keys, observer) {
         Ok(end) => (end, None),
         Err((end, detail)) => (end, Some(detail)),
     };
@@ -49,7 +50,7 @@ struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    fn run(&mut self, keys: Option<&Path>) -> Result<End, Failed> {
+    fn run(&mut self, keys: Option<&Path>, observer: &mut dyn Observer) -> Result<End, Failed> {
         let server = SocketAddr::new(self.request.ip, self.request.port);
         let refused = |error: std::io::Error| (End::ConnectFailed, error.to_string());
         let mut socket = Socket::connect(server).map_err(refused)?;
@@ -57,13 +58,16 @@ impl Transfer<'_> {
         self.answer.client_ip = Some(local.ip());
         self.answer.client_port = Some(local.port());
         let mut quic = connection::open(self.request, local, server, keys)?;
+        let failed = |error: String| (End::Failed, error);
+        observer.opened(&mut quic).map_err(failed)?;
         let end = self.exchange(&mut quic, &mut socket, server, local);
         self.answer.duration_us.get_or_insert(self.elapsed_us());
         (self.answer.receive_buffer, self.answer.udp_drops) = socket.state();
         // The last datagram says that all is well; a server that does not hear it waits for its idle time.
         let _ = quic.close(true, H3_NO_ERROR, b"");
         let _ = flush(&mut quic, &socket);
-        end
+        let seen = observer.over().map_err(failed);
+        end.and_then(|end| seen.map(|()| end))
     }
 
     /// Exchanges datagrams until the body is there, the limit is reached, or nothing more can come.

@@ -8,13 +8,16 @@ import pytest
 
 from dissector.qlog import read
 from lab.certificates import FLAWS, Flaw, make_authority
-from testbed import apart, experiment, gain, same, series, stacks
+from testbed import experiment, gain, same, series, stacks
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 from tests.testbed.guests.test_trials import run
 
-PROGRAMS = list(apart.packages())
-CLIENTS = [name for name, one in stacks.load().items() if one.client and one.client.package]
+APART = {name: one.client for name, one in stacks.load().items() if one.client and one.client.package}
+CLIENTS = list(APART)
+PROGRAMS = [str(one.program) for one in APART.values()]
+# Built once more to write logs; they have the arguments of the other build.
+LOGGING = [name for name, one in stacks.load().items() if one.logging]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -47,12 +50,32 @@ def test_a_response_comes_whole(tmp_path: Path, client: str, server: str) -> Non
     labels = [line.split()[0] for line in keys.read_text(encoding="utf-8").splitlines()]
     assert labels[0] == "EARLIER"
     assert {f"CLIENT_{kind}" for kind in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")} <= set(labels)
-    written = list(logs.iterdir())
-    assert len(written) == int(stacks.find(client).qlog)
+    assert named_logs(logs) == int(stacks.find(client).qlog)
+
+
+def named_logs(folder: Path) -> int:
+    """Check that logs are a client's and name their connections, and return how many there are."""
+    written = list(folder.iterdir())
     for log in written:
         rows = list(read.metrics(log))
         assert rows and {row["odcid"] for row in rows} == {log.name.partition("_")[0]}
         assert {row["side"] for row in rows} == {"client"}
+    return len(written)
+
+
+@pytest.mark.parametrize("client", LOGGING)
+def test_a_build_that_logs_does_what_the_other_does(tmp_path: Path, client: str) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    given = loopback.configuration(tmp_path, "quiche", 300_000)
+    both = [
+        loopback.answer(tmp_path, client, "quiche", given, environment={"QLOGDIR": str(logs)}, logged=logged)
+        for logged in (False, True)
+    ]
+    assert [(one["end"], one["status"], one["body_bytes"]) for one in both] == [
+        ("complete", 200, 300_000)
+    ] * 2
+    assert named_logs(logs) == 1
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -194,16 +194,36 @@ def test_a_paced_server_stays_near_the_paths_rate(tmp_path: Path) -> None:
     assert 8 * row["body_bytes"] / row["transfer_us"] > 25
 
 
+def test_launch_times_reach_the_datagrams_of_a_buffer(tmp_path: Path) -> None:
+    """BBR of quiche with fq and etf: buffers leave as trains, unless each datagram has its launch time."""
+    file = tmp_path / "buffers.toml"
+    file.write_text(
+        'title = "x"\nmeasure = "pacing"\n[held]\nclient = "quiche"\nserver = "quiche"\nanswering = "wfc"\n'
+        "rtt_ms = 40\nrate_mbit = 40\nqueue_packets = 143\nbody_bytes = 4000000\n"
+        'congestion_control = "bbr"\ngso = true\n[[cell]]\nqdisc = "fq"\n'
+        '[[cell]]\nqdisc = "fq"\ngso_paced = true\n[[cell]]\nqdisc = "etf"\ngso_paced = true\n'
+    )
+    run(tmp_path, f"--scenario={file}", "--seeds", "1")
+    alone = {
+        (row["qdisc"], row["gso_paced"]): row["share_in_trains_1"]
+        for row in series.rows(tmp_path, "buffers")
+        if row["outcome"] == "done"
+    }
+    assert alone.keys() == {("fq", False), ("fq", True), ("etf", True)}
+    assert alone["fq", False] < 0.1
+    assert alone["fq", True] > 0.9 and alone["etf", True] > 0.8
+
+
 def test_clients_write_their_own_logs(tmp_path: Path) -> None:
     """One for each trial, which agrees with the capture: RTT samples, and the first probe timeout."""
     held = 'server = "quic-go"\nanswering = "wfc"\nrtt_ms = 100\nbody_bytes = 300000\nclient_qlog = true\n'
-    vary = 'client = ["aioquic", "quic-go", "ngtcp2", "tquic"]\n'
+    vary = 'client = ["aioquic", "quic-go", "ngtcp2", "quiche", "tquic"]\n'
     scenario = tmp_path / "logs.toml"
     scenario.write_text(f'title = "logs"\nmeasure = "rtt_updates"\n[held]\n{held}[vary]\n{vary}')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "2")
     one, rows = checked.read(scenario, experiment.Experiment), series.rows(tmp_path, "logs")
     found = own_log.clients(one, tmp_path / "logs", rows)
-    assert [(each.logs, each.done, each.damaged) for each in found] == [(2, 2, None)] * 4
+    assert [(each.logs, each.done, each.damaged) for each in found] == [(2, 2, None)] * 5
     for each in found:
         assert each.updates is not None and each.samples is not None
         assert 1 <= each.updates <= each.samples + 1, each

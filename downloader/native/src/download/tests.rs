@@ -128,7 +128,7 @@ fn answer(method: Method, verify: bool, respond: Respond) -> Answer {
     };
     thread::scope(|scope| {
         scope.spawn(|| serve(&socket, respond));
-        run(&asked, None)
+        run(&asked, None, &mut crate::observer::Nothing)
     })
 }
 

@@ -1,8 +1,8 @@
 //! What a connection calls: it sends the request once the handshake is complete, and keeps what comes back on its stream.
 
-use crate::logs::Qlog;
 use bytes::Bytes;
 use firstflight_testbed_clients::http::Sent;
+use firstflight_testbed_clients::own_log::OwnLog;
 use firstflight_testbed_clients::own_tls;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,16 +26,16 @@ pub struct Happened {
 pub struct Exchange {
     sent: Sent,
     stream: Option<u64>,
-    qlog: Qlog,
+    log: OwnLog,
     happened: Rc<RefCell<Happened>>,
 }
 
 impl Exchange {
-    pub fn new(sent: Sent, qlog: Qlog, happened: Rc<RefCell<Happened>>) -> Self {
+    pub fn new(sent: Sent, log: OwnLog, happened: Rc<RefCell<Happened>>) -> Self {
         Self {
             sent,
             stream: None,
-            qlog,
+            log,
             happened,
         }
     }
@@ -82,7 +82,11 @@ impl TransportHandler for Exchange {
             if let Some(keys) = keys {
                 connection.set_keylog(Box::new(keys));
             }
-            self.qlog.start(connection)
+            let original = connection.dcid().map_err(|error| error.to_string())?;
+            if let Some(log) = self.log.begin(&original) {
+                connection.set_qlog(log, "firstflight-tquic-client".to_owned(), String::new());
+            }
+            Ok(())
         });
         if let Err(error) = started {
             self.happened.borrow_mut().failed = Some(error);

@@ -3,19 +3,17 @@
 //! | module | |
 //! | --- | --- |
 //! | [`exchange`] | what the connection calls: sends the request, keeps what comes back |
-//! | [`logs`] | the connection's own log (qlog) |
 //! | [`network`] | the socket and how long to wait for it |
 
 mod exchange;
-mod logs;
 mod network;
 
 use exchange::{Exchange, Happened};
 use firstflight_testbed_clients::contract::{End, Request};
 use firstflight_testbed_clients::http::{self, ALPN, NO_ERROR};
+use firstflight_testbed_clients::own_log::OwnLog;
 use firstflight_testbed_clients::own_tls;
 use firstflight_testbed_clients::program::{self, CLOSING, Failure, Progress};
-use logs::Qlog;
 use network::{LONGEST, Network};
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -34,10 +32,10 @@ fn exchanged(request: &Request, progress: &mut Progress) -> Result<(), Failure> 
     let patience = request.limit().map_err(failed)?;
     let config = config(request, patience).map_err(failed)?;
     let sent = http::sent(request).map_err(failed)?;
-    let qlog = Qlog::new();
+    let log = OwnLog::new();
     let network = Rc::new(Network::new(request.ip).map_err(failed)?);
     let happened = Rc::new(RefCell::new(Happened::default()));
-    let handler = Exchange::new(sent, qlog.clone(), happened.clone());
+    let handler = Exchange::new(sent, log.clone(), happened.clone());
     let endpoint = Endpoint::new(Box::new(config), false, Box::new(handler), network.clone());
     let mut client = Client {
         endpoint,
@@ -49,8 +47,7 @@ fn exchanged(request: &Request, progress: &mut Progress) -> Result<(), Failure> 
     let ended = client.exchange(request, progress);
     let result = progress.finish(ended);
     client.close();
-    qlog.write().map_err(failed)?;
-    result
+    result.and(log.write().map_err(failed))
 }
 
 /// A connection, and what it runs on.
