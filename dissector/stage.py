@@ -81,7 +81,7 @@ def _missed(run: Run, key: StageKey) -> bool:
     report = run.report("watch", key)
     if report is None or not run.done("watch", key):
         return False
-    return 0 < report.counts["slots"] == report.counts.get("skipped_late")
+    return 0 < report.counts.get("slots", 0) == report.counts.get("skipped_late")
 
 
 def _probes(run: Run, key: StageKey) -> list[Path]:

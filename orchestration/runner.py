@@ -95,25 +95,23 @@ async def run_to_end(argv: Sequence[str], log: Path) -> int:
         try:
             # asyncio kills a process whose start is cancelled.
             process = await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            try:
-                process = await asyncio.shield(starting)
-            except OSError:
-                pass  # it did not start
-            else:
-                await _end(process)
-            raise
+            return await process.wait()
         except OSError as error:
             raise UsageError(f"cannot start {argv[0]}: {error.strerror or error}") from error
+        except asyncio.CancelledError:
+            await _end(starting)
+            raise
+
+
+async def _end(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    """Send SIGINT to a process, once it has started, and to all others in its session.
+
+    Those that are left after GRACE_S are killed.
+    """
     try:
-        return await process.wait()
-    except asyncio.CancelledError:
-        await _end(process)
-        raise
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Send SIGINT to a process and all others in its session; kill those that are left after GRACE_S."""
+        process = await asyncio.shield(starting)
+    except OSError:
+        return  # it did not start
     _signal_session(process.pid, signal.SIGINT)
     try:
         await asyncio.wait_for(process.wait(), GRACE_S)

@@ -131,7 +131,7 @@ def _checks(found: Sequence[Paced]) -> Iterator[Check]:
         fq = _other(found, none, "qdisc", "fq")
         if none.qdisc != "none" or fq is None:
             continue
-        gso = {"off": "", "on": ", with GSO"}.get(none.buffers)
+        gso = ", with GSO" if none.gso else ""
         about = f"{none.server}, {none.congestion_control or 'own control'}{gso}"
         if fq.dropped is not None and none.dropped is not None:
             drops = f"{fq.dropped:.0f} and {none.dropped:.0f}"

@@ -7,11 +7,13 @@ takes two.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from firstflight.errors import FirstflightError
+from firstflight.system.lock import locked
 
 
 @contextmanager
@@ -21,24 +23,17 @@ def reserved(folder: Path) -> Iterator[set[int]]:
     All of them if others have each, or `folder` cannot be written; its files are locked while guests run.
     """
     mine = os.sched_getaffinity(0)
-    for number in sorted(mine):
-        try:
-            handle = os.open(
-                folder / f"processor-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-            )
-        except OSError:
-            break
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            continue
-        try:
-            yield {number}
-        finally:
-            os.close(handle)
-        return
-    yield mine
+    with ExitStack() as stack:
+        yield next(({one} for one in sorted(mine) if _take(stack, folder, one)), mine)
+
+
+def _take(stack: ExitStack, folder: Path, number: int) -> bool:
+    """Take a processor until `stack` ends; return whether it was free."""
+    try:
+        stack.enter_context(locked(folder / f"processor-{number}.lock", f"processor {number}"))
+    except FirstflightError:
+        return False
+    return True
 
 
 @contextmanager

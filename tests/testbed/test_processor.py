@@ -23,7 +23,8 @@ def test_each_guest_has_a_processor_until_none_is_left(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    with processor.reserved(tmp_path / "missing") as processors:
+    (tmp_path / "file").touch()
+    with processor.reserved(tmp_path / "file") as processors:
         assert processors == os.sched_getaffinity(0)
 
 

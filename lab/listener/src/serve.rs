@@ -17,7 +17,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-/// The largest datagram that the lab's servers send: QUIC's smallest path (RFC 9000, 14).
+/// What a server's datagrams in a buffer have, but for the last: all that a path of QUIC has to carry (RFC 9000, 14).
 pub const DATAGRAM_BYTES: usize = 1200;
 /// The loop sleeps until this long before an instant and then spins: the kernel wakes a thread some tens of
 /// microseconds late.
