@@ -228,28 +228,30 @@ impl Current {
         }
     }
 
-    /// Says once that nothing begins any more, and once that it goes on.
+    /// Says once what may be sent no longer, and once that it goes on.
     fn say(&mut self) {
-        let Some((path, _)) = &self.followed else {
-            return;
-        };
-        let path = path.display();
-        match (self.reported, self.trust) {
-            (before, trust) if before == trust => return,
-            (Trust::All, _) => tell!(
-                "lists: {path} was not confirmed for {} s: nothing new begins until it is",
-                BEGIN_FOR / SECOND
-            ),
-            (_, Trust::All) => tell!("lists: {path} is confirmed: the run goes on"),
-            (_, Trust::None) => {
-                tell!(
-                    "lists: {path} was not confirmed for {} s: nothing is sent",
-                    SEND_FOR / SECOND
-                );
-            }
-            (_, Trust::Ending) => {}
+        if let Some((path, _)) = &self.followed
+            && let Some(sentence) = sentence(self.reported, self.trust)
+        {
+            tell!("lists: {} {sentence}", path.display());
         }
         self.reported = self.trust;
+    }
+}
+
+/// Returns what is said of a list when its trust is another than at the last look. Much time can lie between
+/// two looks, so any trust can follow any other.
+fn sentence(before: Trust, now: Trust) -> Option<String> {
+    let unconfirmed = |ns: u64| format!("was not confirmed in the last {} s", ns / SECOND);
+    match (before, now) {
+        (before, now) if before == now => None,
+        (_, Trust::All) => Some("is confirmed: the run goes on".into()),
+        (_, Trust::None) => Some(format!("{}: nothing is sent until it is", unconfirmed(SEND_FOR))),
+        (Trust::All, Trust::Ending) => Some(format!(
+            "{}: nothing new begins until it is",
+            unconfirmed(BEGIN_FOR)
+        )),
+        (_, Trust::Ending) => None,
     }
 }
 

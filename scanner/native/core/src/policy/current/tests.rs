@@ -150,6 +150,28 @@ fn a_followed_list_is_trusted_as_long_as_it_is_confirmed() {
 }
 
 #[test]
+fn what_may_not_be_sent_is_said_whatever_was_permitted_before() {
+    for (before, now, expected) in [
+        (Trust::All, Trust::All, None),
+        (Trust::All, Trust::Ending, Some("45 s: nothing new begins")),
+        (Trust::Ending, Trust::Ending, None),
+        (Trust::Ending, Trust::None, Some("60 s: nothing is sent")),
+        (Trust::All, Trust::None, Some("60 s: nothing is sent")),
+        (Trust::None, Trust::None, None),
+        (Trust::None, Trust::Ending, None),
+        (Trust::Ending, Trust::All, Some("the run goes on")),
+        (Trust::None, Trust::All, Some("the run goes on")),
+    ] {
+        let found = sentence(before, now);
+        let is_as_expected = match (&found, expected) {
+            (Some(sentence), Some(part)) => sentence.contains(part),
+            (found, expected) => found.is_none() && expected.is_none(),
+        };
+        assert!(is_as_expected, "{before:?} {now:?}: {found:?}");
+    }
+}
+
+#[test]
 fn a_list_of_this_machine_needs_nobodys_confirmation() {
     let folder = Folder::new("plain");
     let path = folder.write("list", "10.0.0.1\n");
