@@ -24,8 +24,23 @@ def running(pid: int, program: str) -> list[int]:
 
 def pending(pid: int) -> int:
     """Return the signals of a process that it has not handled yet, as a bit mask (bit 0: signal 1)."""
+    return _signals(pid, "ShdPnd")
+
+
+def handles_interrupt(pid: int) -> bool:
+    """Return whether a process has a handler for SIGINT: without one that signal ends it at once."""
+    with suppress(OSError):
+        return _has_interrupt(_signals(pid, "SigCgt"))
+    return False
+
+
+def _signals(pid: int, kind: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(status.partition("ShdPnd:")[2].split()[0], 16)
+    return int(status.partition(f"{kind}:")[2].split()[0], 16)
+
+
+def _has_interrupt(signals: int) -> bool:
+    return bool(signals >> (signal.SIGINT - 1) & 1)
 
 
 def go_on_when_interrupted(engines: Sequence[int]) -> None:
@@ -43,4 +58,4 @@ def go_on_when_interrupted(engines: Sequence[int]) -> None:
 
 def _is_interrupted(pid: int) -> bool:
     """Return whether SIGINT is pending for a process."""
-    return bool(pending(pid) >> (signal.SIGINT - 1) & 1)
+    return _has_interrupt(pending(pid))

@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.site.processes import descendants
 from scanner.driver.segments import closed_segments
 from store.location import EmbeddedLocation, locked_store
-from tests.processes import go_on_when_interrupted
+from tests.processes import go_on_when_interrupted, handles_interrupt
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -127,7 +127,8 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
     environment = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
 
     def loads() -> list[int]:
-        return [pid for pid in descendants([campaign.pid]) if b"\0load\0" in command_of(pid)]
+        found = [pid for pid in descendants([campaign.pid]) if b"\0load\0" in command_of(pid)]
+        return [pid for pid in found if handles_interrupt(pid)]
 
     # The store is held, so the load cannot end; it is halted as soon as it has begun.
     with locked_store(EmbeddedLocation(world.folder / "store"), 0):
