@@ -46,7 +46,7 @@ def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) ->
     found = closed_segments(segments)
     schema = records.load("dns_answer").arrow_schema()
     kept = _kept(found, names.num_rows)
-    counts: Counter[str] = Counter(names=0)
+    counts: Counter[str] = Counter(rows=0, names=0)
 
     def stamped() -> Iterator[pa.Table]:
         for segment in found:

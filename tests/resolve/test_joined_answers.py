@@ -50,6 +50,12 @@ def write(folder: Path, number: int, rows: list[tuple[int, str | None, str]]) ->
         writer.write_table(table)
 
 
+def test_a_shard_without_names_is_no_row(tmp_path: Path) -> None:
+    out = tmp_path / "dns_answer.parquet"
+    assert answers.join(tmp_path, NAMES.slice(0, 0), COMMON, out) == {"rows": 0, "names": 0}
+    assert pq.read_table(out).num_rows == 0
+
+
 @pytest.mark.parametrize("block", [1, 3, 32_768])
 def test_the_last_answer_of_a_name_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
