@@ -173,7 +173,8 @@ def _losses(newest: Sequence[Newest]) -> Iterator[Metric]:
     for stage in newest:
         if stage.labels[1] not in ("probe", "watch"):
             continue
-        entries = [one for key in stage.keys for one in capture_files.records(stage.run.layout.capture(key))]
+        folders = [stage.run.layout.stage("capture", key) for key in stage.keys]
+        entries = [one for folder in folders for one in capture_files.records(folder)]
         known = [
             n for one in entries for n in (one.dropped_by_kernel, one.dropped_by_interface) if n is not None
         ]

@@ -104,7 +104,7 @@ def test_rates_losses_and_clock_are_of_the_newest_run(place: Path) -> None:
         Offset(offset_us=-1500, uncertainty_us=10, reference="x", compared_at_ns=1).model_dump(),
     )
     entry = {"file": "probe.pcap", "interface": "lo", "filter": "udp", "snaplen": 100, "started_ns": 1}
-    folder = newer.layout.capture(key)
+    folder = newer.layout.stage("capture", key)
     folder.mkdir(parents=True)
     lost = [
         {"dropped_by_kernel": 3, "dropped_by_interface": 4},
