@@ -16,7 +16,9 @@ from scanner.external.qscanner import Scan, Target
 
 @pytest.fixture
 def permitted(tmp_path: Path) -> Permitted:
-    (tmp_path / "block.conf").write_text("192.168.7.0/24  # a comment\n9.9.9.9\n2600::1\n")
+    (tmp_path / "block.conf").write_text(
+        "192.168.7.0/24  # a comment\n9.9.9.9\n2600::1\n::ffff:9.9.7.1-::ffff:9.9.7.2\n"
+    )
     (tmp_path / "optout.conf").write_text("example.org\n9.9.8.0-9.9.8.3\n")
     lists = [tmp_path / "block.conf"], [tmp_path / "optout.conf"]
     return Permitted(*lists, ["192.168.0.0/16", "fd00::/8"])
@@ -35,6 +37,10 @@ def permitted(tmp_path: Path) -> Permitted:
         ("9.9.8.3", "", "its address is on a list"),
         ("9.9.8.4", "", None),
         ("::ffff:9.9.9.9", "", "its address is on a list"),
+        ("9.9.7.1", "", "its address is on a list"),
+        ("9.9.7.2", "", "its address is on a list"),
+        ("9.9.7.3", "", None),
+        ("::ffff:9.9.7.1", "", "its address is on a list"),
         ("2600::1", "", "its address is on a list"),
         ("2600::2", "", None),
         ("10.1.1.1", "", "its address is special"),
@@ -58,6 +64,8 @@ def test_networks_for_zmap(permitted: Permitted) -> None:
         ("9.9.9.9", True),
         ("9.9.9.8", False),
         ("9.9.8.0", True),
+        ("9.9.7.2", True),
+        ("9.9.7.0", False),
         ("192.168.7.255", True),
         ("192.168.6.255", False),
         ("192.167.255.255", False),

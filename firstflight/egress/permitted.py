@@ -21,6 +21,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Span = tuple[int, int]
 """First and last address of a range, as numbers."""
 
+_MAPPED = int(ipaddress.IPv6Address("::ffff:0:0"))
+
 SPECIAL_NETWORKS = Path(__file__).with_name("special_networks.csv")
 
 
@@ -107,8 +109,12 @@ class Permitted:
         for entry in self._current.take():
             if isinstance(entry, str):
                 self._names.add(entry)
-            else:
-                spans[entry[0].version].append((int(entry[0]), int(entry[1])))
+                continue
+            first, last = entry
+            spans[first.version].append((int(first), int(last)))
+            mapped = _unmapped(int(first), int(last)) if first.version == 6 else None
+            if mapped is not None:
+                spans[4].append(mapped)
         for version, found in spans.items():
             if found:
                 self._listed[version].add(found)
@@ -141,18 +147,32 @@ class Permitted:
             ip = ip.ipv4_mapped
         return int(ip) in self._listed[ip.version]
 
+    def permitted_ipv4(self, spans: Iterable[Span]) -> list[Span]:
+        """Return the parts of IPv4 ranges whose addresses may be contacted."""
+        blocked = self._blocked_ipv4()
+        return [part for first, last in spans for part in _without(first, last, blocked)]
+
     def blocked_ipv4(self) -> list[str]:
         """Return all IPv4 networks that may not be contacted, as CIDR prefixes, sorted."""
-        spans = [*self._listed[4].spans]
-        for first, last in self._special[4].spans:
-            spans += _without(first, last, self._allowed[4].spans)
         return [
             str(network)
-            for first, last in _Ranges(spans).spans
+            for first, last in self._blocked_ipv4()
             for network in ipaddress.summarize_address_range(
                 ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
             )
         ]
+
+    def _blocked_ipv4(self) -> list[Span]:
+        spans = [*self._listed[4].spans]
+        for first, last in self._special[4].spans:
+            spans += _without(first, last, self._allowed[4].spans)
+        return _Ranges(spans).spans
+
+
+def _unmapped(first: int, last: int) -> Span | None:
+    """Return the IPv4 addresses that an IPv6 range holds as IPv4-mapped ones (RFC 4291, section 2.5.5.2)."""
+    low, high = max(first, _MAPPED), min(last, _MAPPED | 0xFFFFFFFF)
+    return (low - _MAPPED, high - _MAPPED) if low <= high else None
 
 
 def _allowable(text: str, special: Sequence[_Special]) -> Network:
