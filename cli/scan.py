@@ -132,15 +132,15 @@ def _sweep(context: click.Context, permitted: Permitted) -> None:
     from scanner.external import zmap
 
     sweep = _asked(context)
-    spans = [(int(n.network_address), int(n.broadcast_address)) for n in sweep.parsed()]
+    spans = sweep.spans()
     if not sweep.contact and any(permitted.needs_contact(*span, 4) for span in spans):
         raise UsageError("--contact is needed: the networks are not all inside --allow-net; nothing was sent")
-    rate, count = sweep.fair_rate(), sum(last - first + 1 for first, last in spans)
+    rate, count = sweep.fair_rate(permitted), sum(last - first + 1 for first, last in spans)
     if rate < sweep.rate:
         terminal.echo(f"{rate} packets a second, not {sweep.rate:g}: 20 per /24 at most", err=True)
     if context.params["dry_run"]:
         seconds = min(count, sweep.max_targets or count) / rate
-        blocked = _blocked(permitted, spans)
+        blocked = count - sum(last - first + 1 for first, last in permitted.permitted_ipv4(spans))
         terminal.echo(
             f"{count} addresses, {blocked} of them blocked; {rate} a second, {seconds:.0f} s; "
             "nothing was sent"
@@ -173,14 +173,6 @@ def _asked(context: click.Context) -> Sweep:
         contact=given["contact"],
         **{name: value for name, value in values.items() if value is not None},
     )
-
-
-def _blocked(permitted: Permitted, spans: list[tuple[int, int]]) -> int:
-    blocked = 0
-    for network in map(ipaddress.IPv4Network, permitted.blocked_ipv4()):
-        low, high = int(network.network_address), int(network.broadcast_address)
-        blocked += sum(max(0, min(high, last) - max(low, first) + 1) for first, last in spans)
-    return blocked
 
 
 def _csv() -> Callable[[Speaker], None]:

@@ -11,13 +11,14 @@ import secrets
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firstflight.egress import lab
-from firstflight.egress.permitted import Permitted
+from firstflight.egress.permitted import Permitted, Span
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system import children
 from scanner.external import forced_negotiation, route
@@ -66,11 +67,22 @@ class Sweep:
             found.append(network)
         return list(ipaddress.collapse_addresses(found))
 
-    def fair_rate(self) -> int:
-        """Return the rate under the limit per /24, at least 1: ZMap knows no prefixes."""
-        spans = [(int(n.network_address) >> 8, int(n.broadcast_address) >> 8) for n in self.parsed()]
-        prefixes = len({prefix for first, last in spans for prefix in range(first, last + 1)})
-        return max(1, int(min(self.rate, PER_PREFIX_RATE * prefixes)))
+    def spans(self) -> list[Span]:
+        """Return the first and last address of each network, as numbers."""
+        return [(int(n.network_address), int(n.broadcast_address)) for n in self.parsed()]
+
+    def fair_rate(self, permitted: Permitted) -> int:
+        """Return the rate at which no /24 gets more than its limit, on the average: ZMap knows no prefixes.
+
+        It asks in random order, so a /24 gets that share of the rate that it has of the permitted addresses.
+        UsageError for a rate below 1, which ZMap does not know.
+        """
+        if self.rate < 1:
+            raise UsageError(f"--rate {self.rate:g}: ZMap sends at least 1 packet a second; nothing was sent")
+        counts = _addresses_by_prefix(permitted.permitted_ipv4(self.spans()))
+        if not counts:
+            return int(self.rate)
+        return int(min(self.rate, PER_PREFIX_RATE * counts.total() / max(counts.values())))
 
 
 @dataclass(frozen=True)
@@ -92,11 +104,20 @@ def _check_lab(text: str) -> None:
         )
 
 
-def arguments(sweep: Sweep, blocked: Path, networks: Path) -> list[str]:
+def _addresses_by_prefix(spans: Iterable[Span]) -> Counter[int]:
+    """Count the addresses of ranges in each /24."""
+    counts: Counter[int] = Counter()
+    for first, last in spans:
+        for prefix in range(first >> 8, (last >> 8) + 1):
+            counts[prefix] += min(last, prefix << 8 | 0xFF) - max(first, prefix << 8) + 1
+    return counts
+
+
+def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[str]:
     """Return ZMap's argument list; `blocked` and `networks` are files with a network a line."""
     payload = forced_negotiation.datagram(sweep.source_id, sweep.destination_id, sweep.contact)
     argv = [sweep.program, "-M", "udp", f"--probe-args=hex:{payload.hex()}", "-p", str(sweep.port)]
-    argv += ["-b", str(blocked), "-w", str(networks), "-r", str(sweep.fair_rate()), "-s", sweep.ports]
+    argv += ["-b", str(blocked), "-w", str(networks), "-r", str(rate), "-s", sweep.ports]
     argv += ["-c", str(sweep.cooldown_s), "-T", "1", "-O", "csv", "-f", _FIELDS]
     argv += [f"--output-filter={_FILTER}", "-o", "-", "-q", "-v", "2", "--disable-syslog", "-C", "/dev/null"]
     for option, value in (
@@ -123,7 +144,9 @@ def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
         blocked.write_text("".join(f"{line}\n" for line in permitted.blocked_ipv4()))
         networks.write_text("".join(f"{network}\n" for network in parsed))
         process = children.start(
-            arguments(sweep, blocked, networks), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            arguments(sweep, sweep.fair_rate(permitted), blocked, networks),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         try:
             yield from _speakers(process, sweep, permitted)

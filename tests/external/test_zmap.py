@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 from scanner.external import forced_negotiation as forced
 from scanner.external import zmap
@@ -64,6 +65,7 @@ def test_output_is_a_target_list(tmp_path: Path) -> None:
         (("--network", "198.18.48.0/29", "--targets", __file__, *LAB), "option of --engine qscanner"),
         (("--network", "198.18.48.0/29", "--ports", "1-2", *LAB), "between 1024 and 65535"),
         (("--network", "198.18.48.0/29", "--program", "no-such-zmap", "--rate", "9", *LAB), "was not found"),
+        (("--network", "198.18.48.0/29", "--rate", "0.5", *LAB), "at least 1 packet a second"),
     ],
 )
 def test_what_is_refused_sends_nothing(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -79,20 +81,29 @@ def test_dry_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("networks", "rate", "fair"),
+    ("networks", "blocked", "rate", "fair"),
     [
-        (["10.0.0.0/24"], 100, 20),
-        (["10.0.0.0/24"], 7.9, 7),
-        (["10.0.0.0/22"], 100, 80),
-        (["10.0.0.0/16"], 100, 100),
-        (["10.0.0.0/30", "10.0.1.0/30"], 100, 40),
-        (["10.0.0.0/25", "10.0.0.128/25"], 100, 20),
-        (["10.0.0.1/32"], 0.5, 1),
-        (["10.0.0.1/32", "10.0.0.3/32", "10.0.0.5/32"], 100, 20),
+        (["10.0.0.0/24"], "", 100, 20),
+        (["10.0.0.0/24"], "", 7.9, 7),
+        (["10.0.0.0/22"], "", 100, 80),
+        (["10.0.0.0/16"], "", 100, 100),
+        (["10.0.0.0/30", "10.0.1.0/30"], "", 100, 40),
+        (["10.0.0.0/25", "10.0.0.128/25"], "", 100, 20),
+        (["10.0.0.1/32", "10.0.0.3/32", "10.0.0.5/32"], "", 100, 20),
+        # Five in one /24 for each that is alone in its own.
+        (["10.0.0.0/30", "10.0.0.8/32", "10.0.1.0/32"], "", 100, 24),
+        (["10.0.0.0/16"], "10.0.1.0-10.0.255.255", 100, 20),
+        (["10.0.0.0/16"], "10.0.0.128-10.0.255.127", 100, 40),
+        (["10.0.0.0/16"], "10.0.0.0/16", 100, 100),
     ],
 )
-def test_rate_keeps_the_limit_of_prefixes(networks: list[str], rate: float, fair: int) -> None:
-    assert zmap.Sweep(networks, rate=rate).fair_rate() == fair
+def test_rate_keeps_the_limit_of_prefixes(
+    tmp_path: Path, networks: list[str], blocked: str, rate: float, fair: int
+) -> None:
+    listed = tmp_path / "block.conf"
+    listed.write_text(f"{blocked}\n")
+    permitted = Permitted([listed], [], ["10.0.0.0/8"])
+    assert zmap.Sweep(networks, rate=rate).fair_rate(permitted) == fair
 
 
 def test_elsewhere_the_lab_is_not_swept() -> None:
