@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+# As firstflight.layout.StageKey is written.
+_PART = re.compile(r"(?P<vantage>.+), repetition (?P<repetition>[0-9]+)(?:, shard (?P<shard>[0-9]+/[0-9]+))?")
 
 
 @dataclass(frozen=True)
@@ -38,38 +42,86 @@ def compare(
 ) -> Coverage:
     """Compare the rows of sql/coverage.sql with the run's manifest and settings.
 
-    Both may be empty (record files loaded without their run): then only gaps between the rows are found.
+    Both may be empty (record files loaded without their run): then only gaps between the rows are found. A
+    campaign's manifest has its stages, that of a scheduled run which parts were not loaded (`missing`).
     """
     present = {(str(row["vantage"]), int(row["repetition"])): row for row in rows}
-    declared = [str(one.get("name")) for one in settings.get("vantage", []) if isinstance(one, dict)]
+    shards = {
+        str(one.get("name")): int(one.get("shards") or 1)
+        for one in settings.get("vantage", [])
+        if isinstance(one, dict)
+    }
+    declared = manifest.get("vantage_points") or list(shards)
     vantages = declared + sorted({vantage for vantage, _ in present} - set(declared))
     announced = manifest.get("repetitions")
     last = max([announced if isinstance(announced, int) else 0, *(number for _, number in present)])
     repetitions = list(range(1, last + 1))
-    probes = {
-        (entry.get("vantage"), entry.get("repetition")): entry
-        for entry in manifest.get("stages", [])
-        if isinstance(entry, dict) and entry.get("stage") == "probe"
-    }
+    parts = None if "stages" in manifest else _not_loaded(manifest)
+
+    def lacks(vantage: str, number: int) -> str | None:
+        row = present.get((vantage, number))
+        if parts is not None:
+            return _part_lacks(row, parts.get((vantage, number), []))
+        return _stage_lacks(row, _probe_stages(manifest, vantage, number), shards.get(vantage, 1))
+
     cells = {
-        vantage: [
-            _cell(present.get((vantage, number)), probes.get((vantage, number)), known=bool(manifest))
-            for number in repetitions
-        ]
+        vantage: [Cell(present.get((vantage, number)), lacks(vantage, number)) for number in repetitions]
         for vantage in vantages
     }
     return Coverage(repetitions, cells)
 
 
-def _cell(row: Mapping[str, Any] | None, stage: Mapping[str, Any] | None, *, known: bool) -> Cell:
-    if row is not None:
-        made = (stage or {}).get("rows_out")
-        if isinstance(made, int) and made != row["probes"]:
-            return Cell(row, f"{row['probes']} of the {made} probes that the stage reported are in the store")
-        return Cell(row, None)
-    if stage is None:
-        return Cell(None, "the probe stage was never started" if known else "no probes in the store")
-    if stage.get("state") == "done":
-        return Cell(None, "probed, but not loaded into the store")
-    message = stage.get("message")
-    return Cell(None, f"the probe stage is {stage.get('state')}" + (f" ({message})" if message else ""))
+def _not_loaded(manifest: Mapping[str, Any]) -> dict[tuple[str, int], list[str]]:
+    """Return the shards that a scheduled run's manifest calls missing, by vantage point and repetition.
+
+    The shard of a part that is not divided is empty.
+    """
+    found: dict[tuple[str, int], list[str]] = {}
+    for text in manifest.get("missing") or []:
+        part = _PART.fullmatch(str(text))
+        if part is not None:
+            found.setdefault((part["vantage"], int(part["repetition"])), []).append(part["shard"] or "")
+    return found
+
+
+def _part_lacks(row: Mapping[str, Any] | None, shards: Sequence[str]) -> str | None:
+    if row is None:
+        return "no probes in the store"
+    return f"not loaded: shard {', '.join(shards)}" if any(shards) else "not loaded whole" if shards else None
+
+
+def _probe_stages(manifest: Mapping[str, Any], vantage: str, repetition: int) -> list[Mapping[str, Any]]:
+    """Return the entries of a key's probe stage, one per shard."""
+    return [
+        entry
+        for entry in manifest["stages"]
+        if isinstance(entry, dict)
+        and entry.get("stage") == "probe"
+        and (entry.get("vantage"), entry.get("repetition")) == (vantage, repetition)
+    ]
+
+
+def _stage_lacks(
+    row: Mapping[str, Any] | None, stages: Sequence[Mapping[str, Any]], shards: int
+) -> str | None:
+    """Return what a campaign's key lacks. The store has the rows of all its shards together."""
+    if not stages:
+        return "the probe stage was never started" if row is None else None
+    if row is None and all(stage.get("state") == "done" for stage in stages):
+        return "probed, but not loaded into the store"
+    faults = [_fault(stage) for stage in stages if stage.get("state") != "done"]
+    if len(stages) < shards:
+        faults.append(f"the probe stage of {shards - len(stages)} of {shards} shards was never started")
+    if row is None or (shards > 1 and faults):
+        return "; ".join(faults)
+    counts = [stage.get("rows_out") for stage in stages]
+    made = sum(count for count in counts if isinstance(count, int))
+    if None not in counts and made != row["probes"]:
+        return f"{row['probes']} of the {made} probes that the stage reported are in the store"
+    return None
+
+
+def _fault(stage: Mapping[str, Any]) -> str:
+    shard, message = stage.get("shard"), stage.get("message")
+    of_shard = f" of shard {shard}" if shard else ""
+    return f"the probe stage{of_shard} is {stage.get('state')}" + (f" ({message})" if message else "")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from firstflight.layout import StageKey
+from firstflight.shard import Shard
 from reports.page import coverage, provenance
 
 SETTINGS = {"vantage": [{"name": "hamburg"}, {"name": "oslo"}]}
@@ -50,6 +54,53 @@ def test_nothing_is_missing_when_all_came_in() -> None:
     stages = [stage(vantage, 1, "done", rows_out=10) for vantage in ("hamburg", "oslo")]
     rows = [row("hamburg", 1), row("oslo", 1)]
     assert not coverage.compare(rows, {"repetitions": 1, "stages": stages}, SETTINGS).missing
+
+
+@pytest.mark.parametrize(
+    ("probes", "states", "lacks"),
+    [
+        (30, ("done", "done", "done"), None),
+        (20, ("done", "done", "done"), "20 of the 30 probes that the stage reported are in the store"),
+        (None, ("done", "done", "done"), "probed, but not loaded into the store"),
+        (20, ("done", "failed", "done"), "the probe stage of shard 1/3 is failed"),
+        (20, ("done", "done"), "the probe stage of 1 of 3 shards was never started"),
+        (
+            None,
+            ("failed",),
+            "the probe stage of shard 0/3 is failed; the probe stage of 2 of 3 shards was never started",
+        ),
+    ],
+)
+def test_shards_of_a_vantage_point_are_counted_together(
+    probes: int | None, states: tuple[str, ...], lacks: str | None
+) -> None:
+    stages = [
+        stage("oslo", 1, state, shard=f"{number}/3", rows_out=10 if state == "done" else None)
+        for number, state in enumerate(states)
+    ]
+    rows = [] if probes is None else [row("oslo", 1, probes)]
+    settings = {"vantage": [{"name": "oslo", "shards": 3}]}
+    (cell,) = coverage.compare(rows, {"repetitions": 1, "stages": stages}, settings).cells["oslo"]
+    assert cell.lacks == lacks
+
+
+def test_a_scheduled_run_lacks_what_its_outcome_says() -> None:
+    key = StageKey("R", "hamburg", 1, Shard(2, 4))
+    manifest = {
+        "repetitions": 2,
+        "vantage_points": ["hamburg"],
+        "missing": [str(key), "hamburg, repetition 2"],
+    }
+    found = coverage.compare([row("hamburg", 1), row("hamburg", 2)], manifest, SETTINGS)
+    assert found.missing == [
+        "hamburg, repetition 1: not loaded: shard 2/4",
+        "hamburg, repetition 2: not loaded whole",
+    ]
+    assert coverage.compare([row("hamburg", 1)], manifest, SETTINGS).missing[1:] == [
+        "hamburg, repetition 2: no probes in the store"
+    ]
+    complete = manifest | {"missing": [], "repetitions": 1}
+    assert not coverage.compare([row("hamburg", 1)], complete, SETTINGS).missing
 
 
 def test_passwords_do_not_reach_the_page() -> None:
