@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from urllib.parse import quote, urlencode
 
 from firstflight.errors import UsageError
@@ -26,6 +26,8 @@ WATCH_STEPS = ("hour", "day")
 _TYPES = {"since": "Date", "until": "Date", "top": "UInt32", "vantage": "String", "cdn": "String"}
 _LONGEST = 200
 _DAYS = {"watch": 7}
+# Pages of what may be older than the first probe.
+_WITHOUT_PROBES = ("downloads", "handshakes")
 _YEAR = 365
 # Without a step in the address: days of up to a quarter, weeks of up to two years; hours of two weeks.
 _MOST_DAYS, _MOST_WEEKS_DAYS, _MOST_HOURS_DAYS = 92, 731, 14
@@ -73,7 +75,7 @@ def parsed(page: str, items: Sequence[tuple[str, str]], newest: Newest) -> Filte
     steps = WATCH_STEPS if page == "watch" else STEPS
     if given.get("step", steps[0]) not in steps:
         raise UsageError(f"step={given['step']}: {' or '.join(steps)} expected")
-    until = date.fromisoformat(given["until"]) if "until" in given else newest.last_day or date(2026, 1, 1)
+    until = date.fromisoformat(given["until"]) if "until" in given else newest.last_day or _today()
     since = date.fromisoformat(given["since"]) if "since" in given else _first(page, until, newest)
     if since > until:
         raise UsageError(f"since={since} is after until={until}: exchange them")
@@ -82,10 +84,16 @@ def parsed(page: str, items: Sequence[tuple[str, str]], newest: Newest) -> Filte
     return Filters(page, given, asked)
 
 
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
 def _first(page: str, until: date, newest: Newest) -> date:
     """Return the first day without one in the address: of watches a week, of a name all, else a year."""
     if page in _DAYS:
         return until - timedelta(days=_DAYS[page] - 1)
+    if page in _WITHOUT_PROBES:
+        return until - timedelta(days=_YEAR - 1)
     oldest = min(newest.first_day or until, until)
     return oldest if page == "name" else max(oldest, until - timedelta(days=_YEAR - 1))
 

@@ -18,7 +18,10 @@ FRESH_S = 2.0
 
 @dataclass(frozen=True)
 class Newest:
-    """The state of the store: `stamp` changes with every load; days are UTC, None without probes."""
+    """The state of the store: `stamp` changes with every load.
+
+    Days are UTC: `first_day` with probes, `last_day` with anything that is measured; None without one.
+    """
 
     stamp: str
     data_until: str | None
@@ -57,6 +60,8 @@ class Watcher:
         rolled_up = not await self._rows("not_rolled_up")
         known = await self._rows("known_names", rolled_up=rolled_up)
         days = [date.fromisoformat(one[key]) for one in known for key in ("first_day", "last_day")]
+        # Downloads and handshakes may be newer than the newest probe, or alone.
+        until = _day(row["data_until_ms"])
         has = {"watch": "planned_probes", "downloads": "downloads", "handshakes": "handshakes"}
         return Newest(
             stamp=stamp,
@@ -64,7 +69,7 @@ class Watcher:
             cdns=tuple(one["name"] for one in known if one["kind"] == "cdn"),
             vantages=tuple(one["name"] for one in known if one["kind"] == "vantage"),
             first_day=min(days, default=None),
-            last_day=max(days, default=None),
+            last_day=max([*days, *until], default=None),
             tables=frozenset(name for name, column in has.items() if int(row[column])),
             rolled_up=rolled_up,
         )
@@ -72,6 +77,11 @@ class Watcher:
     async def _rows(self, name: str, *, rolled_up: bool = False) -> list[Mapping[str, Any]]:
         answer = await self._asker.answer(Question(name, {}, "JSONEachRow", rolled_up))
         return [json.loads(line) for line in answer.splitlines()]
+
+
+def _day(milliseconds: int | str | None) -> list[date]:
+    """Return the UTC day of a time; empty without one."""
+    return [] if milliseconds is None else [datetime.fromtimestamp(int(milliseconds) // 1000, UTC).date()]
 
 
 def _shown(milliseconds: int | str | None) -> str | None:

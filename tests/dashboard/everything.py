@@ -28,6 +28,8 @@ SHOWN = {
     "rtt_min_us": 9_000,
 }
 DAY = DAY_1 + 5 * 86_400 * 10**9  # 2026-11-25
+# Downloads are newer than all probes.
+DOWNLOADS_AT = DAY + 86_400 * 10**9
 
 
 def fill(campaign: str, folder: Path) -> str:
@@ -51,8 +53,8 @@ def fill(campaign: str, folder: Path) -> str:
             write(
                 here / "download.parquet",
                 [
-                    download(run=RUN, started_at=DAY, application_goodput_bps=8_000_000),
-                    download(run=RUN, started_at=DAY, position=2, outcome="timeout"),
+                    download(run=RUN, started_at=DOWNLOADS_AT, application_goodput_bps=8_000_000),
+                    download(run=RUN, started_at=DOWNLOADS_AT, position=2, outcome="timeout"),
                 ],
                 "download",
             ),
