@@ -21,7 +21,7 @@ FROM
     SELECT *
     FROM ${database}.quic_ack
     WHERE ack_packets IS NOT NULL
-        AND ${of_run}
+        AND ${of_run_with_download}
         AND ({vantage:String} = '' OR quic_ack.vantage = {vantage:String})
 ) AS ack
 LEFT JOIN

@@ -17,9 +17,9 @@ SELECT
     vantage,
     repetition,
     domain,
-    arraySort(groupArrayIf(ip, outcome = 'iack')) AS instant,
-    arraySort(groupArrayIf(ip, outcome != 'iack')) AS waiting,
-    arraySort(groupUniqArray(assumeNotNull(cdn))) AS cdns
+    arraySort(groupUniqArrayIf(ip, outcome = 'iack')) AS instant,
+    arraySort(groupUniqArrayIf(ip, outcome != 'iack')) AS waiting,
+    arraySort(groupUniqArray(cdn)) AS cdns
 FROM ${database}.quic_probe
 WHERE domain IN (candidates)
     AND outcome IN ('iack', 'coalesced', 'sh_first')

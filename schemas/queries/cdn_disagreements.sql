@@ -6,7 +6,7 @@ SELECT
     by_header AS cdn_by_header,
     by_certificate AS cdn_by_certificate,
     agreement,
-    argMax(handshake_cdn.server_header, sent_at) AS server_header,
+    argMax((handshake_cdn.server_header,), sent_at).1 AS server_header,
     argMax(handshake_cdn.edge_location, sent_at) AS edge_location,
     arraySort(groupUniqArray(toString(vantage))) AS vantages,
     count() AS handshakes,

@@ -22,8 +22,8 @@ WITH changed AS
 -- The other columns are read for these few names only.
 SELECT
     domain,
-    argMaxIf(cdn, sent_at, day < {since:Date}) AS cdn_before,
-    argMaxIf(cdn, sent_at, day >= {since:Date}) AS cdn_since,
+    argMaxIf((cdn,), sent_at, day < {since:Date}).1 AS cdn_before,
+    argMaxIf((cdn,), sent_at, day >= {since:Date}).1 AS cdn_since,
     if(2 * iack_before > probes_before, 'instant', 'waiting') AS before,
     if(2 * iack_since > probes_since, 'instant', 'waiting') AS since,
     countIf(day < {since:Date}) AS probes_before,

@@ -4,10 +4,10 @@ described AS
 (
     SELECT
         sha256,
-        max(toString(key_algorithm)) AS kind,
-        max(key_bits) AS bits,
-        max(toString(signature_algorithm)) AS signed_by,
-        max(der_bytes) AS size
+        toNullable(max(toString(key_algorithm))) AS kind,
+        toNullable(max(key_bits)) AS bits,
+        toNullable(max(toString(signature_algorithm))) AS signed_by,
+        toNullable(max(der_bytes)) AS size
     FROM ${database}.certificate
     WHERE ${of_run}
     GROUP BY sha256

@@ -19,7 +19,8 @@ FROM
         initial_size,
         outcome,
         outcome IN ('blocked', 'send_failed') AS unsent,
-        NOT unsent AND outcome NOT IN ('timeout', 'refused') AS has_answer,
+        NOT unsent AND outcome NOT IN ('timeout', 'refused')
+            AND (outcome != 'malformed' OR server_cid IS NOT NULL) AS has_answer,
         retried,
         bytes_received,
         bytes_sent,

@@ -14,6 +14,7 @@ WITH
     (
         SELECT
             domain,
+            true AS was_probed,
             countIf(ack_us IS NOT NULL AND sh_us IS NOT NULL AND ifNull(first_ack_range = 0, false)) AS counted,
             countIf(ack_us IS NOT NULL AND sh_us IS NOT NULL AND ifNull(first_ack_range = 0, false)
                 AND outcome != 'coalesced') AS instant,
@@ -48,7 +49,7 @@ FROM
         )) AS position,
         position.1 AS measure,
         position.2 AS top,
-        answered.domain IS NOT NULL AS probed,
+        ifNull(answered.was_probed, false) AS probed,
         ifNull(answered.counted, 0) AS n_counted,
         ifNull(answered.instant, 0) AS n_instant,
         ifNull(answered.answered, 0) AS n_answered,

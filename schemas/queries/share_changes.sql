@@ -3,6 +3,8 @@ WITH
         SELECT max(day)
         FROM ${database}.probe_day_all AS newest
         WHERE newest.counted > 0
+            AND newest.cdn IS NOT NULL
+            AND ({all_addresses:Bool} OR (newest.first_address AND newest.family = 4))
             AND ({vantage:String} = '' OR newest.vantage = {vantage:String})
             AND ({cdn:String} = '' OR newest.cdn = {cdn:String})
             AND day BETWEEN {since:Date} AND {until:Date}

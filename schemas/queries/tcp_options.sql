@@ -12,7 +12,7 @@ answered AS
         ecn,
         mss
     FROM ${database}.tcp_option
-    WHERE outcome = 'answered' AND ${of_run}
+    WHERE outcome = 'answered' AND ${of_run_with_tcp_option}
 )
 SELECT
     coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,

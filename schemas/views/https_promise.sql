@@ -76,7 +76,9 @@ LEFT JOIN
         domain,
         any(cdn) AS probed_cdn,
         countIf(outcome NOT IN ('blocked', 'send_failed')) AS probes,
-        countIf(outcome NOT IN ('blocked', 'send_failed', 'timeout', 'refused')) AS answered
+        -- What is malformed may be of nobody who speaks QUIC, unless a packet of it authenticated.
+        countIf(outcome NOT IN ('blocked', 'send_failed', 'timeout', 'refused')
+            AND (outcome != 'malformed' OR server_cid IS NOT NULL)) AS answered
     FROM ${database}.quic_probe
     GROUP BY run, vantage, repetition, domain
 ) AS probed USING (run, vantage, repetition, domain)
