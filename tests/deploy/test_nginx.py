@@ -1,29 +1,70 @@
-"""nginx accepts the settings of deploy/nginx; `make deploy-test` asks what is reachable behind it."""
+"""nginx accepts the settings of deploy/nginx, and asks the right part; `make deploy-test` has a site."""
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jinja2
 import pytest
+import yaml
 
 from lab import certificates
 from lab.programs import program
+from tests.waiting import until
 
-TEMPLATES = Path(__file__).parents[2] / "deploy" / "nginx"
+TREE = Path(__file__).parents[2]
+TEMPLATES = TREE / "deploy" / "nginx"
+ROLES = TREE / "deploy" / "ansible" / "roles"
 VALUES = {
     "firstflight_centre_address": "127.0.0.1",
     "firstflight_dashboard_address": "127.0.0.1",
+    "firstflight_one_name": True,
     "firstflight_contact_url": "https://example.org/contact?a=1&b=2",
     "inventory_hostname": "hamburg",
 }
+TWO_NAMES = VALUES | {"firstflight_dashboard_address": "www.example.org", "firstflight_one_name": False}
+# What the playbook leaves on one machine, by the name of its roles.
+LAYOUTS: dict[str, tuple[dict[str, object], Sequence[str]]] = {
+    "one name": (VALUES, ("centre", "dashboard")),
+    "two names": (TWO_NAMES, ("centre", "dashboard")),
+    "centre": (TWO_NAMES, ("centre",)),
+    "dashboard": (TWO_NAMES, ("dashboard",)),
+    "vantage point": (TWO_NAMES, ("vantage",)),
+}
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    undefined=jinja2.StrictUndefined,
+    keep_trailing_newline=True,
+    trim_blocks=True,
+)
 
 
-def rendered(name: str) -> str:
+def rendered(name: str, values: dict[str, object] = VALUES) -> str:
     """Return a template as Ansible renders it."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    return environment.from_string((TEMPLATES / f"{name}.j2").read_text()).render(VALUES)
+    return ENVIRONMENT.get_template(f"{name}.j2").render(values)
+
+
+def written(values: dict[str, object], roles: Sequence[str]) -> str:
+    """Return all of /etc/nginx/conf.d after the roles, as nginx reads it."""
+    found: dict[str, str] = {}
+    for role in roles:
+        for path in sorted((ROLES / role / "tasks").glob("*.yml")):
+            for task in yaml.safe_load(path.read_text()):
+                what = task.get("ansible.builtin.template") or task.get("ansible.builtin.file") or {}
+                place = what.get("dest") or what.get("path") or ""
+                if not place.startswith("/etc/nginx/conf.d/"):
+                    continue
+                if not ENVIRONMENT.compile_expression(task.get("when", "true"))(**values):
+                    continue
+                found.pop(place, None)
+                if "src" in what:
+                    found[place] = rendered(Path(what["src"]).stem, values)
+    assert found
+    return "".join(found[place] for place in sorted(found))
 
 
 @pytest.fixture(scope="module")
@@ -36,32 +77,72 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["centre", "dashboard", "contact"])
-def test_nginx_accepts_it(tmp_path: Path, authority: Path, name: str) -> None:
-    server = rendered(f"{name}.conf").replace("/etc/firstflight/tls", str(authority))
+def nginx(folder: Path, authority: Path, servers: str) -> list[str]:
+    """Return the command that starts nginx with these servers."""
+    servers = servers.replace("/etc/firstflight/tls", str(authority))
     paths = "".join(
-        f"{kind}_temp_path {tmp_path}/t;" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        f"{kind}_temp_path {folder}/t;" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
-    (tmp_path / "nginx.conf").write_text(
-        f"pid {tmp_path}/pid; events {{}} http {{ access_log off; {paths} {server} }}"
+    (folder / "nginx.conf").write_text(
+        f"pid {folder}/pid; daemon off; master_process off; error_log stderr; events {{}}"
+        f"http {{ access_log off; {paths} {servers} }}"
     )
-    command = [
-        program("nginx", "nginx-light"),
-        "-t",
-        "-q",
-        "-e",
-        "stderr",
-        "-c",
-        str(tmp_path / "nginx.conf"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [program("nginx", "nginx-light"), "-e", "stderr", "-c", str(folder / "nginx.conf")]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nginx_has_no_remark(tmp_path: Path, authority: Path, layout: str) -> None:
+    command = nginx(tmp_path, authority, written(*LAYOUTS[layout]))
+    done = subprocess.run([*command, "-t", "-q"], capture_output=True, text=True, check=False)
     shown = [line for line in done.stderr.splitlines() if "directive makes sense only if" not in line]
     assert (done.returncode, shown) == (0, [])
 
 
-def test_three_paths_are_passed_on() -> None:
-    passed = [line.split()[1] for line in rendered("centre.conf").splitlines() if "proxy_pass" in line]
-    assert passed == ["/edge_worker/v1/", "/execution/", "/firstflight/v1/"]
+@pytest.fixture(scope="module", params=["centre", "one name"])
+def layout(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, authority: Path
+) -> Iterator[str]:
+    """nginx of a layout; behind it what says who was asked for what."""
+    folder = tmp_path_factory.mktemp("nginx")
+    behind = "".join(
+        f'server {{ listen 127.0.0.1:{port}; return 200 "{who} $request_uri"; }}\n'
+        for port, who in ((8080, "centre"), (8000, "dashboard"))
+    )
+    command = nginx(folder, authority, written(*LAYOUTS[request.param]) + behind)
+    with (folder / "log").open("w") as log, subprocess.Popen(command, stderr=log) as process:
+        until((folder / "pid").is_file, (folder / "log").read_text)
+        yield request.param
+        process.terminate()
+
+
+@pytest.mark.parametrize(
+    ("path", "at_the_centre", "under_one_name"),
+    [
+        ("/", None, "dashboard /"),
+        ("/api/v2/version", None, "dashboard /api/v2/version"),
+        ("/queries/a.csv?x=1", None, "dashboard /queries/a.csv?x=1"),
+        ("/metrics", None, None),
+        ("/edge_worker/v1/health", *["centre /edge_worker/v1/health"] * 2),
+        ("/execution/health", *["centre /execution/health"] * 2),
+        ("/firstflight/v1/optout?nonce=a", *["centre /firstflight/v1/optout?nonce=a"] * 2),
+    ],
+)
+def test_who_answers(layout: str, path: str, at_the_centre: str | None, under_one_name: str | None) -> None:
+    answer = under_one_name if layout == "one name" else at_the_centre
+    status, body = ask(path)
+    assert (status, body) == (200, answer) if answer else status == 404
+
+
+def ask(path: str) -> tuple[int, str]:
+    """Ask for a path exactly as it is given; return status and body."""
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", 443, context=ssl._create_unverified_context(), timeout=60
+    )
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    found = answer.status, answer.read().decode()
+    connection.close()
+    return found
 
 
 def test_the_contact_page_escapes_the_address() -> None:

@@ -34,7 +34,7 @@ class Play:
 
 @dataclass
 class Site:
-    """A site over the lab: the centre on its host, the store and dashboard on another, vantage points."""
+    """A site over the lab: the centre on its host, the store on another, a dashboard, vantage points."""
 
     folder: Path
     lab: State
@@ -42,6 +42,7 @@ class Site:
     machines: dict[str, Machine]
     addresses: dict[str, tuple[str, str]]  # of the lab: IPv4, IPv6
     vantages: list[str] = field(default_factory=list)
+    dashboard: str = "store"  # its machine
     release: Path = dist.OUT
 
     def prepare(self) -> None:
@@ -70,7 +71,7 @@ class Site:
     def declare(self) -> None:
         """Write vantage_points.toml for the vantage points that there are now."""
         lines = []
-        for part, machine in (("centre", "centre"), ("store", "store"), ("dashboard", "store")):
+        for part, machine in (("centre", "centre"), ("store", "store"), ("dashboard", self.dashboard)):
             lines += [f"[{part}]", f'ssh_host = "{self.machines[machine].address}"']
             lines += [f'address = "{self.addresses[machine][0]}"', ""]
         for name in self.vantages:

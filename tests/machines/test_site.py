@@ -97,20 +97,29 @@ def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
     assert all(int(row["n"]) > 0 for row in rows)
 
 
-def test_the_dashboard_shows_it(site: Site) -> None:
-    address = site.addresses["store"][0]
+def status(site: Site, machine: str, path: str) -> str:
+    """Return the status that hamburg gets for a path at a machine."""
+    curl = "curl -sS --max-time 60 --cacert /etc/firstflight/tls/ca.pem -o /dev/null -w '%{http_code}'"
+    return site.machines["hamburg"].done(f"{curl} https://{site.addresses[machine][0]}{path}")
+
+
+def check_dashboard(site: Site) -> None:
+    """Ask the dashboard from outside its machine."""
+    address = site.addresses[site.dashboard][0]
     curl = "curl -sS --fail --max-time 60 --cacert /etc/firstflight/tls/ca.pem"
     page = site.machines["hamburg"].done(f"{curl} 'https://{address}/queries/newest_data.csv'")
     assert all(name in page for name in site.vantages)
-    status = "-o /dev/null -w '%{http_code}'"
-    assert site.machines["hamburg"].ssh(f"{curl} {status} https://{address}/metrics").stdout == "404"
+    assert status(site, site.dashboard, "/metrics") == "404"
+
+
+def test_the_dashboard_shows_it(site: Site) -> None:
+    check_dashboard(site)
 
 
 def test_vantage_points_reach_three_paths_of_the_centre(site: Site) -> None:
+    for path, expected in (("/", "404"), ("/api/v2/version", "404"), ("/execution/health", "200")):
+        assert status(site, "centre", path) == expected, path
     address = site.addresses["centre"][0]
-    curl = "curl -sS --max-time 60 --cacert /etc/firstflight/tls/ca.pem -o /dev/null -w '%{http_code}'"
-    for path, status in (("/", "404"), ("/api/v2/version", "404"), ("/execution/health", "200")):
-        assert site.machines["hamburg"].done(f"{curl} https://{address}{path}") == status, path
     assert site.machines["hamburg"].ssh(f"curl --max-time 5 http://{address}:8080/").returncode != 0
 
 
@@ -210,3 +219,14 @@ def test_a_vantage_point_is_removed(site: Site) -> None:
         lambda: site.ask("GET", tasks),
         LIMIT_S,
     )
+
+
+def test_the_dashboard_at_the_centre_has_the_centres_name(site: Site) -> None:
+    site.dashboard = "centre"
+    site.declare()
+    site.play()
+    check_dashboard(site)
+    for path, expected in (("/api/v2/version", "404"), ("/execution/health", "200")):
+        assert status(site, "centre", path) == expected, path
+    assert set(site.play().changed.values()) == {0}
+    wait_for_workers(site)
