@@ -141,11 +141,22 @@ class Follower:
             except ValueError as error:
                 raise CentreUnreachable(f"the centre's opt-out list has {entry!a}, which {error}") from error
         text = "".join(f"{entry}\n" for entry in entries)
-        if self._kept() != text:
+        kept = self._kept()
+        if kept != text:
+            self._refuse_loss(kept.splitlines() if kept else [], entries)
             files.write_text(self._path, text)
             self._say(f"{len(entries)} entries")
         files.write_text(current.confirmed_file(self._path), confirmed)
         self._tell(None)
+
+    def _refuse_loss(self, kept: list[str], entries: Iterable[str]) -> None:
+        """Raise CentreUnreachable if most entries are gone: a centre that is set up anew has none."""
+        lost = len(set(kept) - set(entries))
+        if 2 * lost > len(kept):
+            raise CentreUnreachable(
+                f"the centre's opt-out list lacks {lost} of the {len(kept)} entries of {self._path}: "
+                "put them back there, or remove this file here if they shall be forgotten"
+            )
 
     def _kept(self) -> str | None:
         with suppress(OSError, UnicodeDecodeError):

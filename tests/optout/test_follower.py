@@ -87,6 +87,42 @@ def test_what_is_no_list_changes_and_confirms_nothing(
         assert current.confirmed_file(path).read_text() != confirmed
 
 
+@pytest.mark.parametrize(
+    ("kept", "offered", "is_taken"),
+    [
+        ("", "", True),
+        ("", "a", True),
+        ("a", "", False),
+        ("ab", "", False),
+        ("ab", "c", False),
+        ("abc", "a", False),
+        ("ab", "a", True),
+        ("abc", "ab", True),
+        ("ab", "abcdef", True),
+    ],
+)
+def test_a_list_without_most_of_its_entries_is_not_taken(
+    answers: tuple[str, list[Answers]], tmp_path: Path, kept: str, offered: str, is_taken: bool
+) -> None:
+    """The centre may have been set up anew."""
+    url, given = answers
+    path = tmp_path / "list"
+    follower = Follower(url, lambda: SECRET, path, lambda _: None)
+    with requests.Session() as session:
+        given.append(listing(*(f"*.{name}.test" for name in kept)))
+        follower.once(session)
+        before = path.read_text(), current.confirmed_file(path).read_text()
+        given.append(listing(*(f"*.{name}.test" for name in offered)))
+        if not is_taken:
+            with pytest.raises(CentreUnreachable, match=f"lacks . of the {len(kept)} entries of {path}"):
+                follower.once(session)
+            assert (path.read_text(), current.confirmed_file(path).read_text()) == before
+            path.unlink()
+        follower.once(session)
+        assert path.read_text() == "".join(f"*.{name}.test\n" for name in offered)
+        assert current.confirmed_file(path).read_text() != before[1]
+
+
 def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "entered"
     monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
