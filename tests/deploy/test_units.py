@@ -101,3 +101,10 @@ def test_exposure_with_downloads(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "firstflight-uploads.service"])
 def test_services_start_with_the_machine(name: str) -> None:
     assert "\n[Install]\nWantedBy=multi-user.target\n" in (UNITS / name).read_text()
+
+
+def test_a_part_that_cannot_be_loaded_does_not_keep_the_disk_full() -> None:
+    """systemd ends a unit at the first command that fails, unless it has a `-`."""
+    lines = (UNITS / "firstflight-uploads.service").read_text().splitlines()
+    commands = [line.partition("=")[2].split() for line in lines if line.startswith("ExecStart=")]
+    assert [(words[0][0] == "-", words[2]) for words in commands] == [(True, "clean"), (False, "load")]
