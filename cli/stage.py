@@ -99,6 +99,10 @@ def command(
     sending = [stage for stage in chosen if stage.sends]
     if sending:
         run.check_not_stopped()
+        if site_vantage := run.manifest.get("vantage"):
+            from orchestration.site import inputs
+
+            inputs.write_blocked(run, inputs.local_vantage_point(site_vantage))
         if key is not None and not any(stage.name in remote for stage in sending):
             warning = clock.compare(run, key, centre_clock)
             if warning is not None:

@@ -172,13 +172,10 @@ def _localise_settings(run: Run, offer: Offer, vantage: VantagePoint, clock: str
     except FirstflightError:
         path.unlink(missing_ok=True)
         raise
-    if vantage.blocked:
-        path_there = run.layout.lists / f"blocked-{vantage.name}.conf"
-        name = str(path_there.relative_to(run.path))
-        files.write_text(path_there, "".join(f"{network}\n" for network in vantage.blocked))
-        blocklist = stored.setdefault("probe", {}).setdefault("blocklist", [])
-        if name not in blocklist:
-            blocklist.append(name)
+    name = str(write_blocked(run, vantage).relative_to(run.path))
+    blocklist = stored.setdefault("probe", {}).setdefault("blocklist", [])
+    if name not in blocklist:
+        blocklist.append(name)
     if vantage.resolver is not None:
         stored.setdefault("resolve", {}).update(resolver=vantage.resolver, resolvers=[])
     stored["store"] = {"url": None}  # use the local FIRSTFLIGHT_STORE
@@ -187,6 +184,18 @@ def _localise_settings(run: Run, offer: Offer, vantage: VantagePoint, clock: str
     if stored.setdefault("clock", {}).get("reference") is None:
         stored["clock"]["reference"] = clock
     files.write_json(path, stored)
+
+
+def write_blocked(run: Run, vantage: VantagePoint) -> Path:
+    """Bring the run's list of what is never probed from `vantage` up to date; return its path.
+
+    Each stage that sends does this as it begins: the networks may have been declared after the fetch.
+    """
+    path = run.layout.lists / f"blocked-{vantage.name}.conf"
+    text = "".join(f"{network}\n" for network in vantage.blocked)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        files.write_text(path, text)
+    return path
 
 
 def local_vantage_point(name: str) -> VantagePoint:

@@ -153,6 +153,28 @@ def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()} == before
 
 
+def test_each_stage_that_sends_takes_the_networks_blocked_here_as_they_are_now(
+    centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run was fetched before anything was blocked; its stage then fails, because nothing is resolved."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
+    nothing_blocked = HAMBURG.model_copy(update={"blocked": ()})
+    run = inputs.fetch(centre_run.id, nothing_blocked, centre, token_for(centre_run.id))
+    here = run.settings.probe.blocklist[-1]
+    assert here.read_text() == ""
+    words = ["stage", "probe", "--run", run.id, "--vantage", "hamburg", "--repetition", "1"]
+    for blocked in (["198.18.1.0/24", "198.18.2.1"], []):
+        (tmp_path / vantage_points.FILE).write_text(
+            f'[[vantage]]\nname = "hamburg"\ncity = "Hamburg"\nqueue = "hamburg"\nblocked = {blocked}\n'
+        )
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "cli", *words], capture_output=True, text=True, check=False
+        )
+        assert "run the resolve stage of hamburg first" in done.stderr
+        assert here.read_text().split() == blocked, done.stderr
+
+
 def test_downloads_get_the_files_of_a_crawl_and_no_other_rows_of_it(
     centre: str, centre_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
