@@ -41,7 +41,14 @@ def inventory(points: VantagePoints, folder: Path) -> dict[str, Any]:
     for point in points.vantage:
         if point.name in (CENTRE, STORE, DASHBOARD):
             raise UsageError(f"{FILE}: no vantage point may be called {point.name}: the playbook has it")
-        hosts[point.name] = _of(point)
+        variables = _of(point)
+        for name, other in hosts.items():
+            if other["ansible_host"] == point.ssh_host:
+                raise UsageError(
+                    f"{FILE}: vantage point {point.name} is on the machine of {name}, and would share its "
+                    "secrets and the opt-out list: give it a machine of its own"
+                )
+        hosts[point.name] = variables
     return {
         "site_centre": {"hosts": [CENTRE]},
         "site_store": {"hosts": [_host(store, machines)]},
