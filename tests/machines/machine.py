@@ -179,6 +179,7 @@ class Machine:
             folder.mkdir(parents=True)
         for name in (*HIDDEN, str(TREE)[1:]):
             hide(upper, name)
+        (upper / "usr/local/sbin").mkdir()
         write(upper / "etc/machine-id", "")
         write(upper / "etc/hostname", self.hostname + "\n")
         write(upper / "etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {self.hostname}\n::1 localhost\n")

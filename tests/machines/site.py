@@ -151,10 +151,6 @@ class Site:
         return f"{dag} {run['state']}: {states}"
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """Return the store's answer, asked at the centre as the user of the services."""
-        command = (
-            "cd /var/lib/firstflight && runuser -u firstflight -- env "
-            "FIRSTFLIGHT_STORE_FILE=/etc/firstflight/secrets/store_url "
-            f'/opt/firstflight/current/venv/bin/firstflight sql "{query}" --format JSONEachRow'
-        )
+        """Return the store's answer, asked at the centre."""
+        command = f'firstflight sql "{query}" --format JSONEachRow'
         return [json.loads(line) for line in self.machines["centre"].done(command).splitlines()]

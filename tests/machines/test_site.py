@@ -123,6 +123,17 @@ def test_vantage_points_reach_three_paths_of_the_centre(site: Site) -> None:
     assert site.machines["hamburg"].ssh(f"curl --max-time 5 http://{address}:8080/").returncode != 0
 
 
+def test_commands_of_people_have_the_environment_of_the_services(site: Site) -> None:
+    centre, hamburg = site.machines["centre"], site.machines["hamburg"]
+    (run,) = site.rows("SELECT DISTINCT run FROM quic_probe")
+    for machine in (centre, hamburg):
+        assert run["run"] in machine.done("firstflight runs")
+    assert "confirmed" in hamburg.done("firstflight optout status")
+    assert "waits" not in hamburg.done("firstflight uploads status")
+    assert "scan_hamburg" in centre.done("airflow pools list")
+    assert "firstflight" in site.machines["store"].done("firstflight --version")
+
+
 def test_the_contact_page(site: Site) -> None:
     page = site.machines["centre"].done(f"curl -sS --max-time 30 http://{site.addresses['hamburg'][0]}/x")
     assert "https://contact.example.org/" in page
