@@ -83,14 +83,24 @@ if [ "${#missing[@]}" -gt 0 ]; then
     "${as_root[@]}" apt-get update -qq
     bytes="$(apt-get install --print-uris -qq --no-install-recommends "${missing[@]}" 2>/dev/null | awk '{ n += $3 } END { print n + 0 }')"
     say "installing Debian packages ($((bytes / 1000000)) MB to download): ${missing[*]}"
-    # Installing a server must not start it: the lab runs its own servers in its own namespaces. PostgreSQL would also
-    # create a cluster and start it.
+    # Installing a server must not start it, neither now nor at the next boot: the lab runs its own servers in its own
+    # namespaces. PostgreSQL would also create a cluster and start it.
     no_cluster=/etc/postgresql-common/createcluster.d/firstflight.conf
     "${as_root[@]}" mkdir -p "${no_cluster%/*}"
+    trap '"${as_root[@]}" rm -f "$no_cluster"' EXIT
     echo "create_main_cluster = false" | "${as_root[@]}" tee "$no_cluster" >/dev/null
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
     "${as_root[@]}" rm "$no_cluster"
+    trap - EXIT
+    declare -A SERVICES=([bind9]=named [bird2]=bird [nginx-light]=nginx [unbound]=unbound)
+    for package in "${missing[@]}"; do
+        service="${SERVICES[$package]:-}"
+        if [ -n "$service" ] && command -v systemctl >/dev/null; then
+            "${as_root[@]}" systemctl disable -q "$service" 2>/dev/null \
+                || say "$service will start at the next boot; 'systemctl disable $service' prevents it."
+        fi
+    done
 fi
 
 # A profile is installed when the stamp of its last file fits this Python and these files.
