@@ -85,6 +85,15 @@ def test_services_get_the_variables_of_the_labs_site(tmp_path: Path, place: str)
             assert written[name] == tried[name], name
 
 
+def test_the_dashboard_has_the_reports_of_the_centre() -> None:
+    """Where both are on one machine."""
+    centre = variables("roles/centre/defaults/main.yml")["centre_environment"]
+    tasks = yaml.safe_load((ANSIBLE / "roles/dashboard/tasks/main.yml").read_text())
+    (written,) = (task for task in tasks if task["name"] == "Write the dashboard's settings")
+    lines = written["ansible.builtin.copy"]["content"].splitlines()
+    assert f"FIRSTFLIGHT_REPORTS={centre['FIRSTFLIGHT_REPORTS']}" in lines
+
+
 def test_secrets_are_never_shown() -> None:
     """Each task that draws, reads or writes a secret says no_log."""
     secret = re.compile(r"builtin\.password|slurp|b64decode|item\.content|\.key\b")
