@@ -94,6 +94,33 @@ def test_the_dashboard_has_the_reports_of_the_centre() -> None:
     assert f"FIRSTFLIGHT_REPORTS={centre['FIRSTFLIGHT_REPORTS']}" in lines
 
 
+def changed(tasks: list[dict[str, Any]], state: str, **more: str) -> set[str]:
+    """Return the files that tasks with these further keys write, or with `absent` remove."""
+    files = [
+        task.get("ansible.builtin.copy") or task.get("ansible.builtin.file") or {}
+        for task in tasks
+        if more.items() <= task.items()
+    ]
+    found = {file.get("dest") or file.get("path") for file in files if file.get("state", "file") == state}
+    return {str(path) for path in found if path}
+
+
+def test_what_downloads_need_is_taken_away_again() -> None:
+    """Rights and forwarding: without downloads no firewall need stand before what is forwarded."""
+    tasks = yaml.safe_load((ANSIBLE / "roles/vantage/tasks/downloads.yml").read_text())
+    written = changed(tasks, "file", when="firstflight_downloads")
+    assert any("sysctl.d" in path for path in written)
+    assert changed(tasks, "absent", when="not firstflight_downloads") == written
+
+
+def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
+    (play,) = yaml.safe_load((ANSIBLE / "remove.yml").read_text())
+    (ended,) = (task for task in play["tasks"] if task.get("loop"))
+    services = variables("group_vars/all.yml")["firstflight_services"]["site_vantage_points"]
+    assert set(ended["loop"]) == set(services)
+    assert "/etc/sysctl.d/60-firstflight.conf" in changed(play["tasks"], "absent")
+
+
 def test_secrets_are_never_shown() -> None:
     """Each task that draws, reads or writes a secret says no_log."""
     secret = re.compile(r"builtin\.password|slurp|b64decode|item\.content|\.key\b")

@@ -219,7 +219,8 @@ def test_a_vantage_point_is_added(site: Site) -> None:
 def test_a_vantage_point_is_removed(site: Site) -> None:
     site.play("remove.yml", "--limit", "tokyo")
     machine = site.machines["tokyo"]
-    assert machine.state("firstflight-worker.service") in ("inactive", "failed")
+    for part in ("worker", "optout", "metrics"):
+        assert machine.state(f"firstflight-{part}.service") in ("inactive", "failed")
     assert machine.ssh("test -e /etc/firstflight/secrets").returncode == 1
     site.vantages.remove("tokyo")
     site.declare()
