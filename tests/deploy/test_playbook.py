@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
 
@@ -119,6 +120,31 @@ def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
     services = variables("group_vars/all.yml")["firstflight_services"]["site_vantage_points"]
     assert set(ended["loop"]) == set(services)
     assert "/etc/sysctl.d/60-firstflight.conf" in changed(play["tasks"], "absent")
+
+
+def test_a_release_that_was_packed_in_part_is_packed_again(tmp_path: Path) -> None:
+    """A task is skipped if what it creates is there."""
+    tasks = yaml.safe_load((ANSIBLE / "roles/common/tasks/release.yml").read_text())
+    (pack,) = (task["ansible.builtin.command"] for task in tasks if task["name"] == "Pack the release")
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "bin").mkdir()
+    packed = tmp_path / "id.tar"
+    values = {
+        "firstflight_dist": tmp_path / "dist",
+        "firstflight_cache": tmp_path,
+        "firstflight_release": "id",
+    }
+    argv, creates = (
+        [jinja2.Template(word).render(values) for word in words]
+        for words in (pack["argv"], [pack["creates"]])
+    )
+    assert creates == [str(packed)]
+    tar = tmp_path / "bin" / "tar"
+    tar.write_text('#!/bin/sh\nfor word; do case "$word" in /*id.tar*) echo >"$word" ;; esac; done\nexit 2\n')
+    tar.chmod(0o755)
+    for path, whole in ((f"{tmp_path}/bin:{os.environ['PATH']}", False), (os.environ["PATH"], True)):
+        done = subprocess.run(argv, env={**os.environ, "PATH": path}, check=False)
+        assert (done.returncode == 0, packed.is_file()) == (whole, whole)
 
 
 def test_secrets_are_never_shown() -> None:
