@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import ssl
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -125,12 +126,24 @@ def layout(
         ("/edge_worker/v1/health", *["centre /edge_worker/v1/health"] * 2),
         ("/execution/health", *["centre /execution/health"] * 2),
         ("/firstflight/v1/optout?nonce=a", *["centre /firstflight/v1/optout?nonce=a"] * 2),
+        # What is passed on is what was compared.
+        ("/x/../execution/", *["centre /execution/"] * 2),
+        ("/api/v2/variables/%2e%2e/..%2F../execution/a", *["centre /execution/a"] * 2),
+        ("//execution//x", *["centre /execution/x"] * 2),
+        ("/execution/../api/v2/version", None, "dashboard /execution/../api/v2/version"),
+        ("/execution/%41%3A+%2B%25%3F?a=%2F", *["centre /execution/A:++%25%3F?a=%2F"] * 2),
     ],
 )
 def test_who_answers(layout: str, path: str, at_the_centre: str | None, under_one_name: str | None) -> None:
     answer = under_one_name if layout == "one name" else at_the_centre
     status, body = ask(path)
     assert (status, body) == (200, answer) if answer else status == 404
+
+
+def test_the_labs_site_passes_the_same_paths_as_they_were_compared() -> None:
+    text = (TREE / "lab" / "site" / "nginx.conf.template").read_text()
+    passed = re.findall(r"location (\S+) \{ proxy_pass http://127\.0\.0\.1:\$\{port\}(\S*); \}", text)
+    assert passed == [(path, path) for path in ("/edge_worker/v1/", "/execution/", "/firstflight/v1/")]
 
 
 def ask(path: str) -> tuple[int, str]:
