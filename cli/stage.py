@@ -27,6 +27,9 @@ Example: firstflight stage watch --run 20261120T063905Z-a1b2c3 --vantage hamburg
 --start 2026-11-20T12:00:00Z"""
 
 
+_OF_KEYS = stages.names(stage for stage in stages.STAGES if stage.scope is Scope.KEY)
+
+
 @click.command(epilog=_EPILOG)
 @click.argument(
     "names", nargs=-1, required=True, metavar="NAME...", type=click.Choice(sorted(stages.names()))
@@ -35,15 +38,15 @@ Example: firstflight stage watch --run 20261120T063905Z-a1b2c3 --vantage hamburg
 @click.option(
     "--vantage",
     metavar="V",
-    help="Vantage point (resolve, probe, handshake, dissect, watch; load: only its rows).",
+    help=f"Vantage point ({', '.join(_OF_KEYS)}; load: only its rows).",
 )
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Repetition, from 1.")
 @click.option(
     "--shard",
     "shard_text",
     metavar="K/N",
-    help="The part of the names of a vantage point with N shards, K from 0 (resolve, probe, handshake, "
-    "dissect; load: only its rows).",
+    help="The part of the names of a vantage point with N shards, K from 0 (stages as of --vantage, but for "
+    "download and watch).",
 )
 @click.option(
     "--period",
@@ -83,7 +86,7 @@ def command(
     """Run stages of a run, one after the other.
 
     They are targets, as_data, resolve, probe, dissect, watch, load, and if the settings enable them
-    crawl, handshake and calibrate.
+    crawl, handshake, calibrate, tcp_options and download.
     A stage that sends or fetches runs by the command of its vantage point or of the centre, if the settings
     name one. A stage that is done is skipped; one that was interrupted continues where it stopped. If the
     run's stop file exists, nothing is sent (exit 130).

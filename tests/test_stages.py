@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
+from cli.stage import command
 from firstflight import settings
 from firstflight.layout import OWN_NAMES, RunLayout, StageKey
 from firstflight.run.run import Run
@@ -29,6 +31,10 @@ def test_the_entry_takes_what_the_scope_says(stage: Stage) -> None:
     assert required == (["run", "key"] if stage.scope is Scope.KEY else ["run"])
     assert (len(positional) == 2) == (stage.scope is not Scope.RUN)
     assert stage.timed == ("start_ns" in {one.name for one in parameters})
+
+
+def test_help_names_all_stages() -> None:
+    assert set(stages.names()) <= set(re.findall(r"[a-z_]+", str(command.callback.__doc__)))
 
 
 def test_what_stages_write_is_what_the_loader_loads() -> None:
