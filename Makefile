@@ -122,6 +122,6 @@ format: ## Put all code into the project's style.
 	cd lab/stacks/quic-go && gofmt -w .
 	cd deploy/grafana/check && gofmt -w .
 
-clean: ## Remove what was built and measured (not the download caches).
+clean: ## Remove what was built and measured, with the store, runs and fetched lists in var.
 	-@[ -x $(FF) ] && $(FF) lab down
 	rm -rf target var dist .venv .venv-superset
