@@ -94,10 +94,12 @@ class StageOperator(FirstflightOperator):
         return {"rows": report.rows_out, **report.counts} if report is not None else {}
 
     def _skip_stopped(self, run: Run, key: StageKey) -> dict[str, Any]:
-        """Handle a stopped run: skip the task if its stage was not begun, else let later stages process its
-        rows."""
+        """Handle a stopped run: skip the task, and with it all later ones, if the key has measured nothing.
+
+        Otherwise the task succeeds, and later stages process the rows.
+        """
         sentence = f"run {run.id} is stopped: nothing was sent"
-        if run.report(self.stage, key) is None:
+        if not has_begun(run, key):
             raise AirflowSkipException(sentence)
         self.log.info(sentence)
         return self._counts(run, key)
@@ -135,8 +137,8 @@ class StageOperator(FirstflightOperator):
         started = datetime.fromisoformat(str(run.manifest["started_at"]))
         due = times.repetition(started, run.settings.campaign.repetition_interval_s, key.repetition)
         now = datetime.now(UTC)
-        if run.report(self.stage, key) is not None:
-            return  # begun: continue it
+        if run.report(self.stage, key) is not None or has_begun(run, key):
+            return  # continue it
         if now > due + times.TOO_LATE:
             raise AirflowSkipException(
                 f"repetition {key.repetition} was due at {due:%Y-%m-%d %H:%M} UTC: too late"
@@ -173,6 +175,11 @@ def stage_tasks(
         outlets = [rows] if stage.name == stages.LOAD else []
         tasks.append(kind(task_id=stage.name, stage=stage.name, outlets=outlets, **{**common, **more}))
     return tasks
+
+
+def has_begun(run: Run, key: StageKey) -> bool:
+    """Return whether the main stage of a key has begun: there may be rows, which later stages process."""
+    return run.report(stages.main(stages.plan_of(run)).name, key) is not None
 
 
 def captured(run: Run, key: StageKey) -> bool:

@@ -45,7 +45,8 @@ _TASKS = """
 import json, sys, types
 from airflow.sdk.exceptions import AirflowSkipException
 from orchestration.airflow.stage_operators import StageOperator
-for stage, repetition in [("probe", 1), ("dissect", 1), ("load", 1), ("probe", 2), ("dissect", 2)]:
+in_order = [("probe", 1), ("handshake", 1), ("calibrate", 1), ("dissect", 1), ("load", 1)]
+for stage, repetition in [*in_order, ("probe", 2), ("dissect", 2)]:
     task = StageOperator(task_id=stage, stage=stage, vantage="east", run=sys.argv[1], repetition=repetition)
     try:
         gave = task.execute({"ti": types.SimpleNamespace(hostname="east")})
@@ -61,7 +62,7 @@ def centre_run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     folder = world.folder
     (folder / "vantage_points.toml").write_text(POINTS)
     text = world.settings("site.toml", vantages="").read_text().replace("before_repetition", "# none")
-    (folder / "site.toml").write_text(text)
+    (folder / "site.toml").write_text(f"{text}\n[handshake]\nenabled = true\n[calibrate]\nenabled = true\n")
     monkeypatch.setenv("FIRSTFLIGHT_SITE", str(folder))
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(folder / "centre"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{folder}/store")
@@ -111,7 +112,8 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     printed, messages = tasks.communicate(timeout=400)
     assert tasks.returncode == 0, messages
     steps = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
-    assert [task for task, _ in steps] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
+    first = [f"{stage} 1" for stage in ("probe", "handshake", "calibrate", "dissect", "load")]
+    assert [task for task, _ in steps] == [*first, "probe 2", "dissect 2"]
     ended = run.report("probe", run.key("east", 1))
     assert ended is not None and ended.ended_at is not None and ended.state == "interrupted"
     assert run.layout.stop_file.exists()
@@ -120,6 +122,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     assert 0 < rows < len(addresses())
     given = dict(steps)
     assert given["probe 1"]["rows"] == given["load 1"]["quic_probe"] == rows
+    assert given["handshake 1"] == given["calibrate 1"] == {}, "a skip would be that of dissect and load, too"
     assert given["dissect 1"]["rows"] > 0
     assert given["probe 2"] == f"skipped: run {run.id} is stopped: nothing was sent"
     assert given["dissect 2"] == {"rows": 0}, "a repetition without a capture"
