@@ -5,19 +5,22 @@ Time stamps have nanosecond resolution. What lies in the folder is described in 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import selectors
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from firstflight.capture_files import CaptureRecord, add_record, keep_whole_packets, part_of
-from firstflight.errors import FirstflightError, OutputError, UsageError
+from firstflight.errors import FirstflightError, Interrupted, OutputError, UsageError
 from firstflight.system import children, files
+from firstflight.system.noted_signals import noted_signals
 
 # With less free disk space than this, the capture and the probe are stopped.
 LEAST_FREE_BYTES = 65_536
@@ -37,8 +40,9 @@ class Capture:
     """Context manager around one tcpdump.
 
     Entering returns when tcpdump is capturing; leaving waits until the kernel has delivered the last packets,
-    stops tcpdump and writes `capture.json`. `check` verifies that it still runs. `prefix`: the command that
-    runs tcpdump where the packets are, if they are not here.
+    stops tcpdump and writes `capture.json`; then Interrupted if SIGINT or SIGTERM has arrived meanwhile.
+    `check` verifies that it still runs. `prefix`: the command that runs tcpdump where the packets are, if
+    they are not here.
     """
 
     def __init__(
@@ -80,12 +84,14 @@ class Capture:
 
     def __enter__(self) -> Self:
         self._part.parent.mkdir(parents=True, exist_ok=True)
-        self._process = children.start(self._argv, own_session=True, stderr=subprocess.PIPE)
         try:
+            self._process = self._started()
             self._wait_until_listening(_HANG_S)
         except BaseException:
-            self._process.kill()
-            self._process.wait()
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            self._part.unlink(missing_ok=True)
             raise
         self.record.started_ns = time.time_ns()
         add_record(self.path.parent, self.record)
@@ -94,6 +100,25 @@ class Capture:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # A signal in between would leave the capture behind as `.part`.
+        with noted_signals() as signalled:
+            self._end(check=error is None)
+            if signalled() and error is None:
+                raise Interrupted("stopped by a signal; what was captured is kept")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """Start tcpdump, which holds the lock of its file until it ends, also if this process is killed."""
+        with files.explain_os_errors(self._part):
+            file = self._part.open("wb")
+        with file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return children.start(
+                self._argv, own_session=True, stderr=subprocess.PIPE, pass_fds=(file.fileno(),)
+            )
+
+    def _end(self, *, check: bool) -> None:
+        """Drain, stop tcpdump and write its record; with `check` raise if it failed."""
         assert self._process is not None
         if self._process.poll() is None:
             # The kernel delivers packets when a block of its ring is full, or after a second (tcpdump's read
@@ -113,10 +138,10 @@ class Capture:
             whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
         add_record(self.path.parent, self.record)
-        if error is None and status != 0:
+        if check and status != 0:
             raise FirstflightError(self._failure("ended badly"))
         # tcpdump does not notice when its file cannot be written.
-        if error is None and self.record.captured is not None and whole < self.record.captured:
+        if check and self.record.captured is not None and whole < self.record.captured:
             raise OutputError(
                 f"{self.path} holds {whole} of {self.record.captured} captured packets: is the disk full?"
             )

@@ -1,21 +1,25 @@
 """Captures in a folder: their names, their whole packets, and their entries in `capture.json`.
 
-A capture is written as NAME.part and renamed when tcpdump has closed it; a resumed run has several.
+A capture is written as NAME.part, which its tcpdump has locked, and renamed when tcpdump has closed it; a
+resumed run has several.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from firstflight.errors import InputError
-from firstflight.system import files, path_names
+from firstflight.errors import FirstflightError, InputError
+from firstflight.system import files, lock, path_names
 
 MAX_SNAPLEN = 262_144
+# For the end of the tcpdump of a killed process, which gets a signal at once: only a hang takes so long.
+_HANG_S = 60.0
 
 
 @dataclass
@@ -41,15 +45,31 @@ class CaptureRecord:
 def next_path(folder: Path, name: str = "probe") -> Path:
     """Return the next free name of a capture in a folder: NAME.pcap, then NAME-2.pcap, ...
 
-    First renames a `.part` that a killed process left to its final name, without its last partial packet.
+    First gives a `.part` that a killed process left its final name (`keep_parts`).
     """
-    for part in (*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")):
-        keep_whole_packets(part)
-        part.replace(part.with_suffix(""))
+    keep_parts(folder, name)
     number = 1
     while (path := folder / (f"{name}.pcap" if number == 1 else f"{name}-{number}.pcap")).exists():
         number += 1
     return path
+
+
+def keep_parts(folder: Path, name: str = "probe") -> None:
+    """Rename each `.part` that a killed process left to its final name, without its last partial packet.
+
+    Waits for its tcpdump to end; FirstflightError if it does not.
+    """
+    deadline = time.monotonic() + _HANG_S
+    for part in (*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")):
+        while lock.is_locked(part):
+            if time.monotonic() > deadline:
+                raise FirstflightError(
+                    f"a tcpdump that a killed stage left still writes {part}: end it, then try again"
+                )
+            time.sleep(0.05)
+        with files.explain_os_errors(part):
+            keep_whole_packets(part)
+            part.replace(part.with_suffix(""))
 
 
 def part_of(path: Path) -> Path:

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from firstflight import capture, capture_files
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.system.noted_signals import STOPPING
 from tests.waiting import until
 
 FILTER = "udp and portrange 61900-61999"
@@ -106,6 +107,7 @@ def test_a_missing_interface_is_one_sentence(tmp_path: Path) -> None:
         new(tmp_path / "probe.pcap", "nosuch0"),
     ):
         pass
+    assert not list(tmp_path.iterdir()), "a file without a capture"
 
 
 def test_a_missing_tcpdump_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +142,16 @@ def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path
         assert parent.stdout is not None
         tcpdump = int(parent.stdout.readline())
         until(lambda: (tmp_path / "probe.pcap.part").stat().st_size > 20 * 60, "20 packets in the file")
+        # A busy machine may suspend it: until it has ended, its file is not renamed.
+        os.kill(tcpdump, signal.SIGSTOP)
         parent.kill()
-    until(lambda: not Path(f"/proc/{tcpdump}").exists() or _state(tcpdump) == "Z", "tcpdump's end")
+    goes_on = threading.Timer(1, os.kill, (tcpdump, signal.SIGCONT))
+    goes_on.start()
+    capture_files.keep_parts(tmp_path)
+    assert not Path(f"/proc/{tcpdump}").exists() or _state(tcpdump) == "Z"
     assert capture_files.next_path(tmp_path).name == "probe-2.pcap"
     assert len(packets(tmp_path / "probe.pcap")) >= 20
+    goes_on.join()
 
 
 def _state(pid: int) -> str:
@@ -184,3 +192,23 @@ def test_stopping_while_capturing_leaves_a_whole_file(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(5)
     assert len(packets(tmp_path / "probe.pcap")) >= 5
+
+
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_signal_while_the_capture_ends_leaves_a_whole_file(tmp_path: Path, number: signal.Signals) -> None:
+    before = {one: signal.getsignal(one) for one in STOPPING}
+
+    def interrupt() -> None:
+        until(lambda: signal.getsignal(number) != before[number], "the end of the capture")
+        os.kill(os.getpid(), number)
+
+    try:
+        with pytest.raises(Interrupted, match="what was captured is kept"), new(tmp_path / "probe.pcap"):
+            send(5)
+            threading.Thread(target=interrupt, daemon=True).start()
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    assert len(packets(tmp_path / "probe.pcap")) >= 5
+    (record,) = capture_files.records(tmp_path)
+    assert record.captured is not None

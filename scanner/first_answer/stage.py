@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 from functools import partial
 
+from firstflight import capture_files
 from firstflight.as_map import Mapper
 from firstflight.egress import shared_limits
 from firstflight.errors import InputError, Interrupted
@@ -44,6 +45,7 @@ def stage(run: Run, key: StageKey) -> None:
         folder = run.layout.stage("probe", key)
         segments = folder / "segments"
         await_engine(segments, run.check_not_stopped)
+        capture_files.keep_parts(run.layout.stage("capture", key))
         dns_answer = run.layout.dns_answer(key)
         if not dns_answer.is_file():
             raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")

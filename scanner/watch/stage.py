@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from firstflight import capture_files
 from firstflight.as_map import Mapper
 from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
@@ -52,6 +53,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
         rules.check_lists(run)
         folder = run.layout.stage("watch", key)
         await_engine(folder / "segments", run.check_not_stopped)
+        capture_files.keep_parts(run.layout.stage("capture", key))
         names = _usable(read_targets(run), report)
         owned = set(settings.watch.owned)
         common = [name for name in names if name.domain not in owned]

@@ -9,6 +9,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from firstflight.run.run import Run
@@ -109,3 +110,31 @@ def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
     of_that_hour = f"purpose = 'owned' AND hour = '{hour:%Y-%m-%d %H:00:00}'"
     (hourly,) = sql(world, f"SELECT * FROM watch_coverage WHERE {of_that_hour}")
     assert hourly["reasons"] == ["late"] and hourly["slots"] == 3600 * 2
+
+
+def test_a_watch_that_is_killed_and_tried_again_after_its_period_keeps_its_capture(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = settings(world, "killed.toml", vantages=EAST.format("61000-61031"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "runs"))
+    made = Run.create(*load(file, ["watch.grace_ms=60000"]))
+    made.write_manifest({**made.manifest, "kind": "watch"})
+    run = made.path
+    firstflight(world, "stage", "targets", "as_data", "--run", run.name)
+    place = ("--run", run.name, "--vantage", "east", "--repetition", "1")
+    words = [*FIRSTFLIGHT, "stage", "watch", *place, "--period", str(5 * MINUTE_S)]
+    stage = subprocess.Popen(words, env=world.environment, cwd=world.folder)
+    folder = run / "east/1/watch"
+    until(lambda: any(row["sent_at"] for row in rows_of(folder / "segments")), "a probe")
+    stage.kill()
+    stage.wait()
+    end_ns = json.loads((folder / "period.json").read_text())["end_ns"]
+    until(lambda: time.time_ns() >= end_ns, "the end of the period")
+    firstflight(world, "stage", "watch", *place)
+    probed = [row for row in records(run, "east", 1, "quic_probe") if row["sent_at"]]
+    assert probed and {row["capture_file"] for row in probed} == {f"{run.name}/east/1/capture/probe.pcap"}
+    assert [path.name for path in (run / "east/1/capture").glob("probe*")] == ["probe.pcap"]
+    # What the kernel had not delivered yet when the stage was killed is in no capture.
+    firstflight(world, "stage", "dissect", *place)
+    captured = pq.ParquetFile(run / "east/1/dissect/quic_connection.parquet").metadata.num_rows
+    assert captured <= len(probed)
