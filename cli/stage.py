@@ -98,6 +98,7 @@ def command(
     key = _key(run, chosen, vantage, repetition, shard_text)
     if here:
         _check_here(run, chosen, vantage)
+        execute.end_with_campaign()
     remote = {} if here else execute.remote_commands(run, vantage)
     sending = [stage for stage in chosen if stage.sends]
     if sending:

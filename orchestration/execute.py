@@ -17,7 +17,7 @@ from firstflight.run.engines import await_engine
 from firstflight.run.run import Run
 from firstflight.settings.types import Command
 from firstflight.system import files, terminal
-from orchestration import runner, stages
+from orchestration import held, runner, stages
 from orchestration.stages import Stage
 
 
@@ -47,7 +47,7 @@ def run_remote(
     before = run.report(name, key)
     _install_signal_handlers()
     argv = runner.stage_argv(*command, [name], run.path, key, options)
-    status = _run_process(name, argv)
+    status = _run_process(name, argv, behind=True)
     # A report of an earlier attempt does not count: the command may not have started the stage.
     report = run.report(name, key)
     if report is not None and report != before and run.done(name, key):
@@ -68,9 +68,9 @@ def run_alone(name: str, argv: Sequence[str]) -> None:
         sys.exit(status)
 
 
-def _run_process(name: str, argv: Sequence[str]) -> int:
-    """Run the process of a stage on this terminal and return its exit status."""
-    status = runner.run_in_terminal(argv)
+def _run_process(name: str, argv: Sequence[str], *, behind: bool = False) -> int:
+    """Run the process of a stage on this terminal, or behind a command, and return its exit status."""
+    status = runner.run_in_terminal(argv, behind=behind)
     if status < 0:
         raise FirstflightError(f"stage {name} was killed by signal {-status}")
     return status
@@ -89,6 +89,12 @@ def run_here(
             _remove(run, run.layout.stage(folder, key))
     keys = () if key is None else (key,)
     stage.function()(run, *keys, **arguments)
+
+
+def end_with_campaign() -> None:
+    """Stop this process's stages in order when a campaign that started them by a command ends or stops."""
+    _install_signal_handlers()
+    held.end_with_input()
 
 
 def _remove(run: Run, folder: Path) -> None:

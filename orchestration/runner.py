@@ -2,7 +2,8 @@
 
 Campaigns wait for them in an event loop (`run_to_end`), Airflow tasks block on them (`Child`). A child runs
 in a separate session, so the terminal's Ctrl-C reaches it only once, through this process; if this process
-dies, even by kill -9, the child shuts down gracefully.
+dies, even by kill -9, the child shuts down gracefully. So does a stage behind a command, by its input
+(`orchestration.held`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -24,12 +25,15 @@ from firstflight.layout import StageKey
 from firstflight.settings.types import Command
 from firstflight.system import children, files
 from firstflight.system.terminal import visible
+from orchestration.held import Held
 
 T = TypeVar("T")
 
 # Time for a stage to shut down after SIGINT: the prober waits for answers, the capture drains.
 GRACE_S = 40.0
 EXIT_INTERRUPTED = Interrupted.exit_status
+# How long a command may take to connect before a stage behind it is known not to have its input.
+CONNECT_S = 5.0
 # How often a child's owner is asked whether it should continue.
 ASK_EVERY_S = 5.0
 
@@ -72,20 +76,22 @@ def key_options(key: StageKey) -> list[str]:
     return ["--vantage", key.vantage, "--repetition", str(key.repetition), *shard]
 
 
-async def run_to_end(argv: Sequence[str], log: Path) -> int:
+async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) -> int:
     """Run a process to its end, its output appended to `log`. Returns the exit status (negative: a signal).
 
-    On cancellation the process and all others in its session get SIGINT and time to shut down. UsageError if
-    the program cannot be started.
+    On cancellation the process and all others in its session get SIGINT and time to shut down; if it is a
+    stage behind a command that forwards its input (`behind`), its input ends instead. UsageError if the
+    program cannot be started.
     """
     with files.explain_os_errors(log):
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("ab")
-    with output:
+    with output, ExitStack() as stack:
+        held = stack.enter_context(Held()) if behind else None
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *argv,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.DEVNULL if held is None else held.fileno(),
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -99,12 +105,12 @@ async def run_to_end(argv: Sequence[str], log: Path) -> int:
         except OSError as error:
             raise UsageError(f"cannot start {argv[0]}: {error.strerror or error}") from error
         except asyncio.CancelledError:
-            await _end(starting)
+            await _end(starting, held)
             raise
 
 
-async def _end(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
-    """Send SIGINT to a process, once it has started, and to all others in its session.
+async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held | None) -> None:
+    """Stop a process, once it has started, and all others in its session, by its input or by SIGINT.
 
     Those that are left after GRACE_S are killed.
     """
@@ -112,7 +118,8 @@ async def _end(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
         process = await asyncio.shield(starting)
     except OSError:
         return  # it did not start
-    _signal_session(process.pid, signal.SIGINT)
+    if held is None or not await _ends_by_input(process, held):
+        _signal_session(process.pid, signal.SIGINT)
     try:
         await asyncio.wait_for(process.wait(), GRACE_S)
     except TimeoutError:
@@ -120,17 +127,31 @@ async def _end(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
         await process.wait()
 
 
-def run_in_terminal(argv: Sequence[str]) -> int:
+async def _ends_by_input(process: asyncio.subprocess.Process, held: Held) -> bool:
+    """End the input of a process; return whether it is forwarded. The command may still be connecting."""
+    held.let_go()
+    deadline = time.monotonic() + CONNECT_S
+    while not held.is_forwarded() and process.returncode is None:
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.05)
+    return True
+
+
+def run_in_terminal(argv: Sequence[str], *, behind: bool = False) -> int:
     """Run a process in this session, on this terminal; stop it gracefully if this process is interrupted.
 
-    Returns the exit status (negative: a signal).
+    `behind`: it is a stage behind a command. Returns the exit status (negative: a signal).
     """
-    process = children.start(argv)
-    try:
-        return process.wait()
-    except BaseException:
-        children.stop(process, GRACE_S)
-        raise
+    with ExitStack() as stack:
+        held = stack.enter_context(Held()) if behind else None
+        process = children.start(argv, stdin=subprocess.DEVNULL if held is None else held.fileno())
+        try:
+            return process.wait()
+        except BaseException:
+            # A command such as ssh ends at once, and with it the input of its stage.
+            children.stop(process, GRACE_S)
+            raise
 
 
 class Child:

@@ -232,7 +232,7 @@ class Campaign:
         folders = [self.run.layout.stage(name, key) for name in names]
         self.console.begin(who, folders)
         try:
-            return await runner.run_to_end(argv, self._log(names, key))
+            return await runner.run_to_end(argv, self._log(names, key), behind=bool(prefix))
         except UsageError as error:
             self._log(names, key).write_text(f"{error}\n", encoding="utf-8")
             return UsageError.exit_status
