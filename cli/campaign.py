@@ -72,6 +72,11 @@ def run(
         the_run = Run.open(resume)
         if stages.plan_of(the_run) is stages.Plan.WATCH:
             raise UsageError(f"run {the_run.id} is a watch, which cannot be made up for: begin a new one")
+        if the_run.manifest.get("dag_run"):
+            raise UsageError(
+                f"run {the_run.id} is of a schedule, whose vantage points measure it themselves: for the "
+                "rest start another run of the DAG"
+            )
         repetitions = named.pop("repetitions")
         if overrides or any(value is not None for value in named.values()):
             raise UsageError(

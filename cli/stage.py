@@ -102,6 +102,7 @@ def command(
     remote = {} if here else execute.remote_commands(run, vantage)
     sending = [stage for stage in chosen if stage.sends]
     if sending:
+        _check_schedule(run, vantage)
         run.check_not_stopped()
         if site_vantage := run.manifest.get("vantage"):
             from orchestration.site import inputs
@@ -194,6 +195,17 @@ def _check_scope(stage: Stage, vantage: str | None, repetition: int | None) -> N
         raise UsageError(f"stage {stage.name} needs --vantage and --repetition")
     if stage.scope is Scope.EITHER and (vantage is None) != (repetition is None):
         raise UsageError(f"stage {stage.name} takes --vantage and --repetition together, or neither")
+
+
+def _check_schedule(run: Run, vantage: str | None) -> None:
+    """Raise UsageError if the run is of a schedule and this is not the vantage point: rows would name it."""
+    manifest = run.manifest
+    here = manifest.get("vantage")
+    if manifest.get("dag_run") and here != vantage:
+        raise UsageError(
+            f"run {run.id} is of a schedule, and this is {here or 'the centre'}: run the stage at {vantage}; "
+            "nothing was sent"
+        )
 
 
 def _check_here(run: Run, chosen: Sequence[Stage], vantage: str | None) -> None:

@@ -61,6 +61,24 @@ def test_nothing_is_sent_from_elsewhere_than_the_vantage_point(run: Run, name: s
     assert not run.layout.stage(name, run.key("here", 1)).exists()
 
 
+@pytest.mark.parametrize("here", [None, "other"])
+def test_a_run_of_a_schedule_measures_at_its_vantage_point_alone(run: Run, here: str | None) -> None:
+    stored = files.read_json(run.path / "settings.json")
+    stored["vantage"][0]["command"] = []
+    files.write_json(run.path / "settings.json", stored)
+    run.write_manifest({**run.manifest, "dag_run": "a", **({} if here is None else {"vantage": here})})
+    run.layout.stop_file.touch()
+    for words in [
+        ("stage", "probe", "--run", run.id, "--vantage", "here", "--repetition", "1"),
+        ("campaign", "run", "--resume", run.id),
+    ]:
+        done = subprocess.run([FIRSTFLIGHT, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert f"run {run.id} is of a schedule" in done.stderr
+    assert run.layout.stop_file.exists() and run.report("probe", run.key("here", 1)) is None
+    assert run.report("targets") is None and "message" not in run.manifest
+
+
 @pytest.mark.parametrize("way", ["exit 7", "true"], ids=["fails", "does nothing"])
 def test_again_is_not_done_by_what_an_earlier_try_left(run: Run, way: str) -> None:
     """The command ends before the stage starts, while the old report still says `done`."""
