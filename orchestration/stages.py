@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 
 from firstflight import shard as shards
@@ -39,6 +40,8 @@ class Plan(Enum):
 
 
 ALL = frozenset(Plan)
+# The maximum duration of a scheduled scan, with all repetitions.
+LONGEST = timedelta(days=30)
 
 
 @dataclass(frozen=True)

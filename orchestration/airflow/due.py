@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from firstflight.errors import UsageError
+from orchestration.stages import LONGEST
 
 HOUR_S = 3600.0
 # A repetition that has not begun this long after its due time is skipped: its vantage point was down.
 TOO_LATE = timedelta(days=3)
-# The maximum duration of a scan, with all repetitions.
-LONGEST = timedelta(days=30)
 # Time for vantage points to load their rows after a run is stopped.
 AFTER_STOP = timedelta(minutes=5)
 

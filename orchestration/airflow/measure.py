@@ -9,11 +9,10 @@ import pendulum
 from airflow.sdk import Asset, Param, TaskGroup, TriggerRule, chain, task, task_group
 
 from orchestration.airflow.centre import Gather, LoadCentre, Report
-from orchestration.airflow.due import LONGEST
 from orchestration.airflow.operators import ACTIVE_TASKS, RETRIES, at_vantage, vantage_points
 from orchestration.airflow.stage_operators import FetchInputs, stage_tasks
 from orchestration.site.vantage_points import ScanPart, VantagePoint
-from orchestration.stages import Plan
+from orchestration.stages import LONGEST, Plan
 
 VANTAGE_POINTS = vantage_points()
 

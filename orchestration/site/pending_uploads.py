@@ -17,7 +17,11 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run, runs_root
 from firstflight.system.progress import print_line
 from orchestration import stages
+from orchestration.stages import Plan
 from store import location
+
+# A day's watch goes on for so long: the last hour's tasks have two days to record what was missed.
+_WATCH = timedelta(days=3)
 
 
 @dataclass(frozen=True)
@@ -108,8 +112,9 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
 def clean(keep_days: float) -> list[str]:
     """Remove runs older than `keep_days` that are no longer needed, with captures; return their ids.
 
-    At a vantage point: completely loaded runs, and inputs that no run uses. At the centre: scheduled runs
-    that have ended and are loaded, and all lists, tables and crawls except the newest of each.
+    At a vantage point: runs that do not go on and are completely loaded, and inputs that no run uses. At the
+    centre: scheduled runs that have ended and are loaded, and all lists, tables and crawls except the newest
+    of each.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
     parts: dict[str, list[Upload]] = {}
@@ -121,6 +126,7 @@ def clean(keep_days: float) -> list[str]:
     for run in runs:
         if run.id in parts:
             over = all(part.loaded and part.measured_at < before for part in parts[run.id])
+            over = over and not _goes_on(run)
         else:
             over = run.id not in newest and _is_over_at_centre(run, before)
         if over:
@@ -132,6 +138,28 @@ def clean(keep_days: float) -> list[str]:
         if status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < before:
             cached.unlink()
     return removed
+
+
+def _goes_on(run: Run) -> bool:
+    """Return whether a stage of a run is at work, or something of it is still to be measured."""
+    reports = run.reports()
+    if run.is_locked() or any(map(run.stage_is_running, reports)):
+        return True
+    plan, manifest = stages.plan_of(run), run.manifest
+    began = datetime.fromisoformat(str(manifest["started_at"]))
+    longest = _WATCH if plan is Plan.WATCH else stages.LONGEST
+    if run.layout.stop_file.exists() or datetime.now(UTC) > began + longest:
+        return False
+    main = stages.main(plan).name
+    if any(report.stage == main and report.state != "done" for report in reports):
+        return True
+    if not manifest.get("dag_run") or not manifest.get("vantage"):
+        return False
+    # The watch that gives way is a day's, with a repetition for each hour.
+    of_day = plan is Plan.WATCH and run.settings.watch.gives_way
+    numbers = range(1, 1 + (24 if of_day else int(manifest["repetitions"])))
+    due = (key for number in numbers for key in stages.keys(run, str(manifest["vantage"]), number))
+    return not all(run.done(main, key) for key in due)
 
 
 def _newest(runs: Sequence[Run], stage: str) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,38 @@ def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     assert pending_uploads.clean(1) == []
     assert pending_uploads.clean(0) == [loaded.id]
     assert not loaded.path.exists() and waiting.path.exists()
+
+
+def test_clean_keeps_a_run_that_goes_on(place: Path) -> None:
+    del place
+    run = measured("20261120T060000Z-aaaaaa", vantage="here")
+    pending_uploads.load_pending()
+    begun = run.manifest
+    with run.stage("resolve", run.key("here", 2)):
+        assert pending_uploads.clean(0) == [], "a stage is at work"
+    with run.lock():
+        assert pending_uploads.clean(0) == [], "a campaign is at work"
+    run.write_manifest({**begun, "dag_run": "a", "vantage": "here", "repetitions": 2})
+    assert pending_uploads.clean(0) == [], "the second repetition is not due yet"
+    run.write_manifest({**begun, "dag_run": "a", "vantage": "here", "kind": "watch"})
+    with run.stage("watch", run.key("here", 1)):
+        pass
+    pending_uploads.load_pending()
+    stored = files.read_json(run.layout.settings)
+    stored["watch"]["gives_way"] = True
+    files.write_json(run.layout.settings, stored)
+    assert pending_uploads.clean(0) == [], "the day has more hours"
+    run.write_manifest(begun)
+    with contextlib.suppress(KeyboardInterrupt), run.stage("probe", run.key("here", 2)):
+        raise KeyboardInterrupt
+    assert pending_uploads.clean(0) == [], "it may be resumed"
+    assert [part.loaded for part in pending_uploads.uploads()] == [True]
+
+    run.layout.stop_file.touch()
+    assert pending_uploads.clean(0) == [], "what was measured until it was stopped is not loaded"
+    run.layout.stop_file.unlink()
+    run.write_manifest({**begun, "started_at": (datetime.now(UTC) - timedelta(days=31)).isoformat()})
+    assert pending_uploads.clean(0) == [run.id]
 
 
 def test_clean_leaves_the_inputs_that_a_run_uses(place: Path) -> None:
