@@ -11,8 +11,8 @@ import click
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import stdout, terminal
 
-# A campaign gives its stages 40 s to shut down (orchestration/runner.py).
-STOP_WAIT_S = 60.0
+# A campaign gives its stages 180 s to shut down (orchestration/runner.py).
+STOP_WAIT_S = 200.0
 
 
 @click.command(

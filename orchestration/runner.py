@@ -29,8 +29,9 @@ from orchestration.held import Held
 
 T = TypeVar("T")
 
-# Time for a stage to shut down after SIGINT: the prober waits for answers, the capture drains.
-GRACE_S = 40.0
+# Time for a stage to shut down after SIGINT: its engine waits for answers, for two minutes with the longest
+# time-outs that settings may have (scanner/driver/process.py), and the capture drains.
+GRACE_S = 180.0
 EXIT_INTERRUPTED = Interrupted.exit_status
 # How long a command may take to connect before a stage behind it is known not to have its input.
 CONNECT_S = 5.0

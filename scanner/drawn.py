@@ -180,7 +180,8 @@ def _drive(run: Run, key: StageKey, own: Stage, report: StageReport, drawn: Draw
             progress.update(controller.listed_rows)
 
         try:
-            process.run(argv, folder / f"{own.name}.log", feed, watch, own.engine)
+            longest_s = getattr(run.settings, own.name).timeout_s
+            process.run(argv, folder / f"{own.name}.log", feed, watch, own.engine, longest_s=longest_s)
         finally:
             controller.update()
             progress.update(controller.listed_rows)

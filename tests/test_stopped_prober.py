@@ -14,7 +14,9 @@ from scanner.driver.feed import Feed
 from tests.waiting import until
 
 
-def run(tmp_path: Path, script: str, *numbers: signal.Signals, stop_file: bool = False) -> None:
+def run(
+    tmp_path: Path, script: str, *numbers: signal.Signals, stop_file: bool = False, longest_s: float = 30
+) -> None:
     """Supervise a shell script; when it has made the file `started`, send these signals to this process."""
     sent = False
 
@@ -28,7 +30,7 @@ def run(tmp_path: Path, script: str, *numbers: signal.Signals, stop_file: bool =
             if stop_file:
                 raise Interrupted("the stop file")
 
-    process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch)
+    process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch, longest_s=longest_s)
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +57,17 @@ def test_signals_stop_the_prober_once(
     # What is now written is not cut by the signal that follows.
     for number in STOPPING:
         signal.raise_signal(number)
+
+
+def test_what_may_be_in_flight_for_long_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    ended = tmp_path / "ended"
+    trap = f"trap 'sleep 2; echo in order > {ended}; exit 130' INT; touch {tmp_path}/started"
+    with pytest.raises(Interrupted):
+        run(tmp_path, f"{trap}; while :; do sleep 0.05; done", signal.SIGINT, longest_s=300)
+    assert ended.exists()
 
 
 def test_a_prober_that_ends_gives_the_handlers_back(tmp_path: Path) -> None:
@@ -87,4 +100,4 @@ def test_a_signal_at_the_very_end_is_not_lost(tmp_path: Path) -> None:
 
     script = f"echo $$ > {own}; while [ ! -e {go} ]; do sleep 0.01; done"
     with pytest.raises(Interrupted, match="stopped by a signal"):
-        process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch)
+        process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch, longest_s=30)

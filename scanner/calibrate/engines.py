@@ -60,7 +60,9 @@ def send(run: Run, key: StageKey, side: str, folder: Path, targets: int, watch: 
         run.check_not_stopped()
         watch()
 
-    process.run(argv, folder / "engine.log", Feed(), look, ENGINES[side])
+    settings = run.settings
+    longest_s = process.in_flight_s(settings) if side == PROBE else settings.handshake.timeout_s
+    process.run(argv, folder / "engine.log", Feed(), look, ENGINES[side], longest_s=longest_s)
     if not is_done(folder, targets):
         raise FirstflightError(f"{folder}: {targets} targets, {rows_in(folder)} of them have a row")
 

@@ -20,7 +20,7 @@ from firstflight.system.clock import Offset
 from firstflight.system.noted_signals import noted_signals
 from scanner.driver.feed import Feed
 
-# After SIGINT the prober starts no new probe and waits for the probes in flight.
+# After SIGINT an engine begins nothing new and waits for what is in flight: so long beyond the longest of it.
 GRACE_S = 20.0
 WATCH_EVERY_S = 0.1
 # Where an engine tells, while it runs, how far it is and what limits it.
@@ -158,12 +158,28 @@ def derive(secret: str, key: StageKey, size: int, stage: str = "") -> str:
     return digest[:size].hex()
 
 
-def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None], engine: Engine = PROBER) -> None:
+def in_flight_s(settings: Settings) -> float:
+    """Return how many seconds an attempt of a probe may be in flight."""
+    probe = settings.probe
+    return probe.timeout_s + probe.settle_ms / 1000 + (probe.listen_s or 0.0)
+
+
+def run(
+    argv: list[str],
+    log: Path,
+    feed: Feed,
+    watch: Callable[[], None],
+    engine: Engine = PROBER,
+    *,
+    longest_s: float,
+) -> None:
     """Run an engine until it ends. Calls `watch` ten times a second, which may raise to stop the engine.
 
-    `feed` becomes its standard input; its messages go to `log`. Status 1 (rejected lines) is no error: the
-    summary counts them. Raises UsageError (status 2: nothing was sent), Interrupted (130, or a signal to this
-    process: the engine has closed its segments), or EngineFailed with the engine's last message.
+    `longest_s`: how many seconds a probe or connection may be in flight; an engine that has not ended GRACE_S
+    beyond that after it was stopped is killed. `feed` becomes its standard input; its messages go to `log`.
+    Status 1 (rejected lines) is no error: the summary counts them. Raises UsageError (status 2: nothing was
+    sent), Interrupted (130, or a signal to this process: the engine has closed its segments), or EngineFailed
+    with the engine's last message.
     """
     with noted_signals() as signalled:
 
@@ -175,7 +191,7 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None], engin
             check()
             watch()
 
-        status = _supervise(argv, log, feed, look)
+        status = _supervise(argv, log, feed, look, longest_s + GRACE_S)
         check()
     if status in (0, 1):
         return
@@ -187,7 +203,7 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None], engin
     raise EngineFailed(f"the {engine.name} failed: {reason}", status)
 
 
-def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None]) -> int:
+def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None], grace_s: float) -> int:
     """Run an engine until it ends; if `look` raises, stop it gracefully first. Returns its exit status."""
     with log.open("ab") as messages:
         # In a separate session: a signal to this session would reach the engine besides the one that is
@@ -203,7 +219,7 @@ def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None])
             look()
             _wait(process, WATCH_EVERY_S)
     except BaseException:
-        children.stop(process, GRACE_S)
+        children.stop(process, grace_s)
         raise
     finally:
         feed.close()

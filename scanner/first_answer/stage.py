@@ -118,7 +118,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
             progress.update(controller.listed_rows)
 
         try:
-            process.run(argv, folder / "prober.log", feed, watch)
+            process.run(argv, folder / "prober.log", feed, watch, longest_s=process.in_flight_s(settings))
         finally:
             controller.update()
             progress.update(controller.listed_rows)

@@ -82,7 +82,9 @@ def run(run: Run, shard: Shard, folder: Path, watch: Callable[[], None]) -> None
         watch()
 
     try:
-        process.run(arguments(run.settings, folder, shard), folder / "resolve.log", Feed(), look, ENGINE)
+        argv = arguments(run.settings, folder, shard)
+        # It waits for no answer when it is stopped.
+        process.run(argv, folder / "resolve.log", Feed(), look, ENGINE, longest_s=0.0)
     except process.EngineFailed as error:
         if _is_down(summary):
             reason = str(error).removeprefix(f"the {ENGINE.name} failed: firstflight resolve: ")

@@ -106,7 +106,8 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
 
         before = _clock_ns()
         try:
-            process.run(argv, folder / "prober.log", feed, look)
+            longest_s = process.in_flight_s(run.settings)
+            process.run(argv, folder / "prober.log", feed, look, longest_s=longest_s)
         finally:
             controller.update()
             progress.update(controller.planned_rows)
