@@ -28,7 +28,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
-from scanner.driver import choose, draw, process, rules
+from scanner.driver import between, choose, draw, process, rules
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments, read_segment
 from scanner.records import finished
@@ -166,6 +166,7 @@ def _drive(run: Run, key: StageKey, own: Stage, report: StageReport, drawn: Draw
     segments = folder / "segments"
     with files.explain_os_errors(segments):
         segments.mkdir(parents=True, exist_ok=True)
+    between.wait(run, between.pause_s(run.settings), own.engine.kept)
     shown = f"{key.vantage} {own.name} {key.repetition}" + key.of_shard(" shard ")
     feed = Feed()
     controller = Controller(run.settings.manners, folder, drawn.mapper.asn, feed, f"{key} {own.name}")

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from firstflight.egress import shared_limits
-from firstflight.errors import FirstflightError, Interrupted
+from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.system import files
-from firstflight.system.noted_signals import noted_signals
 from scanner.calibrate.pairs import PROBE
-from scanner.driver import process
+from scanner.driver import between, process
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments, read_segment
 
 NAME = "calibrate"
 KEPT = "what was done is kept, and --resume continues"
 ENGINES = {PROBE: process.Engine("prober", KEPT), "handshake": process.Engine("handshake engine", KEPT)}
-# A new engine knows nothing of what the last one sent: limits per second hold across both by this pause.
+# Limits per second hold across two engines by this pause.
 _SECOND = 1.0
-_LOOK_EVERY_S = 0.1
 
 
 def pause_s(settings: Settings) -> float:
     """Return the seconds from the end of one engine to the start of the next, which keep the limits."""
-    limits = (settings.probe.per_address_rate, settings.probe.per_prefix_rate)
-    return max(settings.calibrate.gap_s, *(max(_SECOND, 1 / limit) if limit else 0.0 for limit in limits))
+    is_limited = settings.probe.per_address_rate or settings.probe.per_prefix_rate
+    return max(settings.calibrate.gap_s, _SECOND if is_limited else 0.0, between.pause_s(settings))
 
 
 def is_done(folder: Path, targets: int) -> bool:
@@ -51,7 +48,7 @@ def send(run: Run, key: StageKey, side: str, folder: Path, targets: int, watch: 
     Waits before for the pause between two engines. `watch` is called ten times a second. Raises Interrupted
     if it is stopped, FirstflightError if the engine failed or left targets out.
     """
-    _wait(run, pause_s(run.settings))
+    between.wait(run, pause_s(run.settings), KEPT)
     with files.explain_os_errors(folder):
         (folder / "segments").mkdir(parents=True, exist_ok=True)
     argv = (_probe if side == PROBE else _handshake)(run, key, folder)
@@ -120,14 +117,3 @@ def _derived(run: Run, key: StageKey, folder: Path, size: int) -> str:
     """Derive bytes (hex) for one step: each numbers its targets from 2, and no connection ID comes twice."""
     step = f"{NAME}/{folder.parent.name}/{folder.name}"
     return process.derive(str(run.manifest["cid_key"]), key, size, step)
-
-
-def _wait(run: Run, seconds: float) -> None:
-    """Sleep; raises Interrupted as soon as the run is stopped or a signal comes."""
-    end = time.monotonic() + seconds
-    with noted_signals() as signalled:
-        while (left := end - time.monotonic()) > 0:
-            if signalled():
-                raise Interrupted(f"stopped by a signal; {KEPT}")
-            run.check_not_stopped()
-            time.sleep(min(left, _LOOK_EVERY_S))

@@ -25,7 +25,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
-from scanner.driver import choose, process, rules
+from scanner.driver import between, choose, process, rules
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
 from scanner.driver.segments import closed_segments, count_below
@@ -100,6 +100,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
         shard=key.shard,
         initial_size=settings.probe.size_of(key.repetition),
     )
+    between.wait(run, between.pause_s(settings), process.PROBER.kept)
     feed, label = Feed(), str(key)
     shown = f"{key.vantage} probe {key.repetition}" + key.of_shard(" shard ")
     controller = Controller(settings.manners, folder, mapper.asn, feed, label)
