@@ -7,11 +7,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
+from firstflight import settings
+from firstflight.egress.shared_limits import Turn
 from firstflight.errors import FirstflightError
 from firstflight.run import clock
+from firstflight.system.clock import Offset
+from scanner.driver import process
+from tests import minimal
 
 
 @contextmanager
@@ -67,6 +73,33 @@ def test_the_offset_to_the_campaign_counts_from_the_start_of_the_process() -> No
     offset = clock.against_centre(started_ns - 42 * 10**9)
     assert "42.0 s ahead of the campaign's clock" in str(clock.warning(offset, warn_s=5))
     assert clock.warning(offset, warn_s=60) is None
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "uncertainty_s", "corrected"),
+    [
+        (0.3, 0.5, False),  # perhaps right
+        (0.6, 0.5, True),
+        (-4.0, 0.6, True),
+        (0.6, 0.3, False),  # less than half of the slack
+        (1.2, 0.1, True),
+        (4.0, None, False),  # by the campaign's clock, with the time to connect
+        (5.5, None, True),
+    ],
+)
+def test_turns_are_corrected_by_an_offset_that_the_slack_does_not_cover(
+    tmp_path: Path, offset_s: float, uncertainty_s: float | None, corrected: bool
+) -> None:
+    in_force, _ = settings.load(minimal.write(tmp_path))
+    offset = Offset(
+        offset_us=round(offset_s * 1e6),
+        uncertainty_us=None if uncertainty_s is None else round(uncertainty_s * 1e6),
+        reference="a reference",
+        compared_at_ns=time.time_ns(),
+    )
+    turn = Turn(0, 2, 15, 3)
+    options = process.shared_options(in_force, in_force.vantage[0], tmp_path, turn=turn, clock=offset)
+    assert dict(options).get("--clock-offset-ms") == (round(offset_s * 1000) if corrected else None)
 
 
 def wrong_by_us(error_us: int) -> float:

@@ -28,6 +28,15 @@ class Offset(BaseModel):
         """Return whether the clock is certainly off by more than `limit_s` seconds."""
         return self.off_by() > limit_s * 1e6
 
+    def may_exceed(self, limit_s: float) -> bool:
+        """Return whether the clock is certainly off, and may be by more than `limit_s` seconds.
+
+        False if the uncertainty is unknown.
+        """
+        if self.uncertainty_us is None or self.off_by() == 0:
+            return False
+        return abs(self.offset_us) + self.uncertainty_us > limit_s * 1e6
+
     def is_beyond(self, limit_s: float = LIMIT_S) -> bool:
         """Whether it is off by more than `limit_s` seconds by the best estimate, however unsure that is."""
         return abs(self.offset_us) > limit_s * 1e6

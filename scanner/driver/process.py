@@ -120,7 +120,9 @@ def shared_options(
     ]
     if turn is not None:
         options.append(("--turn", turn))
-        if clock is not None and clock.exceeds(settings.clock.warn_s):
+        # Two clocks that are off by half of the slack each, in either direction, use it up.
+        slack_s = settings.campaign.clock_slack_s
+        if clock is not None and (clock.exceeds(settings.clock.warn_s) or clock.may_exceed(slack_s / 2)):
             options.append(("--clock-offset-ms", clock.offset_us // 1000))
     if settings.campaign.contact.strip():
         options.append(("--contact", settings.campaign.contact))
