@@ -61,21 +61,31 @@ def _special() -> list[_Special]:
 class Permitted:
     """Block and opt-out lists, special-purpose networks, and networks that are allowed all the same.
 
-    `allow`: networks inside private ones or the lab's, as for `--allow-net`. InputError for a list that is
+    `allow`: networks inside private ones or the lab's, as for `--allow-net`; `servers`: addresses that only a
+    list forbids, although a platform's services may be there. InputError for a list that is
     not understood, UsageError for a network that cannot be allowed; nothing was sent then. Lists that change
     are read again (`current`), and so is that of the machine.
     """
 
     def __init__(
-        self, blocklists: Sequence[Path], optouts: Sequence[Path], allow: Sequence[str] = ()
+        self,
+        blocklists: Sequence[Path],
+        optouts: Sequence[Path],
+        allow: Sequence[str] = (),
+        servers: Sequence[str] = (),
     ) -> None:
         self._current = Current(blocklists, optouts)
         special = _special()
         allowed = [_allowable(text, special) for text in allow]
         self._names: set[str] = set()
         platform = [network for network, kind in special if kind == "platform"]
+        known = sorted(int(ipaddress.ip_address(server)) for server in servers)
+        holes = [(number, number) for number in known]
         self._listed = {
-            version: _Ranges(_span(n) for n in platform if n.version == version) for version in (4, 6)
+            version: _Ranges(
+                span for n in platform if n.version == version for span in _without(*_span(n), holes)
+            )
+            for version in (4, 6)
         }
         self._add()
         by_kind = {

@@ -17,7 +17,7 @@ from firstflight.run.run import Run
 from scanner.driver.feed import Feed
 from scanner.planned import records as planned_records
 from scanner.planned.probes import Feeder, plan, read_log, series
-from scanner.resolver.configured import configured_resolver
+from scanner.resolver.configured import configured_resolver, lists_for
 from scanner.resolver.names import Name
 
 RECORDS = "watch_slot.parquet"
@@ -49,16 +49,18 @@ class Controls:
         from scanner.resolver.addresses import Addresses
 
         families = settings.probe.families
+        resolver = configured_resolver(settings.resolve)
         common = {
             **self._key.columns(),
-            "resolver": configured_resolver(settings.resolve).label,
+            "resolver": resolver.label,
             "tool_version": tool_version(),
         }
         addresses = Addresses(
             [Name(None, name, LIST_ID) for name in names],
             families,
-            configured_resolver(settings.resolve),
+            resolver,
             settings.resolve,
+            lists_for(resolver, settings),
             common,
         )
         addresses.resolve()

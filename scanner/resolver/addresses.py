@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, InputError
 from firstflight.settings import Resolve
 from firstflight.system import files, progress
@@ -26,7 +27,10 @@ from schemas import records
 
 
 class Addresses:
-    """The first address of each name and family; thread-safe. `common` goes into each dns_answer record."""
+    """The first address of each name and family; thread-safe. `common` goes into each dns_answer record.
+
+    `lists`: those in force, which may forbid the resolver.
+    """
 
     def __init__(
         self,
@@ -34,11 +38,13 @@ class Addresses:
         families: Sequence[int],
         resolver: Resolver,
         settings: Resolve,
+        lists: Permitted,
         common: dict[str, Any],
     ) -> None:
         self._names = names
         self._qtypes = {QTYPE_OF_FAMILY[family]: family for family in families}
         self._resolver, self._settings, self._common = resolver, settings, common
+        self._lists = lists
         self._known: dict[tuple[str, int], str] = {}
         self._records: list[dict[str, Any]] = []
         self._lock = threading.Lock()
@@ -46,7 +52,13 @@ class Addresses:
         self._thread: threading.Thread | None = None
 
     def resolve(self) -> None:
-        """Resolve all names once. InputError if the resolver answered no query at all."""
+        """Resolve all names once. InputError if a list forbids the resolver, or it answers nothing at all."""
+        self._lists.look_well()
+        if self._lists.is_listed(self._resolver.address):
+            raise InputError(
+                f"the resolver {self._resolver.label} is on a block or opt-out list: name another one as "
+                "[resolve] resolver"
+            )
         answers = asyncio.run(self._query_all())
         outcomes = [outcome for _, found in answers for outcome in found.values()]
         for name, found in answers:
@@ -108,7 +120,7 @@ class Addresses:
 
         async def one(name: Name) -> tuple[Name, dict[str, Outcome]]:
             async with room:
-                asker = Asker(self._resolver, pace.turn)
+                asker = Asker(self._resolver, pace.turn, self._lists)
                 try:
                     return name, {qtype: await asker.ask(name.domain, qtype) for qtype in self._qtypes}
                 finally:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
-from firstflight.settings import Resolve
+from firstflight.settings import Resolve, Settings
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ def configured_resolver(settings: Resolve) -> Resolver:
     """Return the resolver for single queries: the first of `configured_resolvers`."""
     address, _, port = configured_resolvers(settings)[0].partition(",")[0].partition("#")
     return Resolver(address, int(port or 53), settings.timeout_s, settings.attempts)
+
+
+def lists_for(resolver: Resolver, settings: Settings) -> Permitted:
+    """Return the lists in force, which alone may forbid the resolver; InputError if one is broken."""
+    return Permitted(settings.probe.blocklist, settings.probe.optout, servers=[resolver.address])
 
 
 def configured_resolvers(settings: Resolve) -> tuple[str, ...]:

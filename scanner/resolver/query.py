@@ -18,7 +18,8 @@ import dns.name
 import dns.rdatatype
 from dns._asyncbackend import DatagramSocket
 
-from firstflight.egress.current import LOOK_S, Current, Trust
+from firstflight.egress.current import LOOK_S, Trust
+from firstflight.egress.permitted import Permitted
 from scanner.resolver import answer
 from scanner.resolver.answer import Message, Outcome
 from scanner.resolver.configured import Resolver
@@ -44,13 +45,13 @@ class Asker:
     """Sends one query after the other; any number of askers work concurrently.
 
     `turn` is awaited before every query: it enforces the rate. (The repeat over TCP after a truncated answer
-    is sent immediately.)
+    is sent immediately.) `lists`: those in force, of which the machine's may have to be confirmed.
     """
 
-    def __init__(self, resolver: Resolver, turn: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, resolver: Resolver, turn: Callable[[], Awaitable[None]], lists: Permitted) -> None:
         self.resolver = resolver
         self._pace = turn
-        self._lists = Current([], [])
+        self._lists = lists
         self._backend = dns.asyncbackend.get_default_backend()
         self._family = dns.inet.af_for_address(resolver.address)
         self._socket: DatagramSocket | None = None

@@ -27,7 +27,7 @@ from scanner.planned import records
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import Feeder, PlannedProbe
 from scanner.resolver.addresses import Addresses
-from scanner.resolver.configured import configured_resolver
+from scanner.resolver.configured import configured_resolver, lists_for
 from scanner.resolver.names import Name
 
 
@@ -125,7 +125,8 @@ def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
         "resolver": resolver.label,
         "tool_version": tool_version(),
     }
-    return Addresses(watched, settings.watch.families, resolver, settings.resolve, provenance)
+    lists = lists_for(resolver, settings)
+    return Addresses(watched, settings.watch.families, resolver, settings.resolve, lists, provenance)
 
 
 def _feeder(period: Period, feed: Feed, addresses: Addresses, precedence: Precedence) -> Feeder:

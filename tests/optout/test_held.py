@@ -16,11 +16,16 @@ import pytest
 
 from crawler.files.pace import Pace
 from crawler.files.wire import NotPermitted, Wire
+from firstflight import settings
 from firstflight.egress import current
 from firstflight.egress.permitted import Permitted
+from firstflight.errors import InputError
 from firstflight.system import binaries, children
-from scanner.resolver.configured import Resolver
+from scanner.resolver.addresses import Addresses
+from scanner.resolver.configured import Resolver, configured_resolver, lists_for
+from scanner.resolver.names import Name
 from scanner.resolver.query import Asker
+from tests import minimal
 from tests.waiting import until
 
 
@@ -82,7 +87,8 @@ def test_queries_from_python_wait(
         turns.append(time.monotonic())
 
     async def ask() -> None:
-        asker = Asker(Resolver("127.0.0.1", server.getsockname()[1], timeout_s=0.1, attempts=1), turn)
+        resolver = Resolver("127.0.0.1", server.getsockname()[1], timeout_s=0.1, attempts=1)
+        asker = Asker(resolver, turn, Permitted([], []))
         await asker.ask("a.test", "A")
         await asker.close()
 
@@ -94,6 +100,25 @@ def test_queries_from_python_wait(
     confirm(copy)
     thread.join()
     assert questions(server) == 1
+
+
+@pytest.mark.parametrize("listed", ["127.0.0.1", "127.0.0.0/8", None])
+def test_a_resolver_on_a_list_is_asked_nothing_from_python(
+    server: socket.socket, tmp_path: Path, listed: str | None
+) -> None:
+    changes = ["resolve.resolver=127.0.0.1", f"resolve.port={server.getsockname()[1]}"]
+    changes += ["resolve.timeout_s=0.1", "resolve.attempts=1"]
+    if listed is not None:
+        (tmp_path / "optout").write_text(f"{listed}\n")
+        changes.append(f'probe.optout=["{tmp_path}/optout"]')
+    in_force, _ = settings.load(minimal.write(tmp_path), changes)
+    resolver = configured_resolver(in_force.resolve)
+    lists = lists_for(resolver, in_force)
+    addresses = Addresses([Name(None, "a.test", "own")], [4], resolver, in_force.resolve, lists, {})
+    why = "does not answer" if listed is None else "is on a block or opt-out list"
+    with pytest.raises(InputError, match=why):
+        addresses.resolve()
+    assert questions(server) == (1 if listed is None else 0)
 
 
 def test_requests_of_a_crawl_wait_and_open_connections_are_asked_about(

@@ -17,6 +17,7 @@ import dns.message
 import dns.query
 import pytest
 
+from firstflight.egress.permitted import Permitted
 from firstflight.system import binaries
 from scanner.resolver.answer import QTYPES, Outcome
 from scanner.resolver.configured import Resolver
@@ -82,7 +83,7 @@ def oracle(names: Sequence[str], port: int, attempts: int, timeout_s: float = AN
 
     async def ask() -> list[dict[str, Outcome]]:
         async def one(name: str) -> dict[str, Outcome]:
-            asker = Asker(resolver, Pace(10_000).turn)
+            asker = Asker(resolver, Pace(10_000).turn, Permitted([], []))
             try:
                 return {qtype: await asker.ask(name, qtype) for qtype in QTYPES}
             finally:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from firstflight.egress.permitted import Permitted
 from scanner.resolver.answer import Alias, HttpsRecord, Outcome
 from scanner.resolver.configured import Resolver
 from scanner.resolver.pace import Pace
@@ -23,7 +24,7 @@ ANSWERED_S = 60.0
 
 def ask(resolver: Resolver, domain: str, qtype: str) -> Outcome:
     async def once() -> Outcome:
-        asker = Asker(resolver, Pace(10_000).turn)
+        asker = Asker(resolver, Pace(10_000).turn, Permitted([], []))
         try:
             return await asker.ask(domain, qtype)
         finally:
