@@ -15,6 +15,7 @@ from firstflight.layout import OWN_NAMES, RunLayout, StageKey
 from firstflight.run.run import Run
 from firstflight.system import files
 from orchestration import stages
+from orchestration.local import preview
 from orchestration.stages import Plan, Scope, Stage
 from schemas import records
 from tests import minimal
@@ -35,6 +36,28 @@ def test_the_entry_takes_what_the_scope_says(stage: Stage) -> None:
 
 def test_help_names_all_stages() -> None:
     assert set(stages.names()) <= set(re.findall(r"[a-z_]+", str(command.callback.__doc__)))
+
+
+def test_a_dry_run_announces_all_that_is_sent(tmp_path: Path) -> None:
+    announced = {
+        "resolve": "here: at most 500 probes per second, 200 queries per second",
+        "probe": "probes: ",
+        "handshake": "handshakes: with ",
+        "calibrate": "pairs of a probe and a handshake: with ",
+        "tcp_options": "TCP options: with 100 % of the names, at most 1, a TCP connection to port 443 each; "
+        "at most 100 per second and vantage point",
+        "download": "downloads: ",
+    }
+    sending = stages.at_vantage(Plan.SCAN)
+    assert set(announced) == set(stages.names(sending))
+    enabled = [f"{stage.enabled_by}.enabled=true" for stage in sending if stage.enabled_by]
+    path = minimal.write(tmp_path)
+    for changes in ([], enabled):
+        in_force, _ = settings.load(path, ["resolve.resolver=192.0.2.1", *changes])
+        lines = list(preview.describe(in_force))
+        for stage in sending:
+            shown = any(line.startswith(announced[stage.name]) for line in lines)
+            assert shown == stage.is_enabled(in_force), stage.name
 
 
 def test_what_stages_write_is_what_the_loader_loads() -> None:

@@ -44,6 +44,8 @@ def describe(settings: Settings) -> Iterator[str]:
         yield _handshakes(settings, names)
     if settings.calibrate.enabled:
         yield _pairs(settings, names)
+    if settings.tcp_options.enabled:
+        yield _tcp_options(settings, names)
     if settings.crawl.enabled:
         yield _crawl(settings, names)
     if settings.download.enabled:
@@ -63,6 +65,9 @@ def describe(settings: Settings) -> Iterator[str]:
                 seconds += connections / settings.handshake.rate + settings.handshake.timeout_s
             if settings.calibrate.enabled:
                 seconds += _pairs_s(settings, names)
+            if settings.tcp_options.enabled:
+                connections = _drawn(settings.tcp_options, names) * len(probe.families)
+                seconds += connections / settings.tcp_options.rate + settings.tcp_options.timeout_s
             longest = max(longest, seconds)
             line += (
                 f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
@@ -157,6 +162,17 @@ def _pairs(settings: Settings, names: int | None) -> str:
     return (
         f"pairs of a probe and a handshake: with {calibrate.share * 100:g} % of the names{of}{known}, in "
         f"blocks of {calibrate.block}; at most {calibrate.rate:g} connections per second and vantage point"
+    )
+
+
+def _tcp_options(settings: Settings, names: int | None) -> str:
+    """Return the line about the tcp_options stage."""
+    survey = settings.tcp_options
+    known = "" if names is None else f", at most {_drawn(survey, names)}"
+    of = f" with addresses of {', '.join(survey.cdn)}" if survey.cdn else ""
+    return (
+        f"TCP options: with {survey.share * 100:g} % of the names{of}{known}, a TCP connection to port "
+        f"{survey.port} each; at most {survey.rate:g} per second and vantage point"
     )
 
 
