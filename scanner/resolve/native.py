@@ -8,6 +8,7 @@ from pathlib import Path
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.settings import Settings
+from firstflight.settings.types import RESOLVER_RATE
 from firstflight.shard import WHOLE, Shard
 from firstflight.system import files
 from scanner.driver import process
@@ -62,6 +63,9 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
         options.append(("--shards", shard.of))
     if resolve.rate is not None:
         options.append(("--rate", resolve.rate))
+    elif not (resolve.resolver or resolve.resolvers):
+        # The engine gets the one of /etc/resolv.conf by name, and would take a stub for one's own.
+        options.append(("--rate", RESOLVER_RATE))
     options += [("--resolver", resolver) for resolver in configured_resolvers(resolve)]
     options += [("--blocklist", path) for path in settings.probe.blocklist]
     options += [("--optout", path) for path in settings.probe.optout]

@@ -54,8 +54,8 @@ pub struct Options {
     #[command(flatten)]
     pub output: OutputArguments,
 
-    /// Questions per second to each resolver; 0 = no limit (default: 200, no limit to one in a loopback or
-    /// private network)
+    /// Questions per second to each resolver; 0 = no limit (default: 200, no limit to one that is named and in
+    /// a loopback or private network)
     #[arg(long, value_name = "N", value_parser = rate)]
     pub rate: Option<f64>,
 
@@ -128,12 +128,14 @@ impl Options {
         types
     }
 
-    /// Questions per second of this process to a resolver at `ip`; `None`: no limit.
+    /// Questions per second of this process to a resolver at `ip`; `None`: no limit. One that nobody named
+    /// counts as one of others: behind a stub or a router that /etc/resolv.conf has is a provider's.
     pub fn rate_to(&self, ip: IpAddr) -> Option<f64> {
+        let is_ours = !self.resolver.is_empty() && firstflight_core::policy::is_ours(ip);
         let together = match self.rate {
             Some(0.0) => None,
             Some(rate) => Some(rate),
-            None => (!firstflight_core::policy::is_ours(ip)).then_some(RATE),
+            None => (!is_ours).then_some(RATE),
         };
         together.map(|rate| rate / f64::from(self.shards))
     }
@@ -201,20 +203,28 @@ mod tests {
         assert_eq!(options.distinct_types(), QType::DEFAULT);
         let foreign: IpAddr = "9.9.9.9".parse().unwrap();
         let own: IpAddr = "192.168.1.1".parse().unwrap();
-        for (rate, expected) in [
-            (None, (Some(RATE), None)),
-            (Some("50"), (Some(50.0), Some(50.0))),
-            (Some("0"), (None, None)),
+        let named = ["--resolver", "9.9.9.9", "--resolver", "192.168.1.1"];
+        for (arguments, expected) in [
+            (&named[..], (Some(RATE), None)),
+            // A resolver of /etc/resolv.conf: the second one as a router's, or a stub.
+            (&[], (Some(RATE), Some(RATE))),
+            (&["--rate", "50"], (Some(50.0), Some(50.0))),
+            (&["--rate", "0"], (None, None)),
+            (
+                &[&named[..], &["--rate", "50"]].concat(),
+                (Some(50.0), Some(50.0)),
+            ),
+            (&[&named[..], &["--rate", "0"]].concat(), (None, None)),
+            (
+                &[&named[..], &["--shards", "4"]].concat(),
+                (Some(RATE / 4.0), None),
+            ),
+            (&["--shards", "4"], (Some(RATE / 4.0), Some(RATE / 4.0))),
         ] {
-            let more: Vec<&str> = rate.iter().flat_map(|rate| ["--rate", rate]).collect();
-            let options = parsed(&[&["--names", "n"], &more[..]].concat()).unwrap();
-            assert_eq!((options.rate_to(foreign), options.rate_to(own)), expected);
+            let options = parsed(&[&["--names", "n"], arguments].concat()).unwrap();
+            let rates = (options.rate_to(foreign), options.rate_to(own));
+            assert_eq!(rates, expected, "{arguments:?}");
         }
-        let options = parsed(&["--names", "n", "--shards", "4"]).unwrap();
-        assert_eq!(
-            (options.rate_to(foreign), options.rate_to(own)),
-            (Some(RATE / 4.0), None)
-        );
         let options = parsed(&["--names", "n", "--types", "mx,A,MX"]).unwrap();
         assert_eq!(options.distinct_types(), [QType::Mx, QType::A]);
     }
