@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,21 @@ def explain_os_errors(path: Path) -> Iterator[None]:
         else:
             message = f"cannot write {path}: {error.strerror or error} ({error.filename or path})"
         raise OutputError(message) from error
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Wait until files, and their names in their folders, are on the disk: a power cut keeps them then.
+
+    Raises OutputError.
+    """
+    paths = list(paths)
+    for path in [*paths, *{path.parent for path in paths}]:
+        with explain_os_errors(path):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firstflight.errors import FirstflightError
-from firstflight.layout import StageKey
+from firstflight.layout import REPORT, StageKey
 from firstflight.run.report import Rejected, StageReport
 from firstflight.system import files
 from scanner.driver.choose import FIRST_LINE
@@ -62,7 +62,8 @@ def account(
 def remove_segments(out: Path, rows: int | None, segments: Path) -> None:
     """Remove the segments of a stage that is done, if its record file on disk, `out`, has `rows` rows.
 
-    FirstflightError if it has not; the segments are kept then.
+    FirstflightError if it has not; the segments are kept then. What replaces them, all record files in that
+    folder and the stage's report, is on the disk before.
     """
     try:
         found = pq.ParquetFile(out).metadata.num_rows
@@ -70,5 +71,6 @@ def remove_segments(out: Path, rows: int | None, segments: Path) -> None:
         raise FirstflightError(f"cannot read {out}, the segments are kept: {error}") from error
     if found != rows:
         raise FirstflightError(f"{out} has {found} rows instead of {rows}: the segments are kept")
+    files.sync([*sorted(out.parent.glob("*.parquet")), *out.parent.glob(REPORT)])
     with files.explain_os_errors(segments), suppress(FileNotFoundError):
         shutil.rmtree(segments)
