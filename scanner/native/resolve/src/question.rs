@@ -61,8 +61,8 @@ pub enum End {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask the same resolver for the end of the aliases.
-    Follow,
+    /// Ask the same resolver once more in this attempt: for the end of the aliases, or without EDNS.
+    Again,
     /// Begin another attempt, after a wait of about so long.
     Retry(Mono),
     Done(Outcome),
@@ -138,6 +138,12 @@ impl Question {
                 (failure(status, detail), None)
             }
         };
+        // A check ends with any answer.
+        let may_lack_edns = answer.status.is_failure() && answer.status.may_lack_edns(rcode);
+        if may_lack_edns && self.edns && self.name.is_some() {
+            (self.edns, self.tcp) = (false, false);
+            return Next::Again;
+        }
         self.aliases.append(&mut answer.aliases);
         if self.is_loop() {
             answer.status = Status::Chain;
@@ -146,13 +152,9 @@ impl Question {
         if let Some(name) = answer.unfinished.filter(|_| rcode.is_some()) {
             self.current = *name;
             self.tcp = false;
-            return Next::Follow;
+            return Next::Again;
         }
         if answer.status.is_failure() && self.attempt < most_attempts {
-            if self.edns && answer.status.may_lack_edns(rcode) {
-                self.edns = false;
-                return Next::Retry(0);
-            }
             return Next::Retry(BACKOFF << (self.attempt - 1).min(10));
         }
         let (asked_at, started) = self.asked_at.unwrap_or((wall, at));
@@ -228,20 +230,23 @@ mod tests {
 
     #[test]
     fn failures_are_tried_again_with_growing_waits() {
-        for (status, rcode, expected) in [
-            (Status::Timeout, None, Next::Retry(SECOND / 2)),
-            (Status::ServFail, Some(2), Next::Retry(SECOND / 2)),
-            (Status::FormErr, Some(1), Next::Retry(0)),
-            (Status::Other, Some(16), Next::Retry(0)),
-            (Status::Other, Some(9), Next::Retry(SECOND / 2)),
+        for (status, rcode) in [
+            (Status::Timeout, None),
+            (Status::ServFail, Some(2)),
+            (Status::Refused, Some(5)),
+            (Status::Other, Some(9)),
         ] {
             let end = match rcode {
                 Some(rcode) => End::Answer(answer(status, rcode)),
                 None => End::Failure(status, None),
             };
             let mut question = question();
-            assert_eq!(question.end(end.clone(), 3, 30, 0), expected, "{status:?}");
-            assert_eq!(question.edns, expected != Next::Retry(0));
+            assert_eq!(
+                question.end(end.clone(), 3, 30, 0),
+                Next::Retry(SECOND / 2),
+                "{status:?}"
+            );
+            assert!(question.edns);
             question.begin(0, true, 40);
             question.sent(4, 8, 50, 2000);
             assert_eq!(
@@ -267,9 +272,45 @@ mod tests {
     }
 
     #[test]
+    fn a_server_without_edns_is_asked_again_within_the_attempt() {
+        for (status, rcode) in [
+            (Status::FormErr, 1),
+            (Status::NotImp, 4),
+            (Status::Other, 16),
+        ] {
+            let end = End::Answer(answer(status, rcode));
+            let mut question = question();
+            assert_eq!(
+                question.end(end.clone(), 1, 30, 0),
+                Next::Again,
+                "{status:?}"
+            );
+            assert!(!question.edns);
+            question.queue(30);
+            question.sent(4, 8, 50, 2000);
+            let Next::Done(outcome) = question.end(end.clone(), 1, 60, 0) else {
+                panic!()
+            };
+            assert_eq!(
+                (outcome.status, outcome.attempts, outcome.duration),
+                (status, 1, 20)
+            );
+            assert_eq!(outcome.asked_at, 1000);
+            let mut check = Question::new(None, 0, QType::A, Name::from_text(".").unwrap());
+            check.begin(0, false, 10);
+            check.sent(4, 7, 20, 1000);
+            let next = check.end(end, 0, 30, 0);
+            assert!(
+                matches!(next, Next::Done(_)),
+                "a check ends with any answer"
+            );
+        }
+    }
+
+    #[test]
     fn aliases_are_followed_within_the_attempt() {
         let mut question = question();
-        assert_eq!(question.end(alias("b.test", true), 3, 30, 0), Next::Follow);
+        assert_eq!(question.end(alias("b.test", true), 3, 30, 0), Next::Again);
         assert_eq!(question.current.text(), "b.test");
         question.queue(30);
         question.sent(4, 8, 50, 2000);
@@ -295,8 +336,8 @@ mod tests {
     fn loops_of_aliases_end() {
         let mut question = question();
         for (target, expected) in [
-            ("b.test", Some(Next::Follow)),
-            ("a.test", Some(Next::Follow)),
+            ("b.test", Some(Next::Again)),
+            ("a.test", Some(Next::Again)),
             ("b.test", None),
         ] {
             let next = question.end(alias(target, true), 3, 30, 0);
@@ -309,7 +350,7 @@ mod tests {
         }
         let mut question = self::question();
         let mut followed = 0;
-        while question.end(alias(&format!("n{followed}.test"), true), 3, 30, 0) == Next::Follow {
+        while question.end(alias(&format!("n{followed}.test"), true), 3, 30, 0) == Next::Again {
             followed += 1;
         }
         assert_eq!(followed, MOST_ALIASES);

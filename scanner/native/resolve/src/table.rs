@@ -235,12 +235,12 @@ impl Table {
             // Whatever a resolver answers, it is there.
             (None, _) => 0,
         };
+        let resolver = question.resolver;
         match question.end(end, most, at, wall()) {
-            Next::Follow => {
+            Next::Again => {
                 question.queue(at);
-                self.queues[question.resolver].udp.push_back(number);
+                self.queues[resolver].udp.push_back(number);
             }
-            Next::Retry(0) => self.begin_attempt(number, at),
             Next::Retry(wait) => {
                 question.queue(at);
                 // Between half and one and a half times as long, so that what failed together does not come

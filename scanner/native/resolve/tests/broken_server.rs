@@ -144,9 +144,9 @@ fn each_behaviour_has_its_status() {
         ("good", "NOERROR", 1, None),
         ("wrong-question", "NOERROR", 1, None),
         ("query-back", "NOERROR", 1, None),
-        ("no-edns", "NOERROR", 2, None),
-        ("bare-formerr", "NOERROR", 2, None),
-        ("badvers", "NOERROR", 2, None),
+        ("no-edns", "NOERROR", 1, None),
+        ("bare-formerr", "NOERROR", 1, None),
+        ("badvers", "NOERROR", 1, None),
         (
             "short",
             "MALFORMED",
@@ -194,6 +194,17 @@ fn each_behaviour_has_its_status() {
         stderr.contains("0 messages belong to no open question, 2 answer another one"),
         "{stderr}"
     );
+}
+
+#[test]
+fn a_server_without_edns_answers_in_one_attempt() {
+    let names = ["no-edns", "bare-formerr", "badvers"];
+    let (rows, stderr) = resolve(&names, &[&PATIENT[..], &["--attempts", "1"]].concat());
+    assert_eq!(rows.len(), names.len(), "{stderr}");
+    for row in rows {
+        let found = (&row["status"], &row["attempts"]);
+        assert_eq!(found, (&"NOERROR".into(), &1.into()), "{row}");
+    }
 }
 
 #[test]

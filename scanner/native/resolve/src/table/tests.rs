@@ -54,6 +54,12 @@ fn begin(table: &mut Table, now: Mono) {
     table.begin(2, text.into(), Name::from_text(text).unwrap(), now);
 }
 
+/// The resolver for which a question waits.
+fn waiting(table: &Table) -> usize {
+    let mut queues = table.queues.iter();
+    queues.position(|queue| !queue.udp.is_empty()).unwrap()
+}
+
 #[test]
 fn an_answer_finishes_the_name() {
     let mut table = table(1, 1);
@@ -113,11 +119,7 @@ fn another_case_leads_to_a_question_without_mixing() {
 fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
     let mut table = table(2, 2);
     begin(&mut table, 0);
-    let first = table
-        .queues
-        .iter()
-        .position(|queue| !queue.udp.is_empty())
-        .unwrap();
+    let first = waiting(&table);
     send(&mut table, first, 9, 0);
     assert_eq!(table.next_at(), Some(SECOND));
     table.expire(SECOND - 1);
@@ -129,11 +131,7 @@ fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
         "{due}"
     );
     table.expire(due);
-    let second = table
-        .queues
-        .iter()
-        .position(|queue| !queue.udp.is_empty())
-        .unwrap();
+    let second = waiting(&table);
     assert_ne!(first, second, "the other resolver is asked");
     send(&mut table, second, 9, due);
     table.expire(due + SECOND);
@@ -144,6 +142,23 @@ fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
     );
     assert_eq!((outcome.duration, table.silence), (SECOND, 1));
     assert_eq!(table.over, [9, 9]);
+}
+
+#[test]
+fn without_edns_the_same_resolver_is_asked_again() {
+    let mut table = table(1, 2);
+    begin(&mut table, 0);
+    let first = waiting(&table);
+    let (_, question) = send(&mut table, first, 9, 5);
+    table.message(9, &answer(&question, |bytes| bytes[3] |= 1), 6);
+    assert_eq!(waiting(&table), first);
+    let (_, again) = send(&mut table, first, 9, 7);
+    assert_eq!((again.len() + 11, again[11]), (question.len(), 0));
+    let as_long = [&again[..], &[0; 11]].concat();
+    table.message(9, &answer(&as_long, |_| ()), 8);
+    let outcome = &table.finished[0].outcomes[0];
+    assert_eq!((outcome.status, outcome.attempts), (Status::NoError, 1));
+    assert_eq!((outcome.resolver, outcome.duration), (first, 2));
 }
 
 #[test]
