@@ -1,13 +1,13 @@
-//! The resolvers of a run: which is asked next, which are silent, which keep the case of letters.
+//! The resolvers of a run: which is asked next, which fail, which keep the case of letters.
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
-/// After so many questions in a row without an answer, a resolver's share is halved, and again after as
-/// many more.
+/// After so many failed attempts in a row, silence or an error of whatever kind, a resolver's share is halved,
+/// and again after as many more. Names that fail at every resolver halve all shares alike.
 const PATIENCE: u32 = 8;
-/// A share is halved at most so many times: a silent resolver is tried again.
+/// A share is halved at most so many times: a resolver that fails is tried again.
 const HALVINGS: u32 = 6;
 /// So many answers in another case, before any that kept it, show that a resolver does not keep it.
 const CHANGED: u32 = 3;
@@ -92,14 +92,14 @@ pub struct Resolver {
     /// Answers in another case than the question's.
     pub case_changed: u64,
     case_kept: u64,
-    /// Unanswered questions since the last answer.
+    /// Failed attempts since the last one that did not fail.
     #[serde(skip)]
-    silent: u32,
+    failed: u32,
 }
 
 impl Resolver {
     fn share(&self) -> f64 {
-        self.weight / f64::from(1_u32 << (self.silent / PATIENCE).min(HALVINGS))
+        self.weight / f64::from(1_u32 << (self.failed / PATIENCE).min(HALVINGS))
     }
 }
 
@@ -117,7 +117,7 @@ impl Resolvers {
             answered: 0,
             case_changed: 0,
             case_kept: 0,
-            silent: 0,
+            failed: 0,
         };
         Resolvers(named.iter().map(new).collect())
     }
@@ -157,20 +157,22 @@ impl Resolvers {
     /// Notes an answer; `mixed`: it repeats the mixed case of its question.
     pub fn answered(&mut self, number: usize, mixed: bool) {
         let resolver = &mut self.0[number];
-        resolver.silent = 0;
         resolver.answered += 1;
         resolver.case_kept += u64::from(mixed);
     }
 
-    /// Notes that a question was not answered.
-    pub fn silent(&mut self, number: usize) {
-        let silent = &mut self.0[number].silent;
-        *silent = silent.saturating_add(1);
+    /// Notes the end of an attempt.
+    pub fn finished(&mut self, number: usize, failed: bool) {
+        let in_a_row = &mut self.0[number].failed;
+        *in_a_row = if failed {
+            in_a_row.saturating_add(1)
+        } else {
+            0
+        };
     }
 
     /// Notes an answer in another case than its question's.
     pub fn changed_case(&mut self, number: usize) {
-        self.0[number].silent = 0;
         self.0[number].case_changed += 1;
     }
 
@@ -183,6 +185,9 @@ impl Resolvers {
 
 #[cfg(test)]
 mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
     use super::*;
 
     fn resolvers(weights: &[&str]) -> Resolvers {
@@ -267,16 +272,49 @@ mod tests {
         assert!(near(found[0], 500) && near(found[1], 250), "{found:?}");
         assert_eq!(draws(&three, Some(0))[0], 0);
         for _ in 0..10_000 {
-            three.silent(0);
+            three.finished(0, true);
         }
         let found = draws(&three, None);
         assert!(
             found[0] > 0 && found[0] < 20,
             "tried again, but rarely: {found:?}"
         );
-        three.answered(0, true);
+        three.finished(0, false);
         assert!(near(draws(&three, None)[0], 500));
         assert_eq!(draws(&resolvers(&["192.0.2.1"]), Some(0)), [1000]);
+    }
+
+    /// How many of 10,000 names each of two resolvers is asked for; an attempt fails if `fails(number, name,
+    /// random)`.
+    fn asked(fails: impl Fn(usize, u32, u32) -> bool) -> [u32; 2] {
+        let mut two = resolvers(&["192.0.2.1", "192.0.2.2"]);
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        let mut asked = [0; 2];
+        for name in 0..10_000 {
+            let number = two.choose(random.next_u32(), None);
+            two.finished(number, fails(number, name, random.next_u32()));
+            asked[number] += 1;
+        }
+        asked
+    }
+
+    #[test]
+    fn only_a_resolver_that_fails_more_than_the_other_loses_its_share() {
+        for (what, asked) in [
+            ("every name is broken", asked(|_, _, _| true)),
+            (
+                "every other is",
+                asked(|_, _, random| random < u32::MAX / 2),
+            ),
+            (
+                "a long row is",
+                asked(|_, name, _| (3000..6000).contains(&name)),
+            ),
+        ] {
+            assert!(asked.iter().all(|count| *count > 4500), "{what}: {asked:?}");
+        }
+        let one_fails = asked(|number, _, random| number == 1 || random < u32::MAX / 2);
+        assert!((1..500).contains(&one_fails[1]), "{one_fails:?}");
     }
 
     #[test]

@@ -236,7 +236,15 @@ impl Table {
             (None, _) => 0,
         };
         let resolver = question.resolver;
-        match question.end(end, most, at, wall()) {
+        let failed = match &end {
+            End::Answer(answer) => answer.status.is_failure(),
+            End::Failure(..) => true,
+        };
+        let next = question.end(end, most, at, wall());
+        if next != Next::Again {
+            self.resolvers.finished(resolver, failed);
+        }
+        match next {
             Next::Again => {
                 question.queue(at);
                 self.queues[resolver].udp.push_back(number);

@@ -10,6 +10,7 @@
 use std::io::Write;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -90,16 +91,22 @@ fn answers(behaviour: &str, query: &[u8]) -> Vec<Vec<u8>> {
 
 /// The port of a server that behaves as the first label of each name says.
 fn serve() -> u16 {
+    serve_by(|query| {
+        let label = &query[13..13 + usize::from(query[12])];
+        let label = String::from_utf8_lossy(label).to_lowercase();
+        let behaviour = if query[12] == 0 { "root" } else { &label };
+        answers(behaviour, query)
+    })
+}
+
+/// The port of a server that answers each query with these datagrams.
+fn serve_by(answers: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     std::thread::spawn(move || {
         let mut room = [0; 2048];
         while let Ok((length, client)) = socket.recv_from(&mut room) {
-            let query = &room[..length];
-            let label = &query[13..13 + usize::from(query[12])];
-            let label = String::from_utf8_lossy(label).to_lowercase();
-            let behaviour = if query[12] == 0 { "root" } else { &label };
-            for answer in answers(behaviour, query) {
+            for answer in answers(&room[..length]) {
                 socket.send_to(&answer, client).unwrap();
             }
         }
@@ -252,27 +259,53 @@ fn a_server_that_changes_the_case_is_asked_in_lower_case() {
 fn a_silent_resolver_is_asked_less_and_its_questions_go_to_the_other() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
+    let (rows, asked) = with_another(200, &address, &["--timeout", "5", "--attempts", "10"]);
+    let answered = rows.iter().filter(|row| row["status"] == "NOERROR").count();
+    assert_eq!(answered, 200, "{asked:?}");
+    // The silent one gets half of the questions until 32 of them, all that may be in flight, have no answer,
+    // and then one in 17. Without halved shares it would get some 100, and the other 200.
+    assert!(asked[1] >= 8 && asked[1] < asked[0] / 3, "{asked:?}");
+}
+
+#[test]
+fn a_resolver_that_refuses_or_fails_everything_is_asked_less() {
+    for rcode in [5, 2] {
+        let port = serve_by(move |query| {
+            let question = question_of(query);
+            let flags = 0x8180 | rcode;
+            vec![message(query, flags, [1, 0, 0, 0], question, b"")]
+        });
+        let address = format!("127.0.0.1:{port}");
+        let (rows, asked) = with_another(
+            400,
+            &address,
+            &[&PATIENT[..], &["--attempts", "1"]].concat(),
+        );
+        let failed = rows.iter().filter(|row| row["status"] != "NOERROR").count();
+        // With its whole share it would get 200.
+        assert!((8..100).contains(&failed), "{rcode}: {failed}, {asked:?}");
+        assert_eq!(failed as u64 + 1, asked[1], "with the check: {asked:?}");
+    }
+}
+
+/// The rows for so many names, asked for at the server and at `another` resolver, and how many questions each
+/// of the two got.
+fn with_another(names: usize, another: &str, more: &[&str]) -> (Vec<Value>, [u64; 2]) {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let summary = folder.join(format!("two-{}.json", std::process::id()));
-    let more = [
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let summary = folder.join(format!("two-{}-{run}.json", std::process::id()));
+    let of_two = [
         "--resolver",
-        &address,
-        "--timeout",
-        "5",
-        "--attempts",
-        "10",
+        another,
         "--concurrency",
         "32",
         "--summary",
         summary.to_str().unwrap(),
     ];
-    let (rows, stderr) = resolve(&["good"; 200], &more);
-    assert_eq!(rows.len(), 200, "{stderr}");
-    let answered = rows.iter().filter(|row| row["status"] == "NOERROR").count();
-    assert_eq!(answered, 200, "{stderr}");
+    let (rows, stderr) = resolve(&vec!["good"; names], &[&of_two[..], more].concat());
+    assert_eq!(rows.len(), names, "{stderr}");
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(&summary).unwrap()).unwrap();
     let asked = |number: usize| summary["resolvers"][number]["asked"].as_u64().unwrap();
-    // The silent one gets half of the questions until 32 of them, all that may be in flight, have no answer,
-    // and then one in 17. Without halved shares it would get some 100, and the other 200.
-    assert!(asked(1) >= 8 && asked(1) < asked(0) / 3, "{summary}");
+    (rows, [asked(0), asked(1)])
 }

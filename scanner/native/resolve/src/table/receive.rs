@@ -94,14 +94,8 @@ impl Table {
 
     /// Ends the attempt of a question that the system did not send.
     pub fn unsent(&mut self, number: u32, error: &io::Error, at: Mono) {
-        if let Some(question) = self.questions.get_mut(number) {
-            self.resolvers.silent(question.resolver);
-            self.end(
-                number,
-                End::Failure(Status::Network, Some(reason(error))),
-                at,
-            );
-        }
+        let end = End::Failure(Status::Network, Some(reason(error)));
+        self.end(number, end, at);
     }
 }
 

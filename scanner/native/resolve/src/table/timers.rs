@@ -25,10 +25,8 @@ impl Table {
             }
             self.deadlines.pop_front();
             if let State::Sent { socket, id } = question.state {
-                let resolver = question.resolver;
-                let tcp = question.tcp.then_some(resolver);
+                let tcp = question.tcp.then_some(question.resolver);
                 self.take_back(socket, Some(id), tcp);
-                self.resolvers.silent(resolver);
                 self.end(number, End::Failure(Status::Timeout, None), now);
             }
         }
