@@ -1,5 +1,6 @@
 use firstflight_core::clock::SECOND;
 use firstflight_core::random;
+use rand_chacha::rand_core::SeedableRng as _;
 
 use super::*;
 use crate::answer::tests::Writer;
@@ -142,6 +143,38 @@ fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
     );
     assert_eq!((outcome.duration, table.silence), (SECOND, 1));
     assert_eq!(table.over, [9, 9]);
+}
+
+#[test]
+fn waits_are_spread_from_half_to_one_and_a_half() {
+    const NAMES: usize = 1000;
+    let mut table = table(3, 1);
+    table.random = ChaCha8Rng::seed_from_u64(7);
+    for _ in 0..NAMES {
+        begin(&mut table, 0);
+    }
+    let mut now = 0;
+    for wait in [SECOND / 2, SECOND] {
+        while !table.queues[0].udp.is_empty() {
+            send(&mut table, 0, 9, now);
+        }
+        now += SECOND;
+        table.expire(now);
+        let due = table.backoffs.iter().map(|Reverse((due, _, _))| *due - now);
+        let mut waits: Vec<Mono> = due.collect();
+        waits.sort_unstable();
+        assert_eq!(waits.len(), NAMES);
+        assert!(waits[0] >= wait / 2 && waits[NAMES - 1] <= wait * 3 / 2);
+        // Evenly: each tenth of the range has about a tenth of them.
+        for tenth in 0..10 {
+            let from = wait / 2 + wait * tenth / 10;
+            let within = from..from + wait / 10;
+            let count = waits.iter().filter(|wait| within.contains(*wait)).count();
+            assert!((60..140).contains(&count), "{tenth}: {count}");
+        }
+        now += wait * 3 / 2;
+        table.expire(now);
+    }
 }
 
 #[test]
