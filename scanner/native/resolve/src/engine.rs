@@ -305,13 +305,17 @@ impl Engine {
 
     /// Tells how far the run is.
     fn tell(&mut self) {
-        let now = Now {
+        let now = self.now();
+        self.progress.tick(&now);
+    }
+
+    fn now(&self) -> Now {
+        Now {
             done: self.finished,
-            left: None,
+            left: self.names.left(),
             in_flight: self.table.names(),
             limit: self.limit(),
-        };
-        self.progress.tick(&now);
+        }
     }
 
     /// Returns why no more questions were sent.

@@ -2,7 +2,7 @@
 //! length, or a pipe that is slow, takes no memory and blocks nothing.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
@@ -61,6 +61,10 @@ impl Answered {
             .get(line as usize / 64)
             .is_some_and(|word| word & 1 << (line % 64) != 0)
     }
+
+    fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
 }
 
 /// The engine's side of the thread.
@@ -68,6 +72,9 @@ pub struct Names {
     batches: Receiver<Batch>,
     next: std::vec::IntoIter<Listed>,
     ended: bool,
+    /// Lines to ask for, if the list is a file; names that were taken so far.
+    lines: Option<u64>,
+    taken: u64,
     /// Lines that were not understood, and lines left out because they are answered, so far.
     pub rejected: u64,
     pub resumed: u64,
@@ -83,11 +90,19 @@ impl Names {
         if name == "-" {
             return Names::start(program, io::stdin(), "standard input".into(), answered);
         }
-        let file = File::open(path).map_err(unreadable)?;
-        if file.metadata().is_ok_and(|there| there.is_dir()) {
+        let mut file = File::open(path).map_err(unreadable)?;
+        let kind = file.metadata().map_err(unreadable)?.file_type();
+        if kind.is_dir() {
             return Err(unreadable(io::ErrorKind::IsADirectory.into()));
         }
-        Names::start(program, file, name, answered)
+        let lines = kind.is_file().then(|| count_lines(&mut file)).transpose();
+        let lines = lines.map_err(unreadable)?;
+        let to_ask = lines.map(|lines| lines.saturating_sub(answered.count()));
+        let names = Names::start(program, file, name, answered)?;
+        Ok(Names {
+            lines: to_ask,
+            ..names
+        })
     }
 
     fn start(
@@ -105,6 +120,8 @@ impl Names {
             batches,
             next: Vec::new().into_iter(),
             ended: false,
+            lines: None,
+            taken: 0,
             rejected: 0,
             resumed: 0,
             failure: None,
@@ -115,6 +132,7 @@ impl Names {
     pub fn next(&mut self) -> Option<Listed> {
         loop {
             if let Some(name) = self.next.next() {
+                self.taken += 1;
                 return Some(name);
             }
             match self.batches.try_recv() {
@@ -154,10 +172,26 @@ impl Names {
         self.ended && self.next.as_slice().is_empty()
     }
 
+    /// Returns how many names are still to begin, if the list is a file; empty lines count until its end.
+    pub fn left(&self) -> Option<u64> {
+        let left = self.lines?.saturating_sub(self.taken + self.rejected);
+        Some(if self.is_ended() { 0 } else { left })
+    }
+
     /// Returns why the list could not be read to its end, if so.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.clone()
     }
+}
+
+/// Counts the lines of a file, and goes back to its begin.
+fn count_lines(file: &mut File) -> io::Result<u64> {
+    let (mut input, mut lines) = (BufReader::with_capacity(1 << 16, &mut *file), 0);
+    while input.skip_until(b'\n')? > 0 {
+        lines += 1;
+    }
+    file.rewind()?;
+    Ok(lines)
 }
 
 /// Reads lines until the end, or until nobody takes them.
@@ -266,6 +300,35 @@ mod tests {
         let (found, names) = all("a\nb\nc\n", answered);
         assert_eq!(found, [(2, "b".to_owned()), (3, "c".to_owned())]);
         assert_eq!(names.resumed, 1);
+    }
+
+    #[test]
+    fn a_file_has_so_many_names_left() {
+        let path = std::env::temp_dir().join(format!("names-{}", std::process::id()));
+        std::fs::write(&path, "a\nb..c\n\nd\ne").unwrap();
+        let mut answered = Answered::default();
+        answered.set(4, true);
+        let mut names = Names::open("test", &path, answered).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(names.left(), Some(4), "without the line that is answered");
+        let mut found = Vec::new();
+        while !names.is_ended() {
+            names.wait(Duration::from_secs(10));
+            while let Some(listed) = names.next() {
+                found.push((listed.line, names.left()));
+            }
+        }
+        // One line is rejected; the empty one counts to the end.
+        assert_eq!(found, [(1, Some(2)), (5, Some(1))]);
+        assert_eq!(names.left(), Some(0));
+    }
+
+    #[test]
+    fn how_many_names_a_pipe_has_is_not_known() {
+        let (found, names) = all("a\n", Answered::default());
+        assert_eq!((found.len(), names.left()), (1, None));
+        let opened = Names::open("test", Path::new("/dev/null"), Answered::default());
+        assert_eq!(opened.unwrap().left(), None);
     }
 
     #[test]

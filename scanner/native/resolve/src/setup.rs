@@ -63,6 +63,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     };
     let names = Names::open(PROGRAM, &options.names, answered)?;
     let signals = Signals::catch()?;
+    let progress = Progress::new("resolve", names.left(), options.output.progress.as_deref());
     let started = Instant::now();
     let written = Arc::new(AtomicU64::new(0));
     let engine = Engine {
@@ -80,7 +81,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         pushed: 0,
         written,
         checks: Checks::new(options.silence, options.timeout),
-        progress: Progress::new("resolve", None, options.output.progress.as_deref()),
+        progress,
         clock,
         server_count: servers.len(),
         rates: servers.iter().map(|server| server.rate).collect(),

@@ -155,6 +155,32 @@ fn engine(servers: &[SocketAddr]) -> Engine {
 }
 
 #[test]
+fn a_run_says_how_many_names_of_a_file_are_left() {
+    let path = std::env::temp_dir().join(format!("left-{}", std::process::id()));
+    std::fs::write(&path, "a.test\nb.test\nc.test\n").unwrap();
+    let mut server = Answering::start("127.83.0.4");
+    let mut engine = engine(&[server.address]);
+    assert_eq!(engine.now().left, None, "no file");
+    engine.names = Names::open("resolve", &path, Answered::default()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let now = engine.now();
+    assert_eq!((now.done, now.left, now.in_flight), (0, Some(3), 0));
+    let first = until("a name", || engine.names.next());
+    let begin = engine.clock.now();
+    engine
+        .table
+        .begin(first.line, first.domain, first.name, begin);
+    let now = engine.now();
+    assert_eq!((now.done, now.left, now.in_flight), (0, Some(2), 1));
+    engine.send();
+    server.answer();
+    engine.receive();
+    engine.write();
+    let now = engine.now();
+    assert_eq!((now.done, now.left, now.in_flight), (1, Some(2), 0));
+}
+
+#[test]
 fn an_answer_that_came_in_time_counts_however_late_the_pass_begins() {
     let mut servers = ["127.83.0.1", "127.83.0.2"].map(Answering::start);
     let mut engine = engine(&servers.each_ref().map(|server| server.address));
