@@ -9,7 +9,7 @@ import pytest
 
 from bench.campaign import stage_of
 from bench.campaign_world import made_names, made_table
-from bench.cost_table import Row, scaled, table, verdict
+from bench.cost_table import GOALS, Row, parts, scaled, table, verdict
 from crawler.routing import rib
 
 FEW = [
@@ -36,23 +36,59 @@ def test_costs_grow_by_a_straight_line_and_the_routing_table_does_not() -> None:
 @pytest.mark.parametrize(
     ("row", "kept"),
     [
-        (Row("probe", {"prober": 330.0}, 300.0, "Python", 1.0, 2000.0), True),
-        (Row("probe", {"prober": 300.0, "tcpdump": 31.0}), False),
-        (Row("probe", {}, 301.0), False),
-        (Row("load", {}, 499.0), True),
-        (Row("load", {}, 501.0), False),
+        (Row("resolve", {"engine": 30.0, "Python": 10.0}), True),
+        (Row("resolve", {"engine": 30.0, "Python": 10.1}), False),
+        (
+            Row("probe", {"prober": 50.0, "Python": 25.0, "tcpdump": 150.0}, 1.0, "", 1.0, 2000.0, 1500.0),
+            True,
+        ),
+        (Row("probe", {"prober": 50.1}), False),
+        (Row("probe", {"Python": 20.0, "other": 5.1}), False),
+        (Row("probe", {"tcpdump": 150.1}), False),
+        (Row("dissect", {"dissector": 12.0, "Python": 2.0}), True),
+        (Row("dissect", {"dissector": 12.0, "Python": 2.1}), False),
+        (Row("load", {"Python": 150.1}), False),
+        (Row("campaign", {"Python": 330.0}), True),
+        (Row("campaign", {"Python": 330.1}), False),
         (Row("dissect", {}, 1.0, "", 1.0, 2001.0), False),
+        (Row("probe", {}, 1.0, "", 1.0, 1501.0, 1501.0), False),
     ],
 )
-def test_each_limit_counts(row: Row, kept: bool) -> None:
-    assert verdict([row, Row("report", {}, 10.0)]).kept is kept
+def test_each_limit_and_goal_counts(row: Row, kept: bool) -> None:
+    assert verdict([row, Row("report", {})], []).kept is kept
 
 
-def test_the_last_line_names_every_limit() -> None:
-    assert str(verdict(MANY)) == (
-        "total: 9 CPU s per million names (limit 330); largest process 109 MB anonymous (limit 300, load 209 "
-        "of 500); 0.02 GB on disk (limit 2), 0.01 of it captures"
+@pytest.mark.parametrize(
+    ("row", "kept"),
+    [
+        (Row("probe", {}, 300.0), True),
+        (Row("probe", {}, 301.0), False),
+        (Row("load", {}, 500.0), True),
+        (Row("load", {}, 501.0), False),
+    ],
+)
+def test_memory_counts_as_measured(row: Row, kept: bool) -> None:
+    straight_line = [Row("probe", {}, 921.0), Row("load", {}, 2015.0)]
+    assert verdict(straight_line, [row, Row("report", {}, 10.0)]).kept is kept
+
+
+def test_the_parts_are_all_but_what_starts_the_stages() -> None:
+    rows = [Row(name, {"Python": 1.0}) for name in ("targets", "resolve", "dissect", "report")]
+    rows += [Row("as_data", {"Python": 2.0}), Row("load", {"Python": 3.0, "other": 0.5})]
+    rows += [Row("probe", {"prober": 10.0, "tcpdump": 5.0, "Python": 4.0}), Row("campaign", {"Python": 9.0})]
+    found = parts(rows)
+    assert list(found) == list(GOALS)
+    assert list(found.values()) == pytest.approx([1.0, 10.0, 4.0, 1.0, 1.0 + 2.0 + 5.0 + 3.5 + 1.0])
+
+
+def test_the_last_lines_name_every_limit_and_goal() -> None:
+    assert str(verdict(MANY, FEW)) == (
+        "goals, CPU s per million names: resolve 0.0 (met: 40); prober 1.1 (met: 50); rest of probe 1.9 "
+        "(met: 25); dissect 0.0 (met: 14); targets, as_data, tcpdump, load, report 6.4 (met: 150)\n"
+        "total: 9 CPU s per million names (limit 330); largest process as measured 100 MB anonymous (limit "
+        "300, load 200 of 500); 0.02 GB on disk (limit 2), 0.01 of it captures (limit 1.5)"
     )
+    assert "dissect 14.1 (missed: 14)" in str(verdict([Row("dissect", {"dissector": 14.1})], []))
 
 
 def test_a_table_has_a_line_for_each_stage_and_a_sum() -> None:

@@ -1,0 +1,54 @@
+"""What `python -m bench prober` judges: each of its measurements counts."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bench import prober
+
+MEASUREMENTS = ("_speed", "_memory", "_rate", "_low_rates", "_watch")
+
+
+@pytest.mark.parametrize("missed", [None, *MEASUREMENTS])
+def test_every_measurement_counts_and_all_are_made(
+    monkeypatch: pytest.MonkeyPatch, missed: str | None
+) -> None:
+    made = []
+
+    def measure(name: str, *_: object) -> bool:
+        made.append(name)
+        return name != missed
+
+    for name in MEASUREMENTS:
+        monkeypatch.setattr(prober, name, partial(measure, name))
+    assert prober._measure(Path(), 443, True) is (missed is None)
+    assert made == list(MEASUREMENTS)
+
+
+@pytest.mark.parametrize(
+    ("cpu_ms", "kept"),
+    [
+        ({50: 60, 200: 60, 500: 60, 1000: 60}, True),
+        ({50: 61, 200: 60, 500: 60, 1000: 60}, False),
+        ({50: 60, 200: 60, 500: 60, 1000: 61}, False),
+    ],
+)
+def test_the_goal_holds_at_each_low_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu_ms: dict[int, int], kept: bool
+) -> None:
+    """1.5 times the CPU time at 2,000 a second, of which there are two runs, with 35 and 45 ms."""
+    beside = iter([35, 45])
+
+    def probe(_folder: Path, targets: Path, options: list[str], _sink: str) -> SimpleNamespace:
+        one = len(targets.read_text().splitlines()) == 2
+        rate = int(options[1])
+        used = 5 if one else next(beside) if rate == prober.RATE else cpu_ms[rate]
+        return SimpleNamespace(used=SimpleNamespace(cpu_s=used / 1000, sleeps=1))
+
+    monkeypatch.setattr(prober, "_probe", probe)
+    monkeypatch.setattr(prober, "_system_calls", lambda *_: "1.00")
+    assert prober._low_rates(tmp_path, 443, 10) is kept
