@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 DAY_S = 86_400
@@ -27,10 +27,15 @@ PART_BYTES, PARTS_A_MERGE, MONTH_DAYS, MERGED_BYTES = 8e6, 10, 30, 150 * 2**30
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of a million names at one vantage point in one repetition."""
+    """Costs of a million names at one vantage point in one repetition.
+
+    `probe_cpu_s`: of the probe stage without the prober. `prober_us`: the prober's CPU time per target, by
+    the new probes per second at which it was measured.
+    """
 
     resolve_cpu_s: float
     probe_cpu_s: float
+    prober_us: Mapping[float, float]
     dissect_cpu_s: float
     load_cpu_s: float
     centre_cpu_s: float
@@ -41,25 +46,33 @@ class Costs:
     capture_bytes: float
     network_bytes: float
 
-    @property
-    def vantage_cpu_s(self) -> float:
-        """CPU seconds at a vantage point."""
-        return self.resolve_cpu_s + self.probe_cpu_s + self.dissect_cpu_s + self.load_cpu_s
+    def vantage_cpu_s(self, rate: float) -> float:
+        """Return the CPU seconds at a vantage point that begins `rate` new probes per second.
+
+        The prober's are those at the next lower measured rate, or at the lowest.
+        """
+        below = [measured for measured in self.prober_us if measured <= rate]
+        prober_us = self.prober_us[max(below, default=min(self.prober_us))]
+        stages = self.resolve_cpu_s + self.probe_cpu_s + self.dissect_cpu_s + self.load_cpu_s
+        return stages + self.targets * prober_us / 1e6
 
 
-# docs/measured.md, the campaign with trimmed captures on a quiet machine. Rows: 3 of dns_answer a name, one
-# of quic_probe and one of quic_connection a target. Files: those of probe, resolve, dissect and targets.
+# docs/measured.md, the campaign with 1,000,000 names, unscaled, on a quiet machine, at 20,000 new probes and
+# 60,000 questions per second; the prober at lower rates on the same kind of machine (low rates). Rows: 3 of
+# dns_answer a name, one of quic_probe and one of quic_connection a target. Files: those of probe, resolve,
+# dissect and targets.
 MEASURED = Costs(
-    resolve_cpu_s=24.7,
-    probe_cpu_s=30.6,
-    dissect_cpu_s=16.2,
-    load_cpu_s=74.9,
-    centre_cpu_s=3.6 + 0.9 + 1.8 + 8.8,
+    resolve_cpu_s=29.4,
+    probe_cpu_s=35.7 - 17.4,
+    prober_us={50: 83.8, 200: 52.8, 500: 46.0, 1_000: 39.4, 2_000: 38.6, 20_000: 17.4e6 / 920_414},
+    dissect_cpu_s=16.8,
+    load_cpu_s=91.3,
+    centre_cpu_s=4.1 + 1.1 + 1.9 + 7.7,
     targets=920_000,
     rows=3_000_000 + 2 * 920_000,
-    row_bytes=394e6 / 4_840_000,
-    file_bytes=(886 - 785 + 44 + 61 + 13) * 1e6,
-    capture_bytes=785e6,
+    row_bytes=333e6 / 4_840_000,
+    file_bytes=(889 - 790 + 45 + 63 + 13) * 1e6,
+    capture_bytes=790e6,
     # Both directions of a probe, as captured, and 300 bytes for each of three questions and its answer.
     network_bytes=920_000 * 5_100 + 3 * 1_000_000 * 300,
 )
@@ -90,11 +103,12 @@ def lines(costs: Costs, scale: Scale) -> Iterator[tuple[str, str]]:
     """Yield what a scale costs: what, and how much."""
     n, v = scale.millions, scale.vantages
     targets, rows = n * costs.targets, n * v * costs.rows
+    cpu_s = n * costs.vantage_cpu_s(scale.rate)
     yield "targets per vantage point and day", _many(targets)
     yield f"sending at {scale.rate:,.0f} probes per second", f"{targets / scale.rate / 3600:,.1f} h"
     yield "rate for sending within 12 h", f"{targets / (DAY_S / 2):,.0f} per second"
-    yield "CPU at a vantage point per day", _time(n * costs.vantage_cpu_s)
-    yield "cores there, if all is to end within a day", f"{n * costs.vantage_cpu_s / DAY_S:.2f}"
+    yield f"CPU at a vantage point per day, at {scale.rate:,.0f} probes per second", _time(cpu_s)
+    yield "cores there, if all is to end within a day", f"{cpu_s / DAY_S:.2f}"
     yield "CPU at the centre per day", _time(n * costs.centre_cpu_s)
     yield "network of a vantage point per day", _bytes(n * costs.network_bytes)
     yield "record files of a vantage point per day", _bytes(n * costs.file_bytes)

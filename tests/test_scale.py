@@ -8,7 +8,8 @@ from bench.scale import DAYS, Costs, Scale, grown, lines
 
 COSTS = Costs(
     resolve_cpu_s=40,
-    probe_cpu_s=80,
+    probe_cpu_s=62,
+    prober_us={50: 100, 500: 40, 1000: 20, 20_000: 10},
     dissect_cpu_s=20,
     load_cpu_s=60,
     centre_cpu_s=36,
@@ -27,7 +28,7 @@ def test_costs_grow_with_names_points_and_days() -> None:
         "targets per vantage point and day": "9.00 million",
         "sending at 1,000 probes per second": "2.5 h",
         "rate for sending within 12 h": "208 per second",
-        "CPU at a vantage point per day": "33.3 min",
+        "CPU at a vantage point per day, at 1,000 probes per second": "33.3 min",
         "cores there, if all is to end within a day": "0.02",
         "CPU at the centre per day": "6.0 min",
         "network of a vantage point per day": "60.0 GB",
@@ -43,6 +44,13 @@ def test_costs_grow_with_names_points_and_days() -> None:
         "shards of 6 TB for that": "7",
     }
     assert DAYS == 1826
+
+
+@pytest.mark.parametrize(
+    ("rate", "prober_s"), [(10, 90), (50, 90), (499, 90), (500, 36), (1000, 18), (1999, 18), (30_000, 9)]
+)
+def test_the_prober_costs_what_was_measured_at_the_next_lower_rate(rate: float, prober_s: float) -> None:
+    assert COSTS.vantage_cpu_s(rate) == pytest.approx(40 + 62 + 20 + 60 + prober_s)
 
 
 @pytest.mark.parametrize(
