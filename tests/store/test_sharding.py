@@ -18,6 +18,7 @@ from store.base import Store
 from store.url import parse
 
 SHARDED = sql.Dialect("firstflight", "measurements", sharded=True)
+ROOT = Path(__file__).parents[2]
 CLUSTER = "ON CLUSTER 'measurements'"
 
 
@@ -93,6 +94,22 @@ def test_a_table_is_sharded_by_name_or_whole(kind: str) -> None:
     else:
         assert "MergeTree('/clickhouse/tables/{uuid}/whole', '{shard}-{replica}'" in made[0]
         assert not rows
+
+
+@pytest.mark.parametrize(
+    ("page", "begin", "end"),
+    [
+        ("store.md", "**Several shards**", ": all rows of a name"),
+        ("design/0018-sharded-store.md", "**Sharded by name.**", " are pairs:"),
+    ],
+)
+def test_pages_name_the_sharded_tables(page: str, begin: str, end: str) -> None:
+    """Those by name first; the last two are by SNI."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    listed = re.findall(r"`([a-z0-9_]+)`", text.split(begin)[1].split(end)[0])
+    by_sni = [table for table, key in sharding.KEYS.items() if "sni" in key]
+    assert listed[-len(by_sni) :] == by_sni
+    assert sorted(listed) == sorted(sharding.KEYS)
 
 
 def test_statements_about_rows_name_the_table_that_has_them() -> None:
