@@ -188,7 +188,7 @@ class Session:
 
     def _guard(self, target: Target) -> None:
         """Watch over a download; one that may not begin at all is refused by the client, which would send."""
-        may_begin = self._permitted.why_not(target.ip, target.domain) is None
+        may_begin = self._permitted.why_not(target.ip, target.host) is None
         self._target = target if may_begin else None
 
     def _look(self) -> None:
@@ -198,7 +198,7 @@ class Session:
             return
         if self._permitted.look() == Trust.NONE:
             raise Withdrawn(shared.UNCONFIRMED)
-        why = self._permitted.why_not(self._target.ip, self._target.domain)
+        why = self._permitted.why_not(self._target.ip, self._target.host)
         if why is not None:
             raise Withdrawn(why)
 

@@ -17,6 +17,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.web.client import Agent
 from twisted.web.iweb import UNKNOWN_LENGTH
 
+from crawler.files import urls
 from crawler.files.pace import Pace
 from crawler.files.trust import roots
 from crawler.files.wire import Endpoints, Wire
@@ -39,7 +40,7 @@ class Handler(HTTP11DownloadHandler):
         """Return the response, whose body may be cut at `keep`; exceptions of Scrapy and Twisted."""
         wire: Wire = request.meta["wire"]
         await self._pace.turn(wire.address)
-        wire.check()  # a request over a connection that is open asks nobody else
+        wire.check(urls.host_of(request.url))  # a request over a connection that is open asks nobody else
         wire.allow(cast(int, request.meta["keep"]) + HEADER_BYTES)
         agent = _PinnedAgent(
             contextFactory=self._contextFactory,

@@ -140,12 +140,7 @@ class FileSpider(Spider):
             if self._is_ending():
                 return
             begin = _Begin()
-            wire = Wire(
-                address,
-                lambda ip: self.task.why_not(ip, domain),
-                self.task.limits.received_bytes,
-                self.task.port,
-            )
+            wire = Wire(address, self.task.why_not, self.task.limits.received_bytes, self.task.port)
             visit = Visit(
                 domain, wire, self.task.limits, self._fetch, self._lookup.addresses, self._is_ending
             )

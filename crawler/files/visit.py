@@ -151,10 +151,10 @@ class Visit:
         raise Fault(f"more than {self.limits.redirects} redirects")
 
     async def is_here(self, host: str) -> bool:
-        """Return whether a host is the name, or `www.` of it at the same address."""
+        """Return whether a host is the name, or `www.` of it at the same address, if that is on no list."""
         if host not in self._hosts:
             self._hosts[host] = False
-            if host == f"www.{self.domain}":
+            if host == f"www.{self.domain}" and self.wire.why_not(host) is None:
                 with contextlib.suppress(LookupError):
                     self._hosts[host] = self.wire.address in await self.addresses(host)
             if len(self._hosts) > 10_000:  # a page may name any number of hosts

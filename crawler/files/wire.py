@@ -31,13 +31,14 @@ class NotPermitted(Exception):
 
 
 class Wire:
-    """All connections of a name to `address`; `why_not(address)` says why it may not be contacted, or None.
+    """All connections of a name to `address`.
 
-    `most_bytes` may be received in all; a request may receive what `allow` grants it.
+    `why_not(address, host)` says why it may not be contacted for a host, or None. `most_bytes` may be
+    received in all; a request may receive what `allow` grants it.
     """
 
     def __init__(
-        self, address: str, why_not: Callable[[str], str | None], most_bytes: int, port: int = PORT
+        self, address: str, why_not: Callable[[str, str], str | None], most_bytes: int, port: int = PORT
     ) -> None:
         self.address = str(ipaddress.ip_address(address))
         self.received = 0
@@ -89,16 +90,20 @@ class Wire:
         for connection in list(self._open):
             connection.abortConnection()
 
-    def check(self) -> None:
-        """NotPermitted if the address may no longer be contacted, whose connections are closed then."""
-        why = self._why_not(self.address)
+    def why_not(self, host: str) -> str | None:
+        """Return why the address may not be contacted for a host now; None if it may."""
+        return self._why_not(self.address, host)
+
+    def check(self, host: str) -> None:
+        """NotPermitted if the address may no longer be contacted for a host; all connections are closed."""
+        why = self.why_not(host)
         if why is not None:
             self.close()
             raise NotPermitted(why)
 
-    def connect(self, reactor: Any, factory: Any) -> defer.Deferred[Any]:
-        """Open a connection to the pinned address, if it is permitted now."""
-        why = self._why_not(self.address)
+    def connect(self, reactor: Any, factory: Any, host: str) -> defer.Deferred[Any]:
+        """Open a connection to the pinned address, if it is permitted for `host` now."""
+        why = self.why_not(host)
         if why is not None:
             return defer.fail(NotPermitted(why))
         kind = TCP6ClientEndpoint if ":" in self.address else TCP4ClientEndpoint
@@ -158,11 +163,11 @@ class _Counting(WrappingFactory):
 
 @implementer(interfaces.IStreamClientEndpoint)
 class _Pinned:
-    def __init__(self, reactor: Any, wire: Wire) -> None:
-        self._reactor, self._wire = reactor, wire
+    def __init__(self, reactor: Any, wire: Wire, host: str) -> None:
+        self._reactor, self._wire, self._host = reactor, wire, host
 
     def connect(self, factory: Any) -> defer.Deferred[Any]:
-        return self._wire.connect(self._reactor, factory)
+        return self._wire.connect(self._reactor, factory, self._host)
 
 
 class Endpoints:
@@ -175,5 +180,6 @@ class Endpoints:
         """Return the endpoint of a URI; NotPermitted unless it is https at the default port."""
         if uri.scheme != b"https" or uri.port != PORT:
             raise NotPermitted(f"{uri.scheme!r}, port {uri.port}, is not asked")
-        options = ssl.optionsForClientTLS(uri.host.decode("ascii"), trustRoot=self._roots)
-        return wrapClientTLS(options, cast(Any, _Pinned(self._reactor, self._wire)))
+        host = uri.host.decode("ascii")
+        options = ssl.optionsForClientTLS(host, trustRoot=self._roots)
+        return wrapClientTLS(options, cast(Any, _Pinned(self._reactor, self._wire, host)))

@@ -72,6 +72,15 @@ def test_opted_out_names_are_not_contacted(world: World, tmp_path: Path) -> None
     assert len(world.asked(TWO)) == before
 
 
+def test_a_name_that_redirects_to_an_opted_out_one(world: World, tmp_path: Path) -> None:
+    name, optout = "redirect-www.downloads.test", tmp_path / "optout.conf"
+    optout.write_text(f"www.{name}\n")
+    before = len(world.asked(name))
+    (row,) = world.crawl([name], "--optout", str(optout))
+    assert (row["outcome"], row["reason"]) == ("elsewhere", "redirect of robots.txt")
+    assert [path for _, path, _ in world.asked(name)[before:]] == ["/robots.txt"]
+
+
 def test_name_without_address_and_resolver_that_is_gone(world: World) -> None:
     (row,) = world.crawl(["nowhere.downloads.test"])
     assert (row["ip"], row["outcome"], row["reason"]) == (None, "failed", "it has no address")

@@ -15,7 +15,7 @@ from crawler.files.policy import Policy
 from firstflight.errors import UsageError
 from tests.crawl_files.world import World
 
-# A crawl of one name whose policy changes its mind after the first question, or never permits a peer.
+# A crawl of one name, with the policy's answers to questions about the name and about `www.` of it.
 SCRIPT = """
 import json, sys
 from crawler.files import crawl
@@ -24,19 +24,26 @@ from crawler.files.pace import Pace
 from crawler.files.spider import Task
 from pathlib import Path
 
-answers = iter([None, *json.loads(sys.argv[2])])
+answers = {}
+def why_not(address, name):
+    left = answers.setdefault(name.startswith("www."), iter(json.loads(sys.argv[2])[name.startswith("www.")]))
+    return next(left, "too late")
 class Lookup:
     async def addresses(self, name):
         return [sys.argv[3]]
 def show(result):
     print(json.dumps([result.outcome, result.reason]))
-task = Task([sys.argv[1]], Lookup, lambda *_: next(answers, "too late"), show, Limits(), 1)
+task = Task([sys.argv[1]], Lookup, why_not, show, Limits(), 1)
 crawl.run(task, contact="crawl@example.org", pace=Pace(100, 0), roots=Path(sys.argv[4]))
 """
 
 
-def one_crawl(world: World, name: str, answers: list[str | None], address: str) -> list[str]:
-    argv = [sys.executable, "-c", SCRIPT, name, json.dumps(answers), address, str(world.authority)]
+Answers = list[str | None]
+FREE: Answers = [None] * 50
+
+
+def one_crawl(world: World, name: str, own: Answers, address: str, of_www: Answers = FREE) -> list[str]:
+    argv = [sys.executable, "-c", SCRIPT, name, json.dumps([own, of_www]), address, str(world.authority)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     found: list[str] = json.loads(done.stdout)
@@ -45,11 +52,9 @@ def one_crawl(world: World, name: str, answers: list[str | None], address: str) 
 
 @pytest.mark.parametrize(
     ("answers", "outcome"),
-    [(["its address is on a list"], "failed"), ([None] * 20, "found")],
+    [([None, "its address is on a list"], "failed"), (FREE, "found")],
 )
-def test_the_policy_is_asked_for_each_connection(
-    world: World, answers: list[str | None], outcome: str
-) -> None:
+def test_the_policy_is_asked_for_each_connection(world: World, answers: Answers, outcome: str) -> None:
     """The first answer is for the name, before its crawl; the next for the connection of robots.txt."""
     name = "five.downloads.test"
     address = next(site.ip for site in world.sites if site.name == name)
@@ -62,6 +67,27 @@ def test_the_policy_is_asked_for_each_connection(
         assert reason == "not permitted: its address is on a list"
 
 
+@pytest.mark.parametrize(
+    ("of_www", "outcome", "reason", "paths"),
+    [
+        ([], "elsewhere", "redirect of robots.txt", ["/robots.txt"]),
+        # The entry comes when the redirect has been taken for the name's own.
+        ([None], "failed", "not permitted: too late", ["/robots.txt"]),
+        (FREE, "found", None, ["/robots.txt"] * 3 + ["/"] * 2 + ["/files/download.bin"]),
+    ],
+)
+def test_the_policy_is_asked_about_the_host_of_each_request(
+    world: World, of_www: Answers, outcome: str, reason: str | None, paths: list[str]
+) -> None:
+    """All pages of the site are at `www.` of its name, to which it redirects."""
+    name = "redirect-www.downloads.test"
+    address = next(site.ip for site in world.sites if site.name == name)
+    assert address is not None
+    before = len(world.asked(name))
+    assert one_crawl(world, name, FREE, address, of_www) == [outcome, reason]
+    assert sorted(path for _, path, _ in world.asked(name)[before:]) == sorted(paths)
+
+
 def test_address_of_the_other_family(world: World) -> None:
     given = json.loads((world.folder / "files" / "odd.json").read_text())
     config = world.folder / "odd6.json"
@@ -70,7 +96,7 @@ def test_address_of_the_other_family(world: World) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None and server.stdout.readline() == "READY\n"
         try:
-            assert one_crawl(world, "slow.downloads.test", [None] * 9, "::1") == ["found", None]
+            assert one_crawl(world, "slow.downloads.test", FREE, "::1") == ["found", None]
         finally:
             server.terminate()
 

@@ -10,7 +10,9 @@ import pytest
 from downloader import option_sets, outcome, session, targets
 from downloader.clients.contract import Answer, Request
 from downloader.option_sets import SETS
+from downloader.session import Limits, Session, Withdrawn
 from firstflight.errors import FirstflightError, InputError, UsageError
+from tests.waiting import until
 
 HOST = "files.download.test"
 
@@ -219,3 +221,23 @@ def test_what_a_killed_session_owes(tmp_path: Path) -> None:
     (tmp_path / session.ANSWERS).write_bytes(b"{\n" + session.as_line(kept))
     with pytest.raises(InputError, match="line 1"):
         session.read_answers(tmp_path)
+
+
+def test_an_opt_out_of_the_host_of_a_url_breaks_its_download_off(tmp_path: Path) -> None:
+    """The name that the file was found for is `a.test`; no list has it."""
+    listed = tmp_path / "optout"
+    listed.write_text("# nobody yet\n")
+    lists = [f"optout={listed}", "allow-net=127.0.0.0/8"]
+    downloads = Session(option_sets.chosen("bl"), tmp_path, lists, Limits(), lambda: None)
+    downloads._guard(targets.of(2, "https://www.a.test/", "127.0.0.1", "a.test"))
+    downloads._look()
+    listed.write_text("www.a.test\n")
+
+    def is_broken_off() -> bool:
+        try:
+            downloads._look()
+        except Withdrawn as error:
+            return str(error) == "its name is on a list"
+        return False
+
+    until(is_broken_off, "the entry to be in force")

@@ -138,14 +138,14 @@ def test_requests_of_a_crawl_wait_and_open_connections_are_asked_about(
         return not done
 
     assert asyncio.run(crawl())
-    wire = Wire("127.0.0.1", lambda ip: lists.why_not(ip, "www.a.test"), 1000)
-    wire.check()
+    wire = Wire("127.0.0.1", lists.why_not, 1000)
+    wire.check("www.a.test")
     copy.with_suffix(".part").write_text("a.test\n")
     copy.with_suffix(".part").replace(copy)
 
     def is_refused() -> bool:
         try:
-            wire.check()
+            wire.check("www.a.test")
         except NotPermitted:
             return True
         return False
