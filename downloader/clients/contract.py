@@ -18,6 +18,8 @@ ENDS = frozenset(
     {"complete", "limit", "short", "timeout", "connect_failed", "tls_failed", "reset", "blocked", "failed"}
 )
 
+_BEYOND = 1 << 63
+
 
 @dataclass(frozen=True)
 class Request:
@@ -85,6 +87,10 @@ class Answer:
             answer = cls(**{field.name: value[field.name] for field in fields(cls) if field.name in value})
             if answer.end not in ENDS:
                 raise ValueError(f"{answer.end!r} is no end of a download")
+            for name, number in vars(answer).items():
+                # One that no record file holds would end the stage only when its rows are written.
+                if isinstance(number, int) and not -_BEYOND <= number < _BEYOND:
+                    raise ValueError(f"{name} has more than 64 bits")
         except (KeyError, TypeError, ValueError) as error:
             raise FirstflightError(f"a download client gave no answer that is one: {error}") from error
         return answer

@@ -6,6 +6,8 @@ use crate::contract::{Answer, End, Method, Request};
 pub type Failed = (End, String);
 
 const MOST_HEADERS: usize = 100;
+/// Of a body: what a column of 64 bits with sign holds.
+const LONGEST_BODY: u64 = i64::MAX.unsigned_abs();
 /// Characters that are kept of a name or a value.
 const LONGEST_HEADER: usize = 500;
 
@@ -33,10 +35,12 @@ pub fn take_headers<'a>(
     let mut lengths = fields
         .clone()
         .filter(|(name, _)| *name == b"content-length")
-        .map(|(_, value)| number::<u64>(&shortened(value)));
+        .map(|(_, value)| {
+            number::<u64>(&shortened(value)).filter(|length| *length <= LONGEST_BODY)
+        });
     if let Some(first) = lengths.next() {
         let Some(length) = first.filter(|_| lengths.all(|other| other == first)) else {
-            let detail = "Content-Length is no number, or several (RFC 9110 8.6)";
+            let detail = "Content-Length is no number of 63 bits, or several (RFC 9110 8.6)";
             return Err((End::Failed, detail.to_owned()));
         };
         answer.content_length = Some(length);
@@ -132,6 +136,11 @@ mod tests {
             (vec![length("7, 7")], None),
             (vec![length("-7")], None),
             (vec![length("+7")], None),
+            (
+                vec![length("9223372036854775807")],
+                Some(Some(LONGEST_BODY)),
+            ),
+            (vec![length("9223372036854775808")], None),
             (vec![length("18446744073709551616")], None),
             (vec![length("")], None),
         ] {
