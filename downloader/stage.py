@@ -23,6 +23,7 @@ from downloader.option_sets import OptionSet
 from downloader.session import Limits
 from downloader.shared_limits import Turn
 from downloader.targets import Target
+from firstflight import capture_files
 from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, Interrupted, UsageError
@@ -126,6 +127,8 @@ def _download(
         _drop_cut_line(folder / session.ANSWERS)
         with (folder / session.ANSWERS).open("ab") as kept:
             kept.writelines(session.as_line(entry) for entry in owed)
+        # Also if nothing is left, when no session does so.
+        capture_files.keep_parts(folder, "*")
     if not left:
         return
     turn = _turn(run, key)

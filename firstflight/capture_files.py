@@ -57,10 +57,11 @@ def next_path(folder: Path, name: str = "probe") -> Path:
 def keep_parts(folder: Path, name: str = "probe") -> None:
     """Rename each `.part` that a killed process left to its final name, without its last partial packet.
 
+    `name`: of which capture; `*`: of all in the folder.
     Waits for its tcpdump to end; FirstflightError if it does not.
     """
     deadline = time.monotonic() + _HANG_S
-    for part in (*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")):
+    for part in {*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")}:
         while lock.is_locked(part):
             if time.monotonic() > deadline:
                 raise FirstflightError(

@@ -173,6 +173,18 @@ def test_a_cut_capture_keeps_its_whole_packets(tmp_path: Path) -> None:
         (tmp_path / "probe.pcap").unlink()
 
 
+def test_all_captures_of_a_killed_process_are_kept(tmp_path: Path) -> None:
+    with new(tmp_path / "whole.pcap"):
+        send(4)
+    whole = (tmp_path / "whole.pcap").read_bytes()
+    for name in ("bl.pcap", "bl-2.pcap", "all14.pcap"):
+        (tmp_path / f"{name}.part").write_bytes(whole[:-1])
+    capture_files.keep_parts(tmp_path, "*")
+    assert not [*tmp_path.glob("*.part")]
+    for name in ("bl.pcap", "bl-2.pcap", "all14.pcap"):
+        assert len(packets(tmp_path / name)) == len(packets(tmp_path / "whole.pcap")) - 1
+
+
 def packets_of(data: bytes, folder: Path) -> list[bytes]:
     path = folder / "whole.pcap"
     path.write_bytes(data)

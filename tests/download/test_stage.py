@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +18,7 @@ from firstflight.run.run import Run
 from schemas import records
 from tests.download.runs import FILES, HERE, SETS, begun, child_of, pause, stage
 from tests.download.world import SERVER_V4, SERVER_V6, World
+from tests.waiting import until
 
 
 def test_rows_reach_the_store(world: World, run: Callable[..., Run]) -> None:
@@ -76,6 +80,41 @@ def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callabl
     # The kernel delivers packets to a capture a second late, so the kill may have cost it the first ones.
     kept = before.count(b"\n")
     assert all(row["flow_started_at"] for row in rows[kept:] if row["outcome"] == "done")
+
+
+@pytest.mark.parametrize("at", [5, 6])
+def test_killed_when_no_target_is_left_keeps_what_was_captured(
+    world: World, run: Callable[..., Run], tmp_path: Path, at: int
+) -> None:
+    """The last of two targets was begun, or is over: no session opens any more."""
+    made = run()
+    targets = FILES[:2]
+    (tmp_path / "files.csv").write_text("url,ip\n" + "".join(f"{world.url(p)},{ip}\n" for p, ip in targets))
+    key = made.key("here", 1)
+    answers = made.layout.stage("download", key) / "answers.jsonl"
+    pause(made, 2)
+    process = world.start("stage", "download", "--run", made.id, *HERE)
+    begun(process, answers, at)
+    process.send_signal(signal.SIGSTOP)
+    kept = [json.loads(line) for line in answers.read_bytes().splitlines()]
+
+    def are_captured() -> bool:
+        return all(has_packets_of(answers.parent, entry) for entry in kept)
+
+    until(are_captured, "packets of each download in its capture")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    stage(world, made)
+    rows = pq.read_table(made.layout.downloads(key)).to_pylist()
+    assert [row["outcome"] for row in rows] == ["done"] * len(kept) + ["skipped"] * (6 - len(kept))
+    assert all(row["flow_started_at"] and row["options_as_set"] for row in rows[: len(kept)])
+
+
+def has_packets_of(folder: Path, entry: dict[str, Any]) -> bool:
+    """Return whether the capture of a download's set, which may be open, has a packet of its port."""
+    (capture,) = folder.glob(f"{entry['set']}.pcap*")
+    argv = ["tcpdump", "-n", "-c", "1", "-r", str(capture), "port", str(entry["answer"]["client_port"])]
+    return b" > " in subprocess.run(argv, capture_output=True, check=False).stdout
 
 
 def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[..., Run]) -> None:
