@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
+from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError
 from firstflight.system import files
 from firstflight.system.progress import Progress
@@ -42,9 +42,7 @@ class Session(requests.Session):
         super().__init__()
         self.ca_bundle = ca_bundle
         self._shown_in = shown_in
-        # A header field holds no line ends, and only ASCII is portable (RFC 9110 5.5).
-        who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
-        self.headers["User-Agent"] = f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
+        self.headers["User-Agent"] = user_agent(contact)
         retry = Retry(
             total=RETRIES,
             other=0,  # retrying does not make a certificate trusted

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,6 +29,7 @@ from downloader.worker import Worker
 from firstflight import capture, capture_files
 from firstflight.egress import lab
 from firstflight.egress.current import Trust
+from firstflight.egress.user_agent import user_agent
 from firstflight.errors import InputError
 from firstflight.system.netns import Masqueraded
 
@@ -54,12 +54,6 @@ class Limits:
     fixed_order: bool = False
     contact: str = ""
     roots: Path | None = None
-
-    @property
-    def user_agent(self) -> str:
-        """The name that every request carries, with the contact."""
-        who = self.contact.strip()
-        return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
 
 
 def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> list[OptionSet]:
@@ -221,7 +215,7 @@ class Session:
             ip=target.ip,
             port=target.port,
             path=target.path,
-            user_agent=limits.user_agent,
+            user_agent=user_agent(limits.contact),
             timeout_s=limits.timeout_s,
             max_bytes=limits.max_bytes,
             roots=str(limits.roots or certifi.where()),

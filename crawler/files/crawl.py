@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib.metadata import version
 from pathlib import Path
 
 from scrapy.crawler import AsyncCrawlerProcess
@@ -11,14 +10,8 @@ from scrapy.crawler import AsyncCrawlerProcess
 from crawler.files import trust
 from crawler.files.pace import Pace
 from crawler.files.spider import FileSpider, Task
+from firstflight.egress.user_agent import user_agent
 from firstflight.errors import Interrupted
-
-
-def user_agent(contact: str) -> str:
-    """Return our User-Agent: product, version and whom to ask."""
-    # A header field holds no line ends, and only ASCII is portable (RFC 9110 5.5).
-    who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
-    return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
 
 
 def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:

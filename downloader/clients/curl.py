@@ -7,6 +7,7 @@ is opened, on the address that libcurl is about to contact.
 from __future__ import annotations
 
 import math
+import os
 import select
 import socket
 import sys
@@ -99,7 +100,7 @@ class Download:
         curl.setopt(pycurl.FRESH_CONNECT, 1)
         curl.setopt(pycurl.FORBID_REUSE, 1)
         curl.setopt(pycurl.SSL_SESSIONID_CACHE, 0)
-        curl.setopt(pycurl.CAINFO, request.roots)
+        curl.setopt(pycurl.CAINFO, os.fsencode(request.roots))
         curl.setopt(pycurl.SSL_VERIFYPEER, int(request.verify))
         curl.setopt(pycurl.SSL_VERIFYHOST, 2 * int(request.verify))
         curl.setopt(pycurl.TIMEOUT_MS, int(request.timeout_s * 1000))
@@ -258,12 +259,21 @@ def _drops(sock: socket.socket | None) -> int | None:
     return shared.drops(sock) if sock is not None and sock.type == socket.SOCK_DGRAM else None
 
 
+def answer(request: Request, permitted: Permitted) -> Answer:
+    """Do the transfer of a request; one that libcurl does not take has failed."""
+    try:
+        transfer = Download(request, permitted)
+    except (pycurl.error, ValueError) as error:
+        return Answer("failed", detail=f"libcurl does not take the request: {error}"[:MOST_OF_A_HEADER])
+    return transfer.run()
+
+
 def main(arguments: Iterable[str]) -> None:
     """Answer requests until the end of standard input. Arguments as of `shared.permitted`."""
     permitted = shared.permitted(arguments)
     shared.say_ready(pycurl.version.split()[1])
     for line in sys.stdin.buffer:
-        shared.say(Download(Request.of(line), permitted).run())
+        shared.say(answer(Request.of(line), permitted))
 
 
 if __name__ == "__main__":

@@ -175,6 +175,22 @@ def test_a_run_whose_warmup_fails(
         assert found[0]["tls_verified"] is False
 
 
+def test_a_contact_that_is_not_ascii(world: World, tmp_path: Path) -> None:
+    log = world.folder / "access.log"
+    before = len(log.read_text().splitlines())
+    found, done = world.download(
+        tmp_path / "run", [("small", SERVER_V4)], "bl,quiche", "--contact", "Jörg <j@x.test>"
+    )
+    assert done.returncode == 0, done.stderr
+    assert [row["outcome"] for row in found] == ["done"] * 3
+
+    def asked() -> list[str]:
+        return log.read_text().splitlines()[before:]
+
+    until(lambda: len(asked()) == 2, "both requests in the server's log")
+    assert all("(J?rg <j@x.test>)" in line for line in asked())
+
+
 def test_a_server_without_quic(world: World, tmp_path: Path) -> None:
     url = f"https://{NAME}:{TCP_ONLY}/small"
     found, done = world.download(tmp_path / "run", [(url, SERVER_V4)], f"bl,{QUIC}", "--timeout", 5)

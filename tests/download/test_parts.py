@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from downloader import option_sets, outcome, session, targets
+from downloader.clients import curl
 from downloader.clients.contract import Answer, Request
 from downloader.option_sets import SETS
 from downloader.session import Limits, Session, Withdrawn
+from firstflight.egress.permitted import Permitted
+from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError, InputError, UsageError
 from tests.waiting import until
 
@@ -202,6 +207,35 @@ def test_lines_of_clients() -> None:
     for line in (b"", b"{}", b"[]", b'{"end":"good"}', b"x\n", too_long):
         with pytest.raises(FirstflightError, match="no answer"):
             Answer.of(line)
+
+
+@pytest.mark.parametrize(
+    ("contact", "who"),
+    [
+        ("", ""),
+        (" \n", ""),
+        ("me@example.org", " (me@example.org)"),
+        (" Jörg\r\nEvil: <j@x.test> ", " (J?rg Evil: <j@x.test>)"),
+    ],
+)
+def test_how_a_request_names_itself(contact: str, who: str) -> None:
+    assert re.fullmatch(r"firstflight/\S+" + re.escape(who), user_agent(contact))
+
+
+@pytest.mark.parametrize(
+    ("given", "end", "detail"),
+    [
+        # Port 1 of loopback: nobody listens.
+        ({"roots": "/home/jörg/roots.pem"}, "connect_failed", "127.0.0.1"),
+        ({"user_agent": "Jörg"}, "failed", "libcurl does not take the request: "),
+        ({"http": "3", "url": "\x00"}, "failed", "libcurl does not take the request: "),
+    ],
+)
+def test_a_request_that_libcurl_does_not_take(given: dict[str, Any], end: str, detail: str) -> None:
+    request = Request("https://a.test:1/", HOST, "127.0.0.1", 1, "/", "x", 5.0, 10, "roots.pem")
+    found = curl.answer(replace(request, **given), Permitted([], [], ["127.0.0.0/8"]))
+    assert found.end == end
+    assert detail in (found.detail or "")
 
 
 def test_what_a_killed_session_owes(tmp_path: Path) -> None:

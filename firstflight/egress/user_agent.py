@@ -1,0 +1,12 @@
+"""How requests over HTTP name themselves."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+
+def user_agent(contact: str) -> str:
+    """Return our User-Agent: product, version and whom to ask."""
+    # A header field holds no line ends, and only ASCII is portable (RFC 9110 5.5).
+    who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
+    return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
