@@ -145,7 +145,7 @@ def command(
         stdout.write(json.dumps({name: row[name] for name in columns}).encode() + b"\n")
 
     def lookup() -> Lookup:
-        return Lookup(resolver, policy)
+        return Lookup(resolver, policy, task.is_ending)
 
     if names:
         task = Task(names, lookup, policy.why_not, show, limits, concurrency, stdout.is_unread)

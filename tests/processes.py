@@ -27,10 +27,10 @@ def pending(pid: int) -> int:
     return _signals(pid, "ShdPnd")
 
 
-def handles_interrupt(pid: int) -> bool:
-    """Return whether a process has a handler for SIGINT: without one that signal ends it at once."""
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has a handler for a signal: without one SIGINT and SIGTERM end it at once."""
     with suppress(OSError):
-        return _has_interrupt(_signals(pid, "SigCgt"))
+        return _has(number, _signals(pid, "SigCgt"))
     return False
 
 
@@ -39,8 +39,8 @@ def _signals(pid: int, kind: str) -> int:
     return int(status.partition(f"{kind}:")[2].split()[0], 16)
 
 
-def _has_interrupt(signals: int) -> bool:
-    return bool(signals >> (signal.SIGINT - 1) & 1)
+def _has(number: signal.Signals, signals: int) -> bool:
+    return bool(signals >> (number - 1) & 1)
 
 
 def go_on_when_interrupted(engines: Sequence[int]) -> None:
@@ -58,4 +58,4 @@ def go_on_when_interrupted(engines: Sequence[int]) -> None:
 
 def _is_interrupted(pid: int) -> bool:
     """Return whether SIGINT is pending for a process."""
-    return _has_interrupt(pending(pid))
+    return _has(signal.SIGINT, pending(pid))

@@ -19,7 +19,7 @@ def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:
 
     Interrupted after SIGINT, SIGTERM or when `task.is_stopped`: names that are not done have no result.
     """
-    pace.is_free = task.is_confirmed
+    pace.is_free, pace.is_ending = task.is_confirmed, task.is_ending
     trust.roots(roots)  # the handler reads them again, when it is too late for an error
     for library in ("scrapy", "twisted", "protego", "py.warnings"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
@@ -40,15 +40,14 @@ def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:
         "USER_AGENT": user_agent(contact),
         "CONCURRENT_REQUESTS": 0,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
-        "DOWNLOAD_DELAY": pace.address_interval,
+        "DOWNLOAD_DELAY": 0,  # the pace keeps it, and looks for the end meanwhile
         "DOWNLOAD_DELAY_JITTER": 0,
         "DOWNLOAD_MAXSIZE": 0,
         "DOWNLOAD_WARNSIZE": 0,
-        "FIRSTFLIGHT_PACE": pace,
         "FIRSTFLIGHT_ROOTS": roots,
     }
     process = AsyncCrawlerProcess(settings)
-    process.crawl(FileSpider, task=task)
+    process.crawl(FileSpider, task=task, pace=pace)  # Scrapy copies what is in settings
     process.start(install_signal_handlers=False)
     if task.error is not None:
         raise task.error

@@ -27,11 +27,10 @@ HEADER_BYTES = 262_144
 
 
 class Handler(HTTP11DownloadHandler):
-    """Sends requests over `meta["wire"]`, when the pace permits; keeps `meta["keep"]` bytes of a body."""
+    """Sends requests over `meta["wire"]`, when `meta["pace"]` permits; keeps `meta["keep"]` bytes of one."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._pace: Pace = crawler.settings["FIRSTFLIGHT_PACE"]
         self._roots = roots(crawler.settings["FIRSTFLIGHT_ROOTS"])
         crawler.signals.connect(_headers_received, signals.headers_received)
         crawler.signals.connect(_bytes_received, signals.bytes_received)
@@ -39,7 +38,8 @@ class Handler(HTTP11DownloadHandler):
     async def download_request(self, request: Request) -> Response:
         """Return the response, whose body may be cut at `keep`; exceptions of Scrapy and Twisted."""
         wire: Wire = request.meta["wire"]
-        await self._pace.turn(wire.address)
+        pace: Pace = request.meta["pace"]
+        request.meta["visit"].extend(await pace.turn(wire.address))
         wire.check(urls.host_of(request.url))  # a request over a connection that is open asks nobody else
         wire.allow(cast(int, request.meta["keep"]) + HEADER_BYTES)
         agent = _PinnedAgent(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import dns.asyncresolver
 import dns.exception
 import dns.resolver
 
+from crawler.files.pace import Pace
 from crawler.files.policy import Policy
 from firstflight.egress import lab
 from firstflight.errors import InputError, UsageError
@@ -27,10 +30,18 @@ class ResolverDown(InputError):
 class Lookup:
     """Asks `resolver` (IP or IP:PORT, [IPv6]:PORT; empty: the first of /etc/resolv.conf).
 
-    UsageError if it is no address, or on a list. Questions are plain UDP, and TCP for long answers.
+    UsageError if it is no address, or on a list. Questions are plain UDP, and TCP for long answers; none is
+    sent while requests may not be, or once `is_ending` says yes.
     """
 
-    def __init__(self, resolver: str, policy: Policy, timeout_s: float = 3.0, attempts: int = 2) -> None:
+    def __init__(
+        self,
+        resolver: str,
+        policy: Policy,
+        is_ending: Callable[[], bool] = lambda: False,
+        timeout_s: float = 3.0,
+        attempts: int = 2,
+    ) -> None:
         self.address, self.port = endpoint(resolver or _system())
         policy.check_resolver(self.address)
         lab.check(self.address)
@@ -41,12 +52,15 @@ class Lookup:
         self._resolver.lifetime = timeout_s * attempts
         self._resolver.retry_servfail = False
         self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._pace = Pace(math.inf, 0)
+        self._pace.is_free, self._pace.is_ending = policy.is_confirmed, is_ending
         self._silent = 0
 
     async def addresses(self, name: str) -> list[str]:
         """Return the IPv4 addresses of a name, or the IPv6 ones if it has none, in the answer's order.
 
-        Empty if there are none. LookupError if that is unknown; ResolverDown after many such in a row.
+        Empty if there are none. LookupError if that is unknown; ResolverDown after many such in a row;
+        Stopped if the crawl ends first.
         """
         async with self._at_once:
             for qtype in ("A", "AAAA"):
@@ -56,6 +70,7 @@ class Lookup:
         return []
 
     async def _ask(self, name: str, qtype: str) -> list[str]:
+        await self._pace.turn(self.address)
         try:
             answer = await self._resolver.resolve(name + ".", qtype)
         except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):

@@ -6,19 +6,22 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-_HELD_S = 0.2
+from crawler.files.fetch import Stopped
+
+_LOOK_S = 0.5  # whether it may begin, and whether it is to end
 
 
 class Pace:
     """Requests a second: `rate` of all, `per_address` of one address (0 = no limit); seconds by `clock`.
 
-    None begins while `is_free` says no.
+    None begins while `is_free` says no, or once `is_ending` says yes.
     """
 
     def __init__(self, rate: float, per_address: float, clock: Callable[[], float] = monotonic) -> None:
         self.is_free: Callable[[], bool] = lambda: True
+        self.is_ending: Callable[[], bool] = lambda: False
         self._interval = 1 / rate
-        self.address_interval = 1 / per_address if per_address else 0.0
+        self._address_interval = 1 / per_address if per_address else 0.0
         self._clock = clock
         self._next = 0.0
         self._next_of: dict[str, float] = {}
@@ -38,15 +41,32 @@ class Pace:
         else:
             self._limit = "rate" if self._next >= of_address else "limit per address"
         self._next = max(now, self._next) + self._interval
-        self._next_of[address] = begin + self.address_interval
+        self._next_of[address] = begin + self._address_interval
         if len(self._next_of) > 1024:
             self._next_of = {one: at for one, at in self._next_of.items() if at > now}
         return begin - now
 
-    async def turn(self, address: str) -> None:
-        """Wait until a request to `address` may begin."""
-        wait_s = self.reserve(address)
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
-        while not self.is_free():
-            await asyncio.sleep(_HELD_S)
+    async def turn(self, address: str) -> float:
+        """Wait until a request to `address` may begin; return how many seconds of that none might.
+
+        Stopped if the end comes first.
+        """
+        held_s = 0.0
+        while True:
+            await self._wait(self.reserve(address))
+            if self.is_free():
+                return held_s
+            begin = self._clock()
+            while not self.is_free():
+                await self._wait(_LOOK_S)
+            held_s += self._clock() - begin
+            # All that were held would begin at once: each gets a new place.
+
+    async def _wait(self, seconds: float) -> None:
+        end = self._clock() + seconds
+        while not self.is_ending():
+            left_s = end - self._clock()
+            if left_s <= 0:
+                return
+            await asyncio.sleep(min(left_s, _LOOK_S))
+        raise Stopped

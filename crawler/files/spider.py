@@ -17,6 +17,7 @@ from scrapy import Request, Spider
 from crawler.files.fetch import Answer, Asked, Fault, Stopped
 from crawler.files.limits import Limits
 from crawler.files.lookup import Lookup
+from crawler.files.pace import Pace
 from crawler.files.visit import Counts, Visit
 from crawler.files.wire import NotPermitted, Wire
 from firstflight.errors import FirstflightError
@@ -63,6 +64,11 @@ class Task:
     # The signal that ended the crawl, and the error that did.
     signal: int | None = None
     error: BaseException | None = field(default=None)
+    has_failed: bool = False
+
+    def is_ending(self) -> bool:
+        """Return whether nothing more may be sent."""
+        return self.signal is not None or self.has_failed or self.is_stopped()
 
 
 class FileSpider(Spider):
@@ -70,10 +76,10 @@ class FileSpider(Spider):
 
     name = "files"
 
-    def __init__(self, task: Task, **kwargs: Any) -> None:
+    def __init__(self, task: Task, pace: Pace, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.task = task
-        self._ending = False
+        self._pace = pace
         self._locks: dict[str, tuple[asyncio.Lock, list[None]]] = {}
 
     async def start(self) -> AsyncIterator[Any]:
@@ -90,10 +96,6 @@ class FileSpider(Spider):
 
     def _signalled(self, number: int) -> None:
         self.task.signal = number
-        self._ending = True
-
-    def _is_ending(self) -> bool:
-        return self._ending or self.task.is_stopped()
 
     async def _visit_all(self) -> None:
         self._lookup = self.task.lookup()
@@ -106,12 +108,12 @@ class FileSpider(Spider):
             tasks.discard(task)
             window.release()
             if not task.cancelled() and (error := task.exception()) is not None:
-                self._ending = True
+                self.task.has_failed = True
                 failed.append(error)
 
         for domain in self.task.names:
             await window.acquire()
-            if self._is_ending():
+            if self.task.is_ending():
                 break
             task = asyncio.create_task(self._one(domain))
             tasks.add(task)
@@ -125,6 +127,8 @@ class FileSpider(Spider):
         begin = _Begin()
         try:
             found = await self._lookup.addresses(domain)
+        except Stopped:
+            return
         except LookupError as error:
             self.task.sink(begin.without_visit(domain, None, "failed", str(error)))
             return
@@ -137,12 +141,12 @@ class FileSpider(Spider):
             self.task.sink(begin.without_visit(domain, address, "blocked", why))
             return
         async with self._alone(address), self._running:
-            if self._is_ending():
+            if self.task.is_ending():
                 return
             begin = _Begin()
             wire = Wire(address, self.task.why_not, self.task.limits.received_bytes, self.task.port)
             visit = Visit(
-                domain, wire, self.task.limits, self._fetch, self._lookup.addresses, self._is_ending
+                domain, wire, self.task.limits, self._fetch, self._lookup.addresses, self.task.is_ending
             )
             try:
                 await visit.run()
@@ -176,6 +180,7 @@ class FileSpider(Spider):
         meta = {
             "visit": visit,
             "wire": visit.wire,
+            "pace": self._pace,
             "is_robots": asked.is_robots,
             "keep": asked.keep,
             "reads": asked.reads,

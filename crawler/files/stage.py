@@ -94,7 +94,7 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
 
         task = Task(
             names,
-            lambda: Lookup(resolver or next(iter(resolve.resolvers), ""), policy),
+            lambda: Lookup(resolver or next(iter(resolve.resolvers), ""), policy, task.is_ending),
             policy.why_not,
             sink,
             Limits(requests=chosen.max_requests),

@@ -97,6 +97,10 @@ class Visit:
         finally:
             self.wire.close()
 
+    def extend(self, seconds: float) -> None:
+        """Put off the end of the name's time: nothing might be sent for so long."""
+        self._end += seconds
+
     # ---- requests
 
     async def ask(self, asked: Asked) -> Answer:

@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.site.processes import descendants
 from scanner.driver.segments import closed_segments
 from store.location import EmbeddedLocation, locked_store
-from tests.processes import go_on_when_interrupted, handles_interrupt
+from tests.processes import go_on_when_interrupted, handles
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -128,7 +128,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
 
     def loads() -> list[int]:
         found = [pid for pid in descendants([campaign.pid]) if b"\0load\0" in command_of(pid)]
-        return [pid for pid in found if handles_interrupt(pid)]
+        return [pid for pid in found if handles(pid, signal.SIGINT)]
 
     # The store is held, so the load cannot end; it is halted as soon as it has begun.
     with locked_store(EmbeddedLocation(world.folder / "store"), 0):

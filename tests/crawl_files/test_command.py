@@ -107,6 +107,26 @@ def test_crawl_ends_when_nobody_reads_its_rows(world: World, tmp_path: Path) -> 
     assert len(last_crawl(world.asked(trap))) < 200
 
 
+def test_a_request_that_waits_for_the_rate_is_not_sent_after_ctrl_c(world: World, tmp_path: Path) -> None:
+    """Of eight names one begins at once, the next after 100 s."""
+    names = [site.name for site in world.sites if site.kind == "files" and site.outcome == "found"][:8]
+    targets = tmp_path / "t.csv"
+    targets.write_text("domain\n" + "".join(f"{name}\n" for name in names))
+
+    def asked() -> int:
+        return sum(len(world.asked(name)) for name in names)
+
+    before = asked()
+    crawl = subprocess.Popen(world.argv(targets, "--rate", "0.01"), stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: asked() > before, "the first request")
+        crawl.send_signal(signal.SIGINT)
+        assert crawl.wait(90) == 130
+    finally:
+        crawl.kill()
+    assert asked() == before + 1
+
+
 def test_output_that_cannot_be_written_ends_it(world: World, tmp_path: Path) -> None:
     targets = tmp_path / "t.csv"
     targets.write_text(f"domain\n{ONE}\n{TWO}\n")

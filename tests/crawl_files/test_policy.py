@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
+from crawler.files.fetch import Answer, Asked, Stopped
+from crawler.files.limits import Limits
 from crawler.files.lookup import endpoint
 from crawler.files.pace import Pace
 from crawler.files.policy import Policy
+from crawler.files.visit import Visit
+from crawler.files.wire import Wire
 from firstflight.errors import UsageError
 from tests.crawl_files.world import World
 
@@ -141,6 +147,68 @@ def test_requests_of_an_address_and_all_requests_keep_their_distance() -> None:
     assert [round(pace.reserve(name), 6) for name in ("b", "c", "b")] == [0, 0.1, 1]
     free = Pace(1000, 0, lambda: now[0])
     assert [round(free.reserve("a"), 6) for _ in range(3)] == [0, 0.001, 0.002]
+
+
+def test_what_was_held_begins_at_the_rate() -> None:
+    """Also per address; and who was held gets to know for how long."""
+    ends: dict[str, list[float]] = {"a": [], "b": []}
+    free = False
+
+    async def request(pace: Pace, address: str) -> None:
+        held_s = await pace.turn(address)
+        assert 0 < held_s <= monotonic() - begin
+        ends[address].append(monotonic())
+
+    async def crawl() -> float:
+        nonlocal free
+        pace = Pace(20, 10)
+        pace.is_free = lambda: free
+        tasks = [asyncio.create_task(request(pace, address)) for address in "ab" * 5]
+        await asyncio.sleep(10 / 20 + 0.2)  # the places that they have first are over
+        free, freed = True, monotonic()
+        await asyncio.gather(*tasks)
+        return freed
+
+    begin = monotonic()
+    freed = asyncio.run(crawl())
+    assert max(*ends["a"], *ends["b"]) - freed >= 9 / 20
+    assert all(max(moments) - freed >= 4 / 10 for moments in ends.values())
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_who_waits_for_a_turn_is_stopped(is_free: bool) -> None:
+    """The second request has its turn after 1,000 s, or never."""
+
+    async def crawl() -> list[BaseException | float]:
+        pace = Pace(0.001, 0)
+        pace.is_free = lambda: is_free
+        tasks = [asyncio.create_task(pace.turn("a")) for _ in range(2)]
+        await asyncio.sleep(0)
+        pace.is_ending = lambda: True
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    first, second = asyncio.run(crawl())
+    assert isinstance(second, Stopped)
+    assert first == 0 if is_free else isinstance(first, Stopped)
+
+
+def test_a_hold_is_no_part_of_a_names_time() -> None:
+    """Two hours in which nothing might be sent, of a name that has ten minutes."""
+    now, asked = [0.0], list[str]()
+
+    async def fetch(visit: Visit, request: Asked) -> Answer:
+        now[0] += 7200
+        visit.extend(7200)
+        asked.append(request.url)
+        return Answer(200, {"content-type": "text/html"}, b"<a href=/1><a href=/2>")
+
+    async def addresses(_: str) -> list[str]:
+        return []
+
+    wire = Wire("127.0.0.1", lambda *_: None, 1_000_000)
+    visit = Visit("a.test", wire, Limits(), fetch, addresses, clock=lambda: now[0])
+    asyncio.run(visit.run())
+    assert (visit.outcome, len(asked)) == ("nothing_found", 3)
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,10 @@ def with_targets(config: Path) -> Run:
     return run
 
 
-def at_rate(run: Run, per_second: int) -> None:
-    """Set the requests a second to an address, for the stages that begin from now on."""
+def at_rate(run: Run, per_second: float, name: str = "per_address_rate") -> None:
+    """Set the requests a second, to an address or (`rate`) of all, for the stages that begin from now on."""
     given = json.loads(run.layout.settings.read_text())
-    given["crawl"]["per_address_rate"] = per_second
+    given["crawl"][name] = per_second
     run.layout.settings.write_text(json.dumps(given))
 
 
@@ -122,6 +122,24 @@ def test_stop_file_ends_it_before_the_next_request(config: Path, world: World) -
     at_rate(run, 20)
     assert stage(run, "crawl").returncode == 0
     assert pq.read_table(run.layout.crawl("download_file")).num_rows == len(NAMES)
+
+
+def test_stop_file_ends_what_waits_for_the_rate(config: Path, world: World) -> None:
+    """Of three names one begins at once, the next after 100 s."""
+    names = ["one", "two", "five"]
+    (config.parent / "names.txt").write_text("".join(f"{name}.downloads.test\n" for name in names))
+    run = with_targets(config)
+    at_rate(run, 0.01, "rate")
+
+    def asked() -> int:
+        return sum(len(world.asked(f"{name}.downloads.test")) for name in names)
+
+    before = asked()
+    process = subprocess.Popen([*FIRSTFLIGHT, "stage", "crawl", "--run", run.id], stderr=subprocess.DEVNULL)
+    until(lambda: asked() > before, "the first request")
+    run.layout.stop_file.touch()
+    assert process.wait(90) == 130
+    assert asked() == before + 1
 
 
 def test_rows_in_the_store(config: Path, world: World) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from scanner.resolver.configured import Resolver, configured_resolver, lists_for
 from scanner.resolver.names import Name
 from scanner.resolver.query import Asker
 from tests import minimal
+from tests.processes import handles
 from tests.waiting import until
 
 
@@ -119,6 +122,43 @@ def test_a_resolver_on_a_list_is_asked_nothing_from_python(
     with pytest.raises(InputError, match=why):
         addresses.resolve()
     assert questions(server) == (1 if listed is None else 0)
+
+
+def test_a_crawl_asks_for_no_address_before_the_list_is_confirmed_and_ends(
+    server: socket.socket, tmp_path: Path
+) -> None:
+    copy, names = tmp_path / "optout", tmp_path / "names.csv"
+    names.write_text("domain\n" + "".join(f"n{number}.test\n" for number in range(5)))
+    port = server.getsockname()[1]
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "cli",
+        "crawl",
+        "--targets",
+        str(names),
+        "--contact",
+        "me@example.org",
+    ]
+    process = children.start(
+        [*argv, "--resolver", f"127.0.0.1:{port}"],
+        own_session=True,
+        env=os.environ | {current.VARIABLE: f"{current.FOLLOWED}{copy}"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(
+            lambda: handles(process.pid, signal.SIGTERM) or process.poll() is not None, "the crawl to begin"
+        )
+        time.sleep(2 * current.LOOK_S)
+        assert questions(server) == 0 and process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 130
+        assert questions(server) == 0
+    finally:
+        children.stop(process)
 
 
 def test_requests_of_a_crawl_wait_and_open_connections_are_asked_about(
