@@ -19,6 +19,7 @@ class Limits:
     smallest: int = 1_000_000  # bytes of a suitable file
     largest: int = 10_000_000
     redirects: int = 5  # consecutive ones (RFC 9309 2.3.1.2)
+    references_per_page: int = 5_000  # different ones; each takes some 60 us, in which nothing else is done
     files_per_page: int = 40  # candidates of a page that are asked for
     pages_per_page: int = 100  # links of a page that are followed
     url_characters: int = 2_000

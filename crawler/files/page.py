@@ -54,7 +54,14 @@ def links(body: bytes, url: str, limits: Limits) -> Links:
     found = Links()
     files: dict[str, int] = {}
     pages: dict[str, None] = {}
-    for tag, reference in _references(body):
+    seen = set[tuple[str, str]]()
+    for one in _references(body):
+        if one in seen:
+            continue
+        seen.add(one)
+        if len(seen) > limits.references_per_page:
+            continue
+        tag, reference = one
         try:
             link = urls.absolute(url, reference, limits.url_characters)
         except urls.Unusable:
@@ -69,6 +76,7 @@ def links(body: bytes, url: str, limits: Limits) -> Links:
     found.files = ranked[: limits.files_per_page]
     found.pages = list(pages)[: limits.pages_per_page]
     found.left_out = len(files) + len(pages) - len(found.files) - len(found.pages)
+    found.left_out += max(0, len(seen) - limits.references_per_page)
     return found
 
 

@@ -73,6 +73,30 @@ def test_links_of_a_page_are_limited() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "looked_at", "left_out"),
+    [
+        (b"<a href=a>" * 90_000, 1, 0),
+        (b"".join(b"<a href=%d>" % number for number in range(60_000)), 5_000, 60_000 - 100),
+        (b"<a href=a><area href=a><img src=a>" * 2, 3, 0),
+    ],
+)
+def test_a_megabyte_of_references_is_looked_at_in_a_part_of_a_second(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, looked_at: int, left_out: int
+) -> None:
+    """Nothing else is done while a page is read, for any name."""
+    calls = []
+    absolute = urls.absolute
+
+    def counted(base: str, reference: str, most_characters: int) -> str:
+        calls.append(reference)
+        return absolute(base, reference, most_characters)
+
+    monkeypatch.setattr(urls, "absolute", counted)
+    links = page.links(body, BASE, Limits())
+    assert (len(calls), links.left_out) == (looked_at, left_out)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         *(b"", b"   ", b"\x00" * 1000, b"\xff\xfe\xfd" * 100, b"<", b"<!DOCTYPE", b"<?xml version='1.0'?>"),
