@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from lxml import etree
@@ -52,10 +53,14 @@ def links(body: bytes, url: str, limits: Limits) -> Links:
     definitions.md, Crawl); those of documents and archives come first, then images.
     """
     found = Links()
+    root = _parsed(body)
+    if root is None:
+        return found
+    base = _base(root, url, limits)
     files: dict[str, int] = {}
     pages: dict[str, None] = {}
     seen = set[tuple[str, str]]()
-    for one in _references(body):
+    for one in _references(root):
         if one in seen:
             continue
         seen.add(one)
@@ -63,7 +68,7 @@ def links(body: bytes, url: str, limits: Limits) -> Links:
             continue
         tag, reference = one
         try:
-            link = urls.absolute(url, reference, limits.url_characters)
+            link = urls.absolute(base, reference, limits.url_characters)
         except urls.Unusable:
             found.unusable += 1
             continue
@@ -80,18 +85,29 @@ def links(body: bytes, url: str, limits: Limits) -> Links:
     return found
 
 
-def _references(body: bytes) -> Iterator[tuple[str, str]]:
-    """Yield (tag, reference) of a page's elements in order."""
+def _parsed(body: bytes) -> Any:
+    """Return the root element of a page; None if there is none."""
     if not body.strip():
-        return
+        return None
     # No network, no entities, and libxml2's own limits on depth and size of text.
     parser = etree.HTMLParser(no_network=True, recover=True, huge_tree=False, remove_comments=True)
     try:
-        root = etree.fromstring(body, parser)
+        return etree.fromstring(body, parser)
     except (etree.LxmlError, ValueError):
-        return
-    if root is None:
-        return
+        return None
+
+
+def _base(root: Any, url: str, limits: Limits) -> str:
+    """Return the URL that references are relative to: the first base element's, else the page's."""
+    reference = root.xpath("string((//base/@href)[1])")
+    try:
+        return urls.absolute(url, reference, limits.url_characters) if reference else url
+    except urls.Unusable:
+        return url
+
+
+def _references(root: Any) -> Iterator[tuple[str, str]]:
+    """Yield (tag, reference) of a page's elements in order."""
     for element in root.iter(*_ATTRIBUTES):
         reference = element.get(_ATTRIBUTES[element.tag])
         if reference:

@@ -66,6 +66,25 @@ def test_files_come_first_by_their_ending_and_pages_in_order() -> None:
     assert (links.unusable, links.left_out) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("base", "link"),
+    [
+        ("", "https://a.test/dir/x.pdf"),
+        ('<base href="/files/">', "https://a.test/files/x.pdf"),
+        ('<base target=_top><base href="/files/"><base href="/other/">', "https://a.test/files/x.pdf"),
+        ('<base href="up/here">', "https://a.test/dir/up/x.pdf"),
+        ('<base href="http://cdn.test/">', "https://cdn.test/x.pdf"),
+        ('<base href="">', "https://a.test/dir/x.pdf"),
+        ('<base href="javascript:0">', "https://a.test/dir/x.pdf"),
+        ('<base href="https://a.test:8443/">', "https://a.test/dir/x.pdf"),
+        ('<!-- <base href="/files/"> -->', "https://a.test/dir/x.pdf"),
+    ],
+)
+def test_references_are_relative_to_the_base_element(base: str, link: str) -> None:
+    body = f"<html><head>{base}</head><a href='x.pdf'>x</a></html>".encode()
+    assert page.links(body, BASE, Limits()).files == [link]
+
+
 def test_links_of_a_page_are_limited() -> None:
     body = b"".join(b'<a href="/p%d"></a><img src="/i%d.png">' % (n, n) for n in range(500))
     links = page.links(body, BASE, Limits(files_per_page=7, pages_per_page=9))
