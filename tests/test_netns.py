@@ -31,10 +31,12 @@ with Masqueraded(0, {}) as namespace:
 AT_ONCE = 3
 
 
-@pytest.fixture
-def machine() -> Iterator[int]:
-    """Return the process whose network namespace forwards, as a vantage point's does."""
-    script = "echo 1 > /proc/sys/net/ipv4/ip_forward; ip link set lo up; echo; exec cat"
+@pytest.fixture(
+    params=["", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6;"], ids=["ipv6", "no ipv6"]
+)
+def machine(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Return the process whose network namespace forwards IPv4, as a vantage point's does."""
+    script = f"{request.param} echo 1 > /proc/sys/net/ipv4/ip_forward; ip link set lo up; echo; exec cat"
     holder = children.start(
         ["unshare", "--net", "sh", "-e", "-c", script],
         own_session=True,

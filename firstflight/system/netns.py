@@ -107,23 +107,30 @@ class Masqueraded:
         v4, v6 = self._addresses(2)
         outer_v4, outer_v6 = self._addresses(1)
         _run("ip", "address", "add", f"{outer_v4}/30", "dev", outer)
-        _run("ip", "address", "add", f"{outer_v6}/64", "dev", outer, "nodad")
+        has_ipv6 = _has_ipv6(outer)
+        if has_ipv6:
+            _run("ip", "address", "add", f"{outer_v6}/64", "dev", outer, "nodad")
         for name, netns in ((outer, False), (self.interface, True)):
             argv = ["ethtool", "-K", name, *(word for offload in _OFFLOADS for word in (offload, "off"))]
             _run(*(self.inside(argv) if netns else argv))
         _run("ip", "link", "set", outer, "up")
-        settings = {"ipv6/conf/all/accept_dad": "0", f"ipv6/conf/{self.interface}/accept_ra": "0"}
+        settings = {}
+        if has_ipv6:
+            settings = {"ipv6/conf/all/accept_dad": "0", f"ipv6/conf/{self.interface}/accept_ra": "0"}
         lines = [
             f"echo '{value}' > /proc/sys/net/{name}" for name, value in (settings | self._sysctls).items()
         ]
         lines += [
             f"ip link set lo {f'alias {self._mark} ' * bool(self._mark)}up",
             f"ip address add {v4}/30 dev {self.interface}",
-            f"ip address add {v6}/64 dev {self.interface} nodad",
             f"ip link set {self.interface} up",
             f"ip route add default via {outer_v4}",
-            f"ip -6 route add default via {outer_v6}",
         ]
+        if has_ipv6:
+            lines += [
+                f"ip address add {v6}/64 dev {self.interface} nodad",
+                f"ip -6 route add default via {outer_v6}",
+            ]
         _run(*self.inside(["sh", "-e", "-c", "\n".join(lines)]))
 
     def _rules(self, stack: ExitStack) -> None:
@@ -158,6 +165,15 @@ class Masqueraded:
     def _addresses(self, end: int) -> tuple[str, str]:
         network = self._network
         return _V4.format(network // _MOST, network % _MOST * 4 + end), _V6.format(network, end)
+
+
+def _has_ipv6(interface: str) -> bool:
+    """Return whether an interface here may have IPv6 addresses; hardened machines give none to new ones."""
+    try:
+        setting = Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return False  # no IPv6 here
+    return setting.strip() == "0"
 
 
 def _take_network(first: int, inner: str, holder: int) -> int:
