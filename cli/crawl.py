@@ -118,9 +118,8 @@ def command(
     names = found.names
     kept = None
     if journal is not None and (journal.exists() or not dry_run):
-        kept = Journal(journal)
-        finished = kept.finished()
-        names = [name for name in names if name not in finished]
+        kept = Journal(journal, is_only_read=dry_run)
+        names = [name for name in names if name not in kept.finished]
     left_out = len(found.names) - len(names)
     terminal.echo(
         f"{len(names)} names, {left_out} done before, {found.duplicates} duplicates, "

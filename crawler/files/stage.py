@@ -47,8 +47,7 @@ def stage(run: Run) -> None:
         path = folder / "journal.jsonl"
         journal = Journal(path)
         try:
-            finished = journal.finished()
-            left = [name for name in names if name not in finished]
+            left = [name for name in names if name not in journal.finished]
             if left:
                 _crawl(run, folder, left, journal, len(names))
             counts = _write(run, journal)

@@ -147,6 +147,23 @@ def test_dry_run_sends_nothing(world: World, tmp_path: Path) -> None:
     assert len(world.asked("five.downloads.test")) == before
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize("content", ["domain\none.test\ntwo.test", "one.test", "\n", "{", '{"download_fil'])
+def test_a_file_that_is_no_journal_stays_as_it_is(
+    world: World, tmp_path: Path, content: str, more: tuple[str, ...]
+) -> None:
+    """But what may be the beginning of a journal's first line is one that was cut."""
+    targets, other = tmp_path / "t.csv", tmp_path / "other"
+    targets.write_text("domain\n")
+    other.write_text(content)
+    done = run(world.argv(targets, "--journal", str(other), *more))
+    if content.startswith("{"):
+        assert (done.returncode, other.read_text()) == (0, content if more else "")
+    else:
+        assert done.returncode == 3 and "line 1: this is no line of a crawl's journal" in done.stderr
+        assert other.read_text() == content
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_killed_crawl_goes_on_where_it_was(world: World, tmp_path: Path, number: signal.Signals) -> None:
     """The trap takes 200 requests, so that it is not done when the others are."""
