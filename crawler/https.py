@@ -10,6 +10,7 @@ from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.exceptions import InvalidHeader
 from urllib3.util.retry import Retry
 
 from firstflight.egress.user_agent import user_agent
@@ -20,6 +21,7 @@ from firstflight.system.progress import Progress
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
 RETRIES = 3
+MAX_RETRY_AFTER_S = 60
 _CHUNK_BYTES = 1 << 20
 # Size limits of a page, a list (a million names have 25 MB) and a routing table (150 MB).
 MAX_PAGE_BYTES, MAX_LIST_BYTES, MAX_TABLE_BYTES = 16 << 20, 256 << 20, 2 << 30
@@ -43,8 +45,9 @@ class Session(requests.Session):
         self.ca_bundle = ca_bundle
         self._shown_in = shown_in
         self.headers["User-Agent"] = user_agent(contact)
-        retry = Retry(
+        retry = _Retry(
             total=RETRIES,
+            retry_after_max=MAX_RETRY_AFTER_S,
             other=0,  # retrying does not make a certificate trusted
             backoff_factor=0.5,
             status_forcelist=(429, 500, 503, 504),
@@ -52,6 +55,7 @@ class Session(requests.Session):
             raise_on_status=False,
         )
         self.mount("https://", HTTPAdapter(max_retries=retry))
+        self.adapters.pop("http://")  # nor by a redirect
         # For packages that treat every status but 200 as "there is no such list".
         self.hooks["response"].append(_refuse_server_error)
         # Applies before any body is read, also for redirections.
@@ -84,6 +88,17 @@ class Session(requests.Session):
         if self.ca_bundle is not None:
             merged["verify"] = str(self.ca_bundle)
         return merged
+
+
+class _Retry(Retry):
+    """Waits before the next attempt as long as the host asks, up to `retry_after_max`."""
+
+    def parse_retry_after(self, retry_after: str) -> float:
+        """Return the seconds of a Retry-After field; 0 for one that is no time."""
+        try:
+            return super().parse_retry_after(retry_after)
+        except (InvalidHeader, ValueError, OverflowError):
+            return 0.0
 
 
 class _Limited:
@@ -126,7 +141,14 @@ class _Limited:
 
 def _refuse_server_error(response: requests.Response, *_: Any, **__: Any) -> None:
     if response.status_code >= 500:
-        raise requests.HTTPError(f"the host answered {response.status_code} {response.reason}")
+        raise requests.HTTPError(_answered(response))
+
+
+def _answered(response: requests.Response) -> str:
+    """Return the status of an answer in words, with the time after which the host asks to come again."""
+    after = response.headers.get("Retry-After", "")[:40]
+    again = f", with Retry-After: {after}" if after and after.isprintable() else ""
+    return f"the host answered {response.status_code} {response.reason}{again}"
 
 
 @contextmanager
@@ -154,9 +176,7 @@ def get_text(session: Session, url: str) -> str:
     with explained(url), session.at_most(MAX_PAGE_BYTES):
         response = session.get(url)
         if response.status_code != 200:
-            raise FetchError(
-                f"cannot fetch {url}: the host answered {response.status_code} {response.reason}"
-            )
+            raise FetchError(f"cannot fetch {url}: {_answered(response)}")
         return response.text
 
 
@@ -171,9 +191,7 @@ def download(session: Session, url: str, path: Path, max_bytes: int = MAX_LIST_B
         part.open("wb") as out,
     ):
         if response.status_code != 200:
-            raise FetchError(
-                f"cannot fetch {url}: the host answered {response.status_code} {response.reason}"
-            )
+            raise FetchError(f"cannot fetch {url}: {_answered(response)}")
         for chunk in response.iter_content(_CHUNK_BYTES):
             out.write(chunk)
 

@@ -7,6 +7,7 @@ are separated by vertical bars: organisations (`org_id|...`) and AS numbers (`au
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,8 @@ from firstflight.system import files
 
 FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"
 _LINK = re.compile(r'href="((\d{8})\.as-org2info\.(txt|jsonl)\.gz)"', re.IGNORECASE)
+# The file has some 10 MB, decompressed.
+_MAX_BYTES = 256 << 20
 # Names of the same field in different years and formats.
 _ALIASES = {
     "aut": "asn",
@@ -144,6 +147,7 @@ def _lines(path: Path) -> Iterator[str]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     if content.startswith(b"\x1f\x8b"):
-        content = gunzip(content, path)
+        content = gunzip(content, path, _MAX_BYTES)
     # Not splitlines(): it also splits at separators that names may contain.
-    return (line.strip() for line in content.decode("utf-8", errors="replace").split("\n"))
+    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace", newline="\n")
+    return (line.strip() for line in text)

@@ -6,9 +6,12 @@ import bz2
 import gzip
 import io
 import json
+import re
 import resource
+import socket
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterable
 from datetime import date
@@ -302,6 +305,56 @@ def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
         pytest.raises(https.FetchError, match="no answer in time"),
     ):
         https.get_text(https.Session(host.authority), host.url)
+
+
+@pytest.mark.parametrize(
+    ("status", "after", "slept", "says"),
+    [
+        ("503 Busy", "3600", [60, 60, 60], "the host answered 503 Busy, with Retry-After: 3600"),
+        ("429 Slow", "7", [7, 7, 7], "the host answered 429 Slow, with Retry-After: 7"),
+        ("429 Slow", "Fri, 31 Dec 9999 23:59:59 GMT", [60, 60, 60], "with Retry-After: Fri, 31 Dec 9999"),
+        # No time: the pauses are those between attempts without an answer.
+        ("503 Busy", "soon", [1, 2], "with Retry-After: soon"),
+        ("503 Busy", "9" * 5000, [1, 2], "with Retry-After: 999"),
+    ],
+)
+def test_a_host_that_asks_for_long_pauses_gets_short_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, after: str, slept: list[float], says: str
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("urllib3.util.retry.time.sleep", pauses.append)
+    with (
+        serving(tmp_path / "host", lambda _: [whole(b"", f"Retry-After: {after}", status=status)]) as host,
+        pytest.raises(https.FetchError, match=re.escape(says)) as caught,
+    ):
+        https.get_text(https.Session(host.authority), host.url)
+    assert (pauses, len(host.asked)) == (slept, 1 + https.RETRIES)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_redirect_to_http_is_not_followed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        plain.setblocking(False)
+        location = f"Location: http://127.0.0.1:{plain.getsockname()[1]}/"
+        with (
+            serving(tmp_path / "host", lambda _: [whole(b"", location, status="302 Found")]) as host,
+            pytest.raises(https.FetchError, match="cannot fetch"),
+        ):
+            https.get_text(https.Session(host.authority), host.url)
+        with pytest.raises(BlockingIOError):
+            plain.accept()
+
+
+def test_lines_of_as_organisations_are_made_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(b"\n" * (2 << 20)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FirstflightError, match="names no AS"):
+            as2org.read(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 * (2 << 20)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from requests.adapters import HTTPAdapter
 
 from crawler import https
 
@@ -40,9 +41,16 @@ def host(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
     thread.join(timeout=5)
 
 
+def over_http(contact: str = "") -> https.Session:
+    """Return a session for these hosts, which have no certificates."""
+    session = https.Session(None, contact)
+    session.mount("http://", HTTPAdapter())
+    return session
+
+
 def test_whole_body_is_kept(tmp_path: Path) -> None:
     with host(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as url:
-        https.download(https.Session(None), url, tmp_path / "sub" / "x")
+        https.download(over_http(), url, tmp_path / "sub" / "x")
     assert (tmp_path / "sub" / "x").read_bytes() == b"hello"
 
 
@@ -57,7 +65,7 @@ def test_whole_body_is_kept(tmp_path: Path) -> None:
 )
 def test_broken_download_leaves_nothing(tmp_path: Path, answer: bytes, says: str) -> None:
     with host(answer) as url, pytest.raises(https.FetchError, match=says) as caught:
-        https.download(https.Session(None), url, tmp_path / "x")
+        https.download(over_http(), url, tmp_path / "x")
     assert not list(tmp_path.iterdir())
     assert "\n" not in str(caught.value)
 
@@ -65,7 +73,7 @@ def test_broken_download_leaves_nothing(tmp_path: Path, answer: bytes, says: str
 def test_requests_say_who_asks(tmp_path: Path) -> None:
     asked: list[bytes] = []
     with host(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", asked) as url:
-        https.download(https.Session(None, "noc@lab.example\nM\u00fcller"), url, tmp_path / "x")
+        https.download(over_http("noc@lab.example\nM\u00fcller"), url, tmp_path / "x")
     assert b"User-Agent: firstflight/" in asked[0]
     assert b" (noc@lab.example M?ller)\r\n" in asked[0]
 
@@ -74,7 +82,7 @@ def test_nobody_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(https.FetchError, match="Connection refused; is there a way to that host"):
-        https.get_text(https.Session(None), f"http://127.0.0.1:{port}/")
+        https.get_text(https.Session(None), f"https://127.0.0.1:{port}/")
 
 
 def test_chosen_authorities_win_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
