@@ -29,8 +29,8 @@ vantage points; `late_report` prints them again after the last one.
 **See the results:** the log of `report`, or at the centre `firstflight report downloads --run RUN`.
 
 **Before you unpause it:** `[download]` of downloads.toml sets option sets, how many files are drawn, and the
-pauses: by default an hour between two runs of a name and address, over all vantage points. A vantage point
-forwards packets for the namespaces of the clients (`net.ipv4.ip_forward`).
+pauses: by default an hour between two runs of a name and address, over the vantage points, which share
+limits. A vantage point forwards packets for the namespaces of the clients (`net.ipv4.ip_forward`).
 
 **Run it now:** *Trigger*, at the top right; its form has the parameters. A crawl must have published files
 (DAG `crawl`); the DAG starts automatically when there is a new crawl and a new table: once a week.

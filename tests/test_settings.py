@@ -9,6 +9,7 @@ import pytest
 
 from firstflight import settings
 from firstflight.errors import UsageError
+from orchestration.local import preview
 from scanner.resolver.configured import configured_resolver, configured_resolvers
 from tests import minimal
 
@@ -147,6 +148,48 @@ def test_a_lab_network_needs_no_contact(folder: Path) -> None:
         minimal.CONFIG.replace('contact = "noc@example.org"', "") + '[probe]\nallow_net = ["198.18.0.0/15"]\n'
     )
     assert load(folder, text).probe.allow_net == ("198.18.0.0/15",)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "is_refused"),
+    [
+        (("campaign.repetition_interval_s=3599",), True),
+        (("campaign.repetition_interval_s=3600",), False),
+        (("campaign.repetition_interval_s=3599", "download.run_pause_s=3599"), False),
+        (("campaign.repetition_interval_s=0", "campaign.repetitions=1"), False),
+        (("campaign.repetition_interval_s=0", "download.enabled=false"), False),
+        (("campaign.repetition_interval_s=0", 'probe.allow_net=["198.18.0.0/15"]'), False),
+    ],
+)
+def test_repetitions_of_downloads_are_a_pause_apart(
+    folder: Path, overrides: tuple[str, ...], is_refused: bool
+) -> None:
+    text = minimal.CONFIG + "[download]\nenabled = true\n"
+    overrides = ("campaign.repetitions=2", *overrides)
+    if not is_refused:
+        load(folder, text, *overrides)
+        return
+    (line,) = faults(folder, text, *overrides)
+    assert "repetition_interval_s is 3599, but a name and address gets downloads once in 3600 s" in line
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("", "address gets them once in each repetition"),
+        ('[[vantage]]\nname = "there"\n', "address gets them once in 3600 s from all vantage points"),
+        (
+            '[[vantage]]\nname = "there"\n[download]\nrun_pause_s = 60\n',
+            "address gets them once in 60 s from all vantage points",
+        ),
+    ],
+)
+def test_how_often_an_address_gets_downloads(folder: Path, more: str, says: str) -> None:
+    found = load(folder, minimal.CONFIG + more, "download.enabled=true")
+    assert preview._downloads(found).endswith(says)
+    alone = load(folder, minimal.CONFIG + more, "download.enabled=true", "campaign.shared_limits=false")
+    often = "once in each repetition from each vantage point, which share no limits"
+    assert preview._downloads(alone).endswith(often if more else says)
 
 
 @pytest.mark.parametrize("name", ["own-list.toml", "watch.toml"])

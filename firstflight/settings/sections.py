@@ -304,7 +304,7 @@ class Download(Section):
     timeout_s: float = Field(default=45.0, ge=1, le=600)
     max_bytes: int = Field(default=10_485_760, ge=1, le=2**30)  # of a body
     pause_s: float = Field(default=1.0, ge=0, le=3600)  # between two downloads
-    # Between two runs (warm-up and all sets) of a name and address, over all vantage points.
+    # Between two runs (warm-up and all sets) of a name and address, over vantage points that share limits.
     run_pause_s: float = Field(default=3600.0, gt=0, le=DAY_S)
     fixed_order: bool = False  # sets in the order given, as the paper does, not as drawn
     roots: FileSetting | None = None  # certificates to trust, PEM; None = Mozilla's

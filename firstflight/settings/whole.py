@@ -79,6 +79,14 @@ class Settings(Section):
                 "campaign.contact is empty: say how operators can reach you (it is sent in every close), "
                 "or name lab networks in probe.allow_net"
             )
+        campaign, pause_s = self.campaign, self.download.run_pause_s
+        is_early = campaign.repetitions > 1 and campaign.repetition_interval_s < pause_s
+        if self.download.enabled and is_early and not self.probe.allow_net:
+            raise ValueError(
+                f"campaign.repetition_interval_s is {campaign.repetition_interval_s:g}, but a name and "
+                f"address gets downloads once in {pause_s:g} s (download.run_pause_s): raise it, or name lab "
+                "networks in probe.allow_net"
+            )
         for vantage in self.vantage:
             first, last = map(int, (vantage.ports or self.probe.ports).split("-"))
             if vantage.shards > 1 and last - first + 1 < 2 * vantage.shards:

@@ -125,10 +125,15 @@ def _downloads(settings: Settings) -> str:
     chosen = settings.download
     drawn = f"{chosen.per_cdn or 'all'} files of each CDN and {chosen.others or 'all'} of other networks"
     sets = len({*chosen.sets, "warmup"})
+    often = "once in each repetition"
+    if len(settings.vantage) > 1:
+        often = f"once in {chosen.run_pause_s:g} s from all vantage points"
+        if not settings.campaign.shared_limits:
+            often = "once in each repetition from each vantage point, which share no limits"
     return (
         f"downloads: {drawn}, {sets} of each file ({', '.join(chosen.sets)}), at most "
         f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time; a name and "
-        f"address gets them once in {chosen.run_pause_s:g} s from all vantage points"
+        f"address gets them {often}"
     )
 
 
