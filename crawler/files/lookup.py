@@ -16,6 +16,7 @@ from crawler.files.pace import Pace
 from crawler.files.policy import Policy
 from firstflight.egress import lab
 from firstflight.errors import InputError, UsageError
+from firstflight.settings.types import RESOLVER_RATE, is_ours
 
 RESOLV_CONF = Path("/etc/resolv.conf")
 # Questions without any answer in a row after which the resolver counts as gone.
@@ -31,7 +32,8 @@ class Lookup:
     """Asks `resolver` (IP or IP:PORT, [IPv6]:PORT; empty: the first of /etc/resolv.conf).
 
     UsageError if it is no address, or on a list. Questions are plain UDP, and TCP for long answers; none is
-    sent while requests may not be, or once `is_ending` says yes.
+    sent while requests may not be, or once `is_ending` says yes. `rate`: questions a second at most, 0 = no
+    limit, None = RESOLVER_RATE to a resolver that is not our own.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Lookup:
         resolver: str,
         policy: Policy,
         is_ending: Callable[[], bool] = lambda: False,
+        rate: float | None = None,
         timeout_s: float = 3.0,
         attempts: int = 2,
     ) -> None:
@@ -52,7 +55,9 @@ class Lookup:
         self._resolver.lifetime = timeout_s * attempts
         self._resolver.retry_servfail = False
         self._at_once = asyncio.Semaphore(_AT_ONCE)
-        self._pace = Pace(math.inf, 0)
+        if rate is None:
+            rate = 0 if is_ours(self.address) else RESOLVER_RATE
+        self._pace = Pace(rate or math.inf, 0)
         self._pace.is_free, self._pace.is_ending = policy.is_confirmed, is_ending
         self._silent = 0
 

@@ -93,7 +93,9 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
 
         task = Task(
             names,
-            lambda: Lookup(resolver or next(iter(resolve.resolvers), ""), policy, task.is_ending),
+            lambda: Lookup(
+                resolver or next(iter(resolve.resolvers), ""), policy, task.is_ending, resolve.rate
+            ),
             policy.why_not,
             sink,
             Limits(requests=chosen.max_requests),
