@@ -285,10 +285,18 @@ def unfinished(
 ) -> tuple[list[dict[str, Any]], list[Target]]:
     """Return entries for downloads that a killed session owes, and the targets that it has not begun.
 
-    Of a run that was begun, what is missing is `skipped`.
+    Of a run that was begun, what is missing is `skipped`. InputError if an entry's target is not the one that
+    the list has in its line now.
     """
     of: dict[int, set[str]] = {}
+    planned = {target.line: (target.url, target.domain, target.ip) for target in targets}
     for kept in entries:
+        if planned.get(kept["line"]) != (kept["url"], kept["domain"], kept["ip"]):
+            raise InputError(
+                f"the list of files, or their addresses, has changed since the downloads began: line "
+                f"{kept['line']} was {kept['url']} at {kept['ip'] or 'no address'}; put it back, or run the "
+                "stage with --again"
+            )
         of.setdefault(kept["line"], set()).add(kept["set"])
     owed = [
         entry(target, one, position, None, "skipped", "")

@@ -253,6 +253,14 @@ def test_what_a_killed_session_owes(tmp_path: Path) -> None:
         ("bl", "skipped", True),
         ("ecn", "skipped", True),
     ]
+    edited = [
+        [targets.of(2, "https://new.test/", "192.0.2.1"), targets.of(3, "https://a.test/", "192.0.2.1")],
+        [targets.of(2, "https://a.test/", "192.0.2.2")],
+        [targets.of(3, "https://b.test/", "192.0.2.1")],
+    ]
+    for changed in edited:
+        with pytest.raises(InputError, match=r"has changed .*: line 2 was https://a\.test/ at 192\.0\.2\.1"):
+            session.unfinished(entries, changed, sets, 1, fixed=False)
     (tmp_path / session.ANSWERS).write_bytes(b"{\n" + session.as_line(kept))
     with pytest.raises(InputError, match="line 1"):
         session.read_answers(tmp_path)
