@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.system import lock
 from lab import control, internet
 from lab.programs import program
 from lab.state import Record, State, boot_id, kill, start_ticks
@@ -22,9 +23,18 @@ def up(
 ) -> None:
     """Start the lab and return when everything in it is ready.
 
-    Clears the remains of a killed lab in the state folder first. Raises UsageError if the lab is up already
-    or the behaviour file is wrong, FirstflightError if a part does not start; then nothing is left running.
+    Clears the remains of a killed lab in the state folder first. Raises UsageError if the lab is up already,
+    is being started, or the behaviour file is wrong, FirstflightError if a part does not start; then nothing
+    is left running.
     """
+    # What `up` clears may be of a lab that another one starts, which has no record yet.
+    with lock.locked(state.lock, f"the lab's folder {state.folder}"):
+        _up(state, behaviour, capture_edges=capture_edges, realtime=realtime, progress=progress)
+
+
+def _up(
+    state: State, behaviour: Path, *, capture_edges: bool, realtime: bool, progress: Callable[[str], None]
+) -> None:
     if (running := state.running()) is not None:
         raise UsageError(
             f"the lab is up already (process {running.pid}); remove it with `firstflight lab down`"

@@ -41,6 +41,11 @@ class State:
         return self.folder / "lab.json"
 
     @property
+    def lock(self) -> Path:
+        """Lock file; held while the lab is being started."""
+        return self.folder / "lock"
+
+    @property
     def behaviour_file(self) -> Path:
         """The current behaviour file; only `lab truth` and the lab itself read it."""
         return self.folder / "internet.toml"

@@ -83,6 +83,19 @@ def test_a_lab_that_is_up_is_not_raised_again(lab: Lab) -> None:
     assert "Traceback" not in again.stderr
 
 
+def test_of_two_that_start_a_lab_at_once_one_does(other_lab: Lab) -> None:
+    argv = [FIRSTFLIGHT, "lab", "up"]
+    pipe = subprocess.PIPE
+    both = [subprocess.Popen(argv, env=other_lab.environment, cwd=ROOT, stderr=pipe) for _ in range(2)]
+    errors = [one.communicate(timeout=300)[1].decode() for one in both]
+    assert sorted(one.returncode for one in both) == [0, 2], errors
+    (refused,) = [error for one, error in zip(both, errors, strict=True) if one.returncode == 2]
+    assert "is in use by process" in refused or "is up already" in refused
+    assert set(json.loads(other_lab.run("status"))["services"].values()) == {"up"}
+    other_lab.run("down")
+    until(lambda: not processes_of(other_lab), lambda: processes_of(other_lab))
+
+
 def test_a_killed_lab_is_cleared_by_the_next_one(other_lab: Lab) -> None:
     other_lab.run("up")
     os.kill(json.loads((other_lab.state / "lab.json").read_text())["pid"], signal.SIGKILL)
