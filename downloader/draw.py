@@ -23,8 +23,8 @@ FOUND = "found"
 _FIRST_LINE = 2
 
 
-def of_crawl(path: Path, dns_answer: Path) -> list[Target]:
-    """Return the files that a crawl found, from download_file.parquet.
+def of_crawl(path: Path, dns_answer: Path) -> tuple[list[Target], list[RejectedLine]]:
+    """Return the files that a crawl found, from download_file.parquet, and the rows that are no targets.
 
     Their addresses are the vantage point's own, the first IPv4 one of each name in `dns_answer`: a CDN sends
     each place to an edge nearby. InputError if a file is not there.
@@ -33,12 +33,16 @@ def of_crawl(path: Path, dns_answer: Path) -> list[Target]:
         raise InputError(f"there is no {path}: run the crawl stage first, or name a list in download.targets")
     addresses = _addresses(dns_answer)
     columns = ["domain", "url", "outcome"]
-    found = []
+    found: list[Target] = []
+    rejected: list[RejectedLine] = []
     for line, row in enumerate(pq.read_table(path, columns=columns).to_pylist(), start=_FIRST_LINE):
         if row["outcome"] == FOUND:
             domain = row["domain"]
-            found.append(targets.of(line, row["url"], addresses.get(domain, ""), domain))
-    return found
+            try:
+                found.append(targets.of(line, row["url"], addresses.get(domain, ""), domain))
+            except ValueError as error:
+                rejected.append(RejectedLine(line, str(error)))
+    return found, rejected
 
 
 def _addresses(path: Path) -> dict[str, str]:

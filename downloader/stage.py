@@ -88,10 +88,10 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
     """Return the drawn targets; the report says how large each group was."""
     settings = run.settings.download
     if settings.targets is None:
-        found = draw.of_crawl(run.layout.crawl("download_file"), run.layout.dns_answer(key))
+        found, rejected = draw.of_crawl(run.layout.crawl("download_file"), run.layout.dns_answer(key))
     else:
         found, rejected = draw.of_list(settings.targets)
-        report.rejected = [Rejected(line=one.line, reason=one.reason) for one in rejected]
+    report.rejected = [Rejected(line=one.line, reason=one.reason) for one in rejected]
     chosen, groups = draw.drawn(
         found, lambda ip: mapper.origin(ip).cdn, int(run.manifest["seed"]), settings.per_cdn, settings.others
     )

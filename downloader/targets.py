@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from firstflight.errors import InputError
 
 _LONGEST_URL = 2000
-_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+", re.ASCII)
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
 # Visible ASCII: whatever else a URL holds must be percent-encoded (RFC 3986 2.1).
 _PATH = re.compile(r"[\x21-\x7e]*", re.ASCII)
 

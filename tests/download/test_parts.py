@@ -36,6 +36,7 @@ HOST = "files.download.test"
             ("https://a.test:8443/", "a.test", "2001:db8::1", 8443, "/"),
         ),
         (" https://a.test/ ", "", ("https://a.test/", "a.test", "", 443, "/")),
+        ("https://wiki", "10.1.2.3", ("https://wiki/", "wiki", "10.1.2.3", 443, "/")),
     ],
 )
 def test_a_target(url: str, ip: str, expected: tuple[Any, ...]) -> None:
@@ -53,7 +54,8 @@ def test_a_target(url: str, ip: str, expected: tuple[Any, ...]) -> None:
         ("https://192.0.2.1/", "192.0.2.1", "has no host name"),
         ("https://[2001:db8::1]/", "192.0.2.1", "has no host name"),
         ("https:///x", "192.0.2.1", "has no host name"),
-        ("https://localhost/x", "192.0.2.1", "has no host name"),
+        ("https://a..test/x", "192.0.2.1", "has no host name"),
+        ("https://2130706433/x", "192.0.2.1", "has no host name"),
         ("https://a.test:0/", "192.0.2.1", "has port 0"),
         ("https://a.test:70000/", "192.0.2.1", "Port out of range"),
         ("https://a.test/", "192.0.2.256", "does not appear to be an IPv4 or IPv6 address"),

@@ -86,6 +86,8 @@ def test_files_of_a_crawl_at_the_vantage_points_own_addresses(tmp_path: Path) ->
         {"domain": "a.test", "url": "https://www.a.test/1", "outcome": "found"},
         {"domain": "b.test", "url": "https://b.test/2", "outcome": "found"},
         {"domain": "c.test", "url": "https://c.test/3", "outcome": "too_large"},
+        {"domain": "wiki", "url": "https://wiki/4", "outcome": "found"},
+        {"domain": "d.test", "url": "https://d.test/5 6", "outcome": "found"},
     ]
     answers = [
         {"domain": "a.test", "qtype": "A", "status": "NOERROR", "answer_rank": 1, "address": "192.0.2.9"},
@@ -102,10 +104,14 @@ def test_files_of_a_crawl_at_the_vantage_points_own_addresses(tmp_path: Path) ->
     ]
     for name, rows in (("files", crawled), ("answers", answers)):
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
-    found = draw.of_crawl(tmp_path / "files", tmp_path / "answers")
+    found, rejected = draw.of_crawl(tmp_path / "files", tmp_path / "answers")
     assert [(one.domain, one.host, one.ip, one.url) for one in found] == [
         ("a.test", "www.a.test", "192.0.2.1", "https://www.a.test/1"),
         ("b.test", "b.test", "", "https://b.test/2"),
+        ("wiki", "wiki", "", "https://wiki/4"),
+    ]
+    assert [(one.line, one.reason) for one in rejected] == [
+        (6, "'https://d.test/5 6' has characters that a URL cannot hold")
     ]
     for first, second in (("files", "none"), ("none", "answers")):
         with pytest.raises(InputError, match="there is no"):
