@@ -71,15 +71,16 @@ def of(line: int, url: str, ip: str, domain: str = "") -> Target:
     return Target(line, f"https://{authority}{path}", domain or name, name, ip, port or 443, path)
 
 
-def read(path: Path, encoding: str = "utf-8") -> Iterator[Target | RejectedLine]:
+def read(path: Path) -> Iterator[Target | RejectedLine]:
     """Yield the targets of a CSV file with header `url,ip` and its rejected lines, in order.
 
-    Further columns are ignored. A name and address that came already is rejected: one run of downloads is all
-    that an address gets. InputError if the file or its header cannot be read.
+    UTF-8, with or without a byte order mark. Further columns are ignored. A name and address that came
+    already is rejected: one run of downloads is all that an address gets. InputError if the file or its
+    header cannot be read.
     """
     known: set[tuple[str, str]] = set()
     try:
-        with path.open(encoding=encoding, newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, restval="", strict=True)
             if not {"url", "ip"} <= set(rows.fieldnames or ()):
                 raise InputError(f"{path}, line 1: expected the header url,ip")

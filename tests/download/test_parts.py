@@ -75,6 +75,12 @@ def test_a_list_without_its_header(tmp_path: Path, text: str) -> None:
         list(targets.read(tmp_path / "t.csv"))
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_list_with_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{mark}url,ip\nhttps://a.test/,192.0.2.1\n", encoding="utf-8")
+    assert list(targets.read(tmp_path / "t.csv")) == [targets.of(2, "https://a.test/", "192.0.2.1")]
+
+
 def test_a_list_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"url,ip\n\xff\xfe,\n")
     with pytest.raises(InputError, match="cannot read"):
