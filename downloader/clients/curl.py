@@ -57,6 +57,7 @@ class Download:
         self._refused: str | None = None
         self._body = 0
         self._headers: dict[str, str] = {}
+        self._has_headers = False
         self._tls: tuple[str, ...] = ()
         self._curl = self._options()
 
@@ -134,10 +135,16 @@ class Download:
         return self._socket
 
     def _header(self, line: bytes) -> None:
+        if self._body:
+            return  # a trailer (RFC 9110 6.5), which changes nothing
         text = line.decode("latin-1").strip()
         if text.startswith("HTTP/"):
             self._headers.clear()
-            return
+            self._has_headers = False
+        elif not text:
+            self._has_headers = True
+        if self._has_headers:
+            return  # the end, or trailers without a body
         name, colon, value = text.partition(":")
         name = name.strip().lower()
         if colon and name in KEPT_HEADERS:
@@ -153,6 +160,8 @@ class Download:
             self._tls = tuple(word.strip() for word in words)
 
     def _answer(self, code: int, message: str, started_at: int, cpu_us: int) -> Answer:
+        if self._refused is not None:
+            return Answer("blocked", detail=self._refused)
         info = self._curl.getinfo
         request, sock = self._request, self._socket
 
@@ -174,8 +183,6 @@ class Download:
         verified = None
         if request.verify and (code == _NOT_VERIFIED or status is not None):
             verified = code != _NOT_VERIFIED
-        if self._refused is not None:
-            end, message = "blocked", self._refused
         return Answer(
             end=end,
             detail=None if end in ("complete", "limit") else message[:MOST_OF_A_HEADER] or f"libcurl {code}",

@@ -171,6 +171,7 @@ def test_a_run_whose_warmup_fails(
     assert [row["position"] for row in found] == [0, 1, 2]
     for row in found:
         assert row["body_bytes"] == 0 or row["status"] != 200
+        assert (row["started_at"] is None) == (row["outcome"] in ("no_address", "blocked", "skipped"))
     if first == "tls_failed":
         assert found[0]["tls_verified"] is False
 

@@ -17,6 +17,7 @@ from downloader.session import Limits, Session, Withdrawn
 from firstflight.egress.permitted import Permitted
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError, InputError, UsageError
+from tests.attack.evil_https import serving
 from tests.waiting import until
 
 HOST = "files.download.test"
@@ -244,6 +245,24 @@ def test_a_request_that_libcurl_does_not_take(given: dict[str, Any], end: str, d
     found = curl.answer(replace(request, **given), Permitted([], [], ["127.0.0.0/8"]))
     assert found.end == end
     assert detail in (found.detail or "")
+
+
+@pytest.mark.parametrize("body", [b"3\r\nabc\r\n", b""])
+def test_trailers_change_nothing(tmp_path: Path, body: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nETag: first\r\nConnection: close\r\n\r\n"
+    trailers = b"Content-Length: 9\r\nETag: late\r\nServer: x\r\n\r\n"
+    with serving(tmp_path, lambda _: [head, body, b"0\r\n", trailers], HOST) as host:
+        port = int(host.url.rpartition(":")[2])
+        url, roots = f"https://{HOST}:{port}/", str(host.authority)
+        request = Request(url, HOST, "127.0.0.1", port, "/", "x", 30.0, 10, roots)
+        found = curl.answer(request, Permitted([], [], ["127.0.0.0/8"]))
+    assert (found.end, found.content_length, found.headers) == ("complete", None, {"etag": "first"}), found
+    assert found.body_bytes == (3 if body else 0)
+
+
+def test_a_download_that_is_refused_has_no_times() -> None:
+    request = Request("https://a.test/", HOST, "127.0.0.1", 443, "/", "x", 5.0, 10, "roots.pem")
+    assert curl.answer(request, Permitted([], [])) == Answer("blocked", detail="its address is special")
 
 
 def test_what_a_killed_session_owes(tmp_path: Path) -> None:
