@@ -21,6 +21,7 @@ HOST = "tranco-list.eu"
 MAIN_DAY = date(2024, 8, 7)  # a fixed day whose list holds every name of the lab
 OLD_DAY = date(2024, 8, 6)  # the list of the day before is another one
 RECENT_DAYS = 7
+COMING_DAYS = 30  # of a lab that stays up: nobody publishes lists later
 CUSTOM_NAMES = 100
 
 
@@ -73,7 +74,7 @@ def lists(names: Sequence[str], today: date) -> list[TrancoList]:
     `names` are the lab's names by rank. All days list them in that order, except the old day: it lacks the
     last tenth and ranks the rest in reverse.
     """
-    days = [MAIN_DAY, *(today - timedelta(days=back) for back in range(RECENT_DAYS, -1, -1))]
+    days = [MAIN_DAY, *(today - timedelta(days=back) for back in range(RECENT_DAYS, -COMING_DAYS - 1, -1))]
     found = [make_list(day, sub, names) for day in dict.fromkeys(days) for sub in (False, True)]
     old = list(reversed(names[: len(names) * 9 // 10]))
     found += [make_list(OLD_DAY, sub, old) for sub in (False, True)]

@@ -43,6 +43,13 @@ def test_lists_by_day(running: Running, tmp_path: Path) -> None:
     assert main["metadata"]["available"] is True
 
 
+def test_lists_of_the_next_days(running: Running, tmp_path: Path) -> None:
+    """A site in the lab asks each day for that day's list."""
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    for one in tranco(running, tmp_path, *({"date": str(tomorrow + timedelta(days=n))} for n in (0, 6))):
+        assert one["names"] == domains(running)
+
+
 def test_lists_by_id_and_a_list_without_zip(running: Running, tmp_path: Path) -> None:
     published = list_host.lists(domains(running), datetime.now(UTC).date())
     (custom,) = [one for one in published if one.day is None]
@@ -58,9 +65,9 @@ def test_lists_by_id_and_a_list_without_zip(running: Running, tmp_path: Path) ->
 
 
 def test_days_and_ids_that_do_not_exist(running: Running, tmp_path: Path) -> None:
-    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    later = datetime.now(UTC).date() + timedelta(days=list_host.COMING_DAYS + 2)
     for answer in tranco(
-        running, tmp_path, {"date": str(tomorrow)}, {"date": "2019-01-01"}, {"list_id": "00000"}
+        running, tmp_path, {"date": str(later)}, {"date": "2019-01-01"}, {"list_id": "00000"}
     ):
         assert "unavailable" in answer["error"]
 
