@@ -7,6 +7,7 @@ off is never continued (its rest is `skipped`), and the next start goes on with 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from collections import Counter
@@ -188,6 +189,8 @@ def _drop_cut_line(path: Path) -> None:
 
 def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, report: StageReport) -> None:
     """Write download.parquet, and quic_ack.parquet if there were QUIC sets, from what the folder holds."""
+    for left_over in folder.glob("native.*"):  # of a stage that was killed while it read captures
+        shutil.rmtree(left_over, ignore_errors=True)
     offset = clock.of(run, key)
     common = {
         **key.columns(),

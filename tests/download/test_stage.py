@@ -104,7 +104,11 @@ def test_killed_when_no_target_is_left_keeps_what_was_captured(
     until(are_captured, "packets of each download in its capture")
     process.send_signal(signal.SIGKILL)
     process.wait()
+    left_over = answers.with_name("native.x") / "tcp_flow.parquet"
+    left_over.parent.mkdir()
+    left_over.write_bytes(b"PAR1")
     stage(world, made)
+    assert not [*answers.parent.glob("native.*")]
     rows = pq.read_table(made.layout.downloads(key)).to_pylist()
     assert [row["outcome"] for row in rows] == ["done"] * len(kept) + ["skipped"] * (6 - len(kept))
     assert all(row["flow_started_at"] and row["options_as_set"] for row in rows[: len(kept)])
