@@ -168,6 +168,24 @@ def test_what_cannot_be_copied_is_one_sentence(tmp_path: Path) -> None:
     assert (done.returncode, "holds keys" in done.stderr.decode()) == (3, True)
 
 
+@pytest.mark.parametrize("name", ["probe.pcap", "probe.pcap.json", "probe.pcap.part"])
+def test_a_copy_replaces_nothing(name: str, tmp_path: Path) -> None:
+    """Not its own capture, in the same folder, either."""
+    capture = story().write(tmp_path / "probe.pcap")
+    folder = tmp_path if name == capture.name else tmp_path / "trimmed"
+    folder.mkdir(exist_ok=True)
+    there = folder / name
+    if there != capture:
+        there.write_text("another's")
+    before = there.read_bytes()
+    done = dissect(capture, "--trim", folder)
+    words = f"--trim: {there} is there already: name another folder"
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert words in done.stderr.decode()
+    assert there.read_bytes() == before
+    assert sorted(folder.iterdir()) == [there]
+
+
 def test_padding_comes_back_to_the_byte_of_the_whole_file(tmp_path: Path) -> None:
     """Of a capture in which nothing else is trimmed, the file is the same."""
     made = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))

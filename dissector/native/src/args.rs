@@ -8,6 +8,7 @@ use firstflight_wire::ConnectionId;
 
 use crate::input;
 use crate::output::{Destination, Format, Kind, Stamp, Stamps};
+use crate::trim::Copy;
 
 /// Turns captures into records.
 #[derive(Clone, Debug, Parser)]
@@ -56,9 +57,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
 
-    /// Write into this folder copies of the captures that lack what nobody can open, and padding: Handshake,
-    /// 0-RTT and 1-RTT packets of connections without keys are cut behind their headers, the padding of Initials
-    /// can be put back (--restore), and lengths and times stay
+    /// Write into this folder, which must not hold files of their names, copies of the captures that lack what
+    /// nobody can open, and padding: Handshake, 0-RTT and 1-RTT packets of connections without keys are cut
+    /// behind their headers, the padding of Initials can be put back (--restore), and lengths and times stay
     #[arg(long, value_name = "DIR")]
     pub trim: Option<PathBuf>,
 
@@ -146,7 +147,7 @@ impl Args {
     /// The connection IDs in the file of `--trim-except`. `Err` says what is wrong with the options of trimmed
     /// copies.
     pub fn kept_whole(&self) -> Result<HashSet<ConnectionId>, String> {
-        if self.trim.is_some() {
+        if let Some(folder) = &self.trim {
             let mut names = HashSet::new();
             for path in &self.captures {
                 let name = path.file_name().filter(|name| *name != "-");
@@ -157,6 +158,13 @@ impl Args {
                     return Err(format!(
                         "--trim: two captures are called {}: trim them into different folders",
                         name.display()
+                    ));
+                }
+                // In the capture's own folder, the copy would take its place.
+                if let Some(taken) = Copy::taken(folder, name) {
+                    return Err(format!(
+                        "--trim: {} is there already: name another folder",
+                        taken.display()
                     ));
                 }
             }
@@ -251,27 +259,40 @@ mod tests {
 
     #[test]
     fn trimmed_copies_need_captures_with_names_of_their_own() {
-        let kept = |words: &[&str]| {
-            let words = ["dissect"].iter().chain(words).chain(&["--trim", "x"]);
-            Args::try_parse_from(words).unwrap().kept_whole()
+        let kept = |folder: &str, words: &[&str]| {
+            Args::try_parse_from(["dissect", "--trim", folder].iter().chain(words))
+                .unwrap()
+                .kept_whole()
         };
-        assert_eq!(kept(&["a.pcap", "b.pcap"]), Ok(HashSet::new()));
-        for (words, expected) in [
-            (&["-"][..], "--trim needs captures in files, not -"),
+        assert_eq!(kept("x", &["a.pcap", "b.pcap"]), Ok(HashSet::new()));
+        for (folder, words, expected) in [
+            ("x", &["-"][..], "--trim needs captures in files, not -"),
             (
+                "x",
                 &["a.pcap", "b/a.pcap"],
                 "--trim: two captures are called a.pcap: trim them into different folders",
             ),
             (
+                env!("CARGO_MANIFEST_DIR"),
+                &["a.pcap", "b/Cargo.toml"],
+                concat!(
+                    "--trim: ",
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/Cargo.toml is there already: name another folder"
+                ),
+            ),
+            (
+                "x",
                 &["a.pcap", "--kind", "pacing"],
                 "--trim needs --kind quic_connection or quic_packet",
             ),
             (
+                "x",
                 &["a.pcap", "--trim-except", "/nowhere/x"],
                 "/nowhere/x cannot be read: No such file or directory (os error 2)",
             ),
         ] {
-            assert_eq!(kept(words).unwrap_err(), expected);
+            assert_eq!(kept(folder, words).unwrap_err(), expected);
         }
     }
 

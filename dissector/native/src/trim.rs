@@ -3,7 +3,7 @@
 //! A copy has all records of its capture, with their times and original lengths; of some datagrams it holds
 //! less. Which and how much, `quic::connection` says; what padding is, `padding`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,14 @@ pub struct Copy {
 }
 
 impl Copy {
+    /// A file that is in `folder` already where the copy of a capture called `name` would be written.
+    pub fn taken(folder: &Path, name: &OsStr) -> Option<PathBuf> {
+        let path = folder.join(name);
+        [with(&path, ".part"), with(&path, ".json"), path]
+            .into_iter()
+            .find(|place| place.symlink_metadata().is_ok())
+    }
+
     /// Begins the copy of `capture` in `folder`, under the same name.
     pub fn create(folder: &Path, capture: &Path) -> io::Result<Copy> {
         let name = capture.file_name().ok_or_else(|| refused("has no name"))?;

@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quic", &["flow", "net", "padding", "temporary"]),
     ("output", &["flow", "net", "quic", "tcp", "temporary"]),
     ("trim", &["input", "padding", "writer"]),
-    ("args", &["input", "output"]),
+    ("args", &["input", "output", "trim"]),
     ("flow_rows", &["args", "flow", "net", "output", "tcp"]),
     (
         "capture",
