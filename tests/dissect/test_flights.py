@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from testbed import second_flight
+from tests.dissect import build as b
 from tests.dissect import tshark
+from tests.dissect.build import MS
 from tests.dissect.conftest import FIXTURES, Row, rows
 
 QUIC = FIXTURES.parent / "quic"
@@ -57,19 +59,21 @@ def frames(packet: tshark.Packet) -> list[list[str]]:
     return [one.split() for one in (packet.frames or "").split("; ") if one]
 
 
-def crypto_end(packet: tshark.Packet) -> int:
-    """Return the offset behind the CRYPTO bytes of a packet, 0 if it has none."""
+def crypto_offsets(packet: tshark.Packet) -> set[int]:
+    """Return the offset of each byte in the CRYPTO frames of a packet."""
     spans = (words[1].split("+") for words in frames(packet) if words[0] == "crypto")
-    return max((int(offset) + int(length) for offset, length in spans), default=0)
+    return {at for offset, length in spans for at in range(int(offset), int(offset) + int(length))}
 
 
 def initials_again(found: list[Datagram]) -> list[tuple[int, int]]:
     """Return times of the client's ack-eliciting Initials without new CRYPTO bytes, and of the last with."""
-    end, new_ns, again = 0, 0, []
+    sent: set[int] = set()
+    new_ns, again = 0, []
     for datagram in (one for one in found if one.from_client):
         for packet in (one for one in datagram.packets if one.type == "initial"):
-            if crypto_end(packet) > end:
-                end, new_ns = crypto_end(packet), datagram.ns
+            if new := crypto_offsets(packet) - sent:
+                sent |= new
+                new_ns = datagram.ns
             elif any(words[0] not in NOT_ELICITING for words in frames(packet)):
                 again.append((datagram.ns, new_ns))
     return again
@@ -94,8 +98,8 @@ def one(capture: Path) -> tuple[Row, list[Datagram]]:
     return row, datagrams(capture)
 
 
-@pytest.mark.parametrize("capture", COMPARED, ids=lambda path: path.stem)
-def test_probes_and_default_timeout_are_what_the_initials_show(capture: Path) -> None:
+def compare_probes(capture: Path) -> Row:
+    """Compare both columns with what tshark reads; return the row."""
     row, found = one(capture)
     again = initials_again(found)
     ack_ns, hello_ns = first_ns(found, "initial", "ack"), of_server_hello(row, found)
@@ -107,6 +111,33 @@ def test_probes_and_default_timeout_are_what_the_initials_show(capture: Path) ->
     early = [(ns - new_ns) // 1000 for ns, new_ns in again if heard_ns is None or ns < heard_ns]
     known = early and row["capture_side"] != "server"
     assert row["default_pto_us"] == (early[0] if known else None)
+    return row
+
+
+@pytest.mark.parametrize("capture", COMPARED, ids=lambda path: path.stem)
+def test_probes_and_default_timeout_are_what_the_initials_show(capture: Path) -> None:
+    compare_probes(capture)
+
+
+@pytest.mark.parametrize(("ack_ms", "default_pto_us", "probes"), [(None, 300_000, 0), (1, None, 1)])
+def test_a_client_hello_whose_later_bytes_come_first_is_no_probe(
+    ack_ms: int | None, default_pto_us: int | None, probes: int, tmp_path: Path
+) -> None:
+    """Clients may send the end of a ClientHello, behind its SNI, in the first of two datagrams."""
+    hello = b.client_hello(size=1800)
+    first = b.crypto(hello[1500:], 1500) + b.crypto(hello[:700])
+    capture = b.Capture().sent(0, b.initial(first, 0, from_client=True, pad_to=1252))
+    if ack_ms is not None:
+        capture.came(ack_ms * MS, b.initial(b.ack(), 0))
+    second = b.crypto(hello[700:1500], 700)
+    capture.sent(2 * MS, b.initial(second, 1, from_client=True, pad_to=1252))
+    capture.sent(302 * MS, b.initial(b"\x01", 2, from_client=True, pad_to=1252))
+    capture.came(340 * MS, b.initial(b.ack(2, first_range=2) + b.crypto(b.server_hello()), 1))
+    capture.sent(341 * MS, b.initial(b.ack(1), 3, from_client=True, pad_to=1252))
+    path = capture.write(tmp_path / "later.pcap")
+    path.with_suffix(".keys").touch()
+    row = compare_probes(path)
+    assert (row["default_pto_us"], row["probes"]) == (default_pto_us, probes)
 
 
 @pytest.mark.parametrize("capture", COMPARED, ids=lambda path: path.stem)

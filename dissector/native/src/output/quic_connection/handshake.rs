@@ -71,6 +71,7 @@ impl Validation {
         let exchange = &t.exchange;
         // What the capture cut may have been of these.
         let flights = Some(&t.flights).filter(|_| !c.is_cut);
+        let probes = flights.filter(|flights| !flights.is_scattered);
         // A token validated the address before the first byte that counts.
         let is_measured = !is_retried(t) && c.datagrams.server > 0 && exchange.is_sure();
         Validation {
@@ -79,10 +80,10 @@ impl Validation {
             unvalidated_bytes_server: is_measured.then_some(exchange.server_bytes),
             capture_side: exchange.capture_side().map(CaptureSide::name),
             blocked_us: blocked_us(c).filter(|_| is_measured),
-            probes: flights
+            probes: probes
                 .map(|flights| flights.probes)
                 .filter(|_| t.first_ack_ns.is_some() && t.server_hello_ns.is_some()),
-            default_pto_us: flights
+            default_pto_us: probes
                 .and_then(|flights| flights.default_pto_ns)
                 .filter(|_| exchange.capture_side() != Some(CaptureSide::Server))
                 .map(|ns| ns.div_euclid(1000)),

@@ -4,6 +4,7 @@
 use firstflight_wire::Frame;
 
 use super::packed::Packed;
+use super::pieces::Pieces;
 
 /// Datagrams remembered of a handshake: a server's first flight has five to twenty.
 const MOST_DATAGRAMS: usize = 256;
@@ -21,8 +22,8 @@ struct Passed {
 /// What is known of them.
 #[derive(Debug, Default)]
 pub struct Flights {
-    /// Where the CRYPTO bytes end that the client's Initials carried.
-    crypto_end: u64,
+    /// The CRYPTO bytes that the client's Initials carried.
+    crypto: Pieces,
     /// The client's last Initial with such bytes for the first time.
     new_ns: Packed,
     /// From that to the next ack-eliciting Initial, if nothing had come from the server.
@@ -35,6 +36,8 @@ pub struct Flights {
     pub second_end: Option<u32>,
     /// Up to the server's first datagram after the client's first Handshake packet.
     passed: Vec<Passed>,
+    /// The client's CRYPTO bytes are in too many pieces to know which of them come again.
+    pub is_scattered: bool,
     is_validated: bool,
     is_over: bool,
 }
@@ -49,13 +52,16 @@ impl Flights {
         heard: bool,
         awaits_hello: bool,
     ) {
-        let ends = frames.iter().filter_map(|frame| match frame {
-            Frame::Crypto { offset, data } => Some(offset + data.len() as u64),
-            _ => None,
-        });
-        let end = ends.max().unwrap_or_default();
-        if end > self.crypto_end {
-            self.crypto_end = end;
+        let mut brings = false;
+        for frame in frames {
+            if let Frame::Crypto { offset, data } = frame {
+                match self.crypto.add(*offset, offset + data.len() as u64) {
+                    Some(is_new) => brings |= is_new,
+                    None => self.is_scattered = true,
+                }
+            }
+        }
+        if brings {
             self.new_ns.set(ns);
         } else if frames.iter().any(Frame::is_ack_eliciting) {
             self.probes = self.probes.saturating_add(u32::from(awaits_hello));

@@ -9,6 +9,7 @@ mod exchange;
 mod first_answer;
 mod flights;
 mod packed;
+mod pieces;
 mod server_hello;
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,13 @@ use super::*;
 const MS: i64 = 1_000_000;
 
 fn crypto(offset: u64) -> Frame<'static> {
+    bytes(offset, 100)
+}
+
+fn bytes(offset: u64, length: usize) -> Frame<'static> {
     Frame::Crypto {
         offset,
-        data: &[0; 100],
+        data: &[0; 1000][..length],
     }
 }
 
@@ -39,6 +43,31 @@ fn an_initial_without_new_bytes_is_a_probe_if_it_asks_for_an_acknowledgement() {
     assert_eq!(sent(703, &[crypto(200)], true, true), (Some(200), 2));
     // After the ServerHello.
     assert_eq!(sent(704, &[Frame::Ping], true, false), (Some(200), 2));
+}
+
+#[test]
+fn a_client_hello_whose_later_bytes_come_first_is_no_probe() {
+    for (heard, awaits_hello, expected) in [
+        (false, false, (Some(300), 0)),
+        // The first datagram was acknowledged before the second was sent.
+        (true, true, (None, 1)),
+    ] {
+        let mut flights = Flights::default();
+        flights.client_initial(0, &[bytes(1500, 300), bytes(0, 700)], false, false);
+        flights.client_initial(2, &[bytes(700, 800)], heard, awaits_hello);
+        assert_eq!((flights.default_pto_ns, flights.probes), (None, 0));
+        flights.client_initial(302, &[Frame::Ping], heard, awaits_hello);
+        assert_eq!((flights.default_pto_ns, flights.probes), expected);
+    }
+}
+
+#[test]
+fn of_bytes_in_too_many_pieces_nobody_knows_which_come_again() {
+    let mut flights = Flights::default();
+    for n in 1..100 {
+        flights.client_initial(n, &[bytes(2 * n as u64, 1)], false, false);
+        assert_eq!(flights.is_scattered, n > 64, "{n}");
+    }
 }
 
 #[test]
