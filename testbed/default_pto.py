@@ -1,5 +1,5 @@
 """What a client does before it knows the path: its default probe timeout, and which datagrams its second
-flight is (paper 000, Table 4). Read from the captures of an experiment, since no column has it.
+flight is (paper 000, Table 4). Read from the captures of an experiment, packet by packet.
 """
 
 from __future__ import annotations
