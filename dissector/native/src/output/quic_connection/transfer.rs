@@ -43,8 +43,8 @@ impl RoundTrips {
             rtt_series_at_us: series(&|sample| micros(start_ns, sample.ns)),
             rtt_series_us: series(&|sample| micros(0, sample.rtt_ns)),
             pto_series_us: series(&|sample| micros(0, sample.pto_ns)),
-            spurious_retransmissions_client: client,
-            spurious_retransmissions_server: server,
+            spurious_retransmissions_client: client.flatten(),
+            spurious_retransmissions_server: server.flatten(),
         }
     }
 }

@@ -89,6 +89,8 @@ pub struct Recovery {
     server: [Option<Box<Sent>>; 3],
     /// Counts of spaces that were released.
     spurious: (u32, u32),
+    /// A packet of client or server had its bytes in too many pieces to find each of them again.
+    scattered: (bool, bool),
     is_over: bool,
     /// The client's.
     pub rtt: Rtt,
@@ -126,7 +128,14 @@ impl Recovery {
         let payload = if from_client || with_bytes {
             let sent = sender[index].get_or_insert_default();
             let remembered = self.remembered.max(sent::PACKETS);
-            sent.packet(number, ns, frames, with_bytes, remembered)
+            let payload = sent.packet(number, ns, frames, with_bytes, remembered);
+            let scattered = if from_client {
+                &mut self.scattered.0
+            } else {
+                &mut self.scattered.1
+            };
+            *scattered |= sent.is_scattered && !self.is_over;
+            payload
         } else {
             PayloadSummary::default()
         };
@@ -199,7 +208,7 @@ impl Recovery {
         if self.is_over {
             return;
         }
-        self.spurious = self.spurious();
+        self.spurious = self.spurious_so_far();
         self.is_over = true;
         for spaces in [&mut self.client, &mut self.server] {
             let application = spaces[Space::Application as usize].take();
@@ -210,8 +219,16 @@ impl Recovery {
     }
 
     /// Packets of client and server that carried CRYPTO or STREAM bytes again although the first to carry
-    /// them arrived.
-    pub fn spurious(&self) -> (u32, u32) {
+    /// them arrived; `None` if their pieces were too many to know.
+    pub fn spurious(&self) -> (Option<u32>, Option<u32>) {
+        let (client, server) = self.spurious_so_far();
+        (
+            Some(client).filter(|_| !self.scattered.0),
+            Some(server).filter(|_| !self.scattered.1),
+        )
+    }
+
+    fn spurious_so_far(&self) -> (u32, u32) {
         if self.is_over {
             return self.spurious;
         }

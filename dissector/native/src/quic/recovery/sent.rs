@@ -11,6 +11,10 @@ use crate::flow::coverage::Coverage;
 pub(super) const PACKETS: usize = 256;
 /// Streams whose highest byte is remembered, and repetitions awaiting an acknowledgement.
 const STREAMS: usize = 256;
+/// Pieces that are remembered of a packet at most, and on average: of 200 of a byte each, every one would have to be
+/// compared with those of thousands of packets.
+const PIECES: usize = 16;
+const PIECES_REMEMBERED: usize = 4;
 /// Stands for the CRYPTO stream beside stream IDs, which have at most 62 bits.
 const CRYPTO: u64 = u64::MAX;
 
@@ -42,6 +46,29 @@ impl Carried {
     fn overlaps(&self, other: &Carried) -> bool {
         self.stream == other.stream && self.start < other.end && other.start < self.end
     }
+
+    /// Extends to the end of `next`, which begins no earlier, if that is of the same stream.
+    fn extend_to(&mut self, next: &Carried) -> bool {
+        let is_same = self.stream == next.stream;
+        if is_same {
+            self.end = self.end.max(next.end);
+        }
+        is_same
+    }
+}
+
+/// The bytes of a packet in as few pieces as possible. If that is too many, `true`, and of each stream all from its
+/// first to its last byte.
+fn pieces(carried: &[Carried]) -> (SmallVec<[Carried; 4]>, bool) {
+    let mut pieces: SmallVec<[Carried; 4]> = SmallVec::from_slice(carried);
+    pieces.sort_unstable_by_key(|one| (one.stream, one.start));
+    pieces.dedup_by(|next, one| next.start <= one.end && one.extend_to(next));
+    let is_scattered = pieces.len() > PIECES;
+    if is_scattered {
+        pieces.dedup_by(|next, one| one.extend_to(next));
+        pieces.truncate(PIECES);
+    }
+    (pieces, is_scattered)
 }
 
 #[derive(Debug)]
@@ -113,11 +140,14 @@ pub struct Sent {
     repeated: Vec<(u64, u32)>,
     /// Packets with bytes whose first packet was acknowledged.
     pub spurious: u32,
+    /// A packet had its bytes in too many pieces to find each of them again.
+    pub is_scattered: bool,
 }
 
 impl Sent {
     /// A packet was sent. A packet number that comes again, long after the first time, repeats nothing.
-    /// `with_bytes`: remember which bytes it carries, and return it. `remembered`: how many packets to keep.
+    /// `with_bytes`: remember which bytes it carries, and return it. `remembered`: how many packets to keep, fewer
+    /// if they carry many pieces.
     pub fn packet(
         &mut self,
         number: u64,
@@ -128,10 +158,12 @@ impl Sent {
     ) -> PayloadSummary {
         let of_interest = if with_bytes { frames } else { &[] };
         let carried: SmallVec<[Carried; 4]> = of_interest.iter().filter_map(Carried::of).collect();
+        let (pieces, is_scattered) = pieces(&carried);
+        self.is_scattered |= is_scattered;
         // Nearly all packets carry new bytes, and need no search.
         let mut is_repeat = false;
-        if carried.iter().any(|one| self.was_reached(one)) {
-            if let Some((first, is_acknowledged)) = self.first_with(number, &carried) {
+        if pieces.iter().any(|one| self.was_reached(one)) {
+            if let Some((first, is_acknowledged)) = self.first_with(number, &pieces) {
                 is_repeat = true;
                 if is_acknowledged {
                     self.spurious = self.spurious.saturating_add(1);
@@ -140,11 +172,11 @@ impl Sent {
                 }
             } else {
                 // It comes late: what was taken for the first to carry the bytes carried them again.
-                let times = self.repeats_earlier(number, &carried);
+                let times = self.repeats_earlier(number, &pieces);
                 self.repeats(number, times);
             }
         }
-        let mut payload = self.summarize(number, &carried);
+        let mut payload = self.summarize(number, &carried, &pieces);
         for one in &carried {
             let new = self.reached(one);
             if one.stream != CRYPTO {
@@ -169,13 +201,14 @@ impl Sent {
             is_repeat,
         };
         self.packets.insert(place, packet);
-        if !carried.is_empty() {
+        if !pieces.is_empty() {
             let place = self.carried.partition_point(|(n, _)| *n < number);
-            for (i, one) in carried.into_iter().enumerate() {
+            for (i, one) in pieces.into_iter().enumerate() {
                 self.carried.insert(place + i, (number, one));
             }
         }
-        while self.packets.len() > remembered
+        let most_pieces = remembered.saturating_mul(PIECES_REMEMBERED).max(PIECES);
+        while (self.packets.len() > remembered || self.carried.len() > most_pieces)
             && let Some(oldest) = self.packets.pop_front()
         {
             while self
@@ -202,11 +235,11 @@ impl Sent {
     }
 
     /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream
-    /// in order.
-    fn summarize(&self, number: u64, carried: &[Carried]) -> PayloadSummary {
+    /// in order. `pieces` are those of its bytes that are remembered.
+    fn summarize(&self, number: u64, carried: &[Carried], pieces: &[Carried]) -> PayloadSummary {
         let is_late = self.latest.is_some_and(|latest| latest > number);
         let mut payload = PayloadSummary::default();
-        for one in carried {
+        for one in if is_late { pieces } else { carried } {
             let before = if is_late {
                 self.highest_before(number, one.stream)
             } else {

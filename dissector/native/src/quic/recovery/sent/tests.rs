@@ -139,6 +139,44 @@ fn memory_is_bounded() {
     assert_eq!((sent.streams.len(), sent.repeated.len()), (256, 256));
 }
 
+#[test]
+fn few_pieces_are_remembered_of_packets_with_many() {
+    let mut sent = Sent::default();
+    for number in 0..1000 {
+        // Every other byte of 200 on a stream, half of which the packet before carried; or 200 streams.
+        let of_one = (0..100).map(|n| stream(0, 100 * number + 2 * n, b"a"));
+        let of_many = (0..100).map(|n| stream(4 * n, number, b"a"));
+        let frames: Vec<Frame<'_>> = of_one.chain(of_many).collect();
+        let payload = sent.packet(number, 0, &frames, true, PACKETS);
+        assert!(payload.brings && payload.new_payload > 0);
+        assert!(sent.carried.len() <= PIECES_REMEMBERED * PACKETS);
+    }
+    assert!(sent.is_scattered && sent.packets.len() == PACKETS / 4);
+}
+
+#[test]
+fn a_packet_has_its_bytes_in_as_few_pieces_as_possible() {
+    let of = |stream, start, end| Carried { stream, start, end };
+    let many = |gap: u64| (0..20).map(|n| of(7, gap * n, gap * n + 5)).collect();
+    let streams = |count: u64| (0..count).map(|id| of(id, 3, 4)).collect();
+    let cases = [
+        (vec![of(0, 4, 8)], 1, (0, 4, 8), false),
+        // In disorder, as some clients send a ClientHello.
+        (vec![of(0, 4, 8), of(0, 0, 4)], 1, (0, 0, 8), false),
+        (vec![of(0, 4, 8), of(0, 0, 3)], 2, (0, 0, 3), false),
+        (vec![of(4, 4, 8), of(0, 0, 4)], 2, (0, 0, 4), false),
+        (many(5), 1, (7, 0, 100), false),
+        (many(6), 1, (7, 0, 119), true),
+        (streams(17), PIECES, (0, 3, 4), true),
+    ];
+    for (carried, count, first, scattered) in cases {
+        let (pieces, is_scattered) = pieces(&carried);
+        let found = pieces[0];
+        assert_eq!((found.stream, found.start, found.end), first, "{carried:?}");
+        assert_eq!((pieces.len(), is_scattered), (count, scattered));
+    }
+}
+
 fn crypto(offset: u64, data: &[u8]) -> Frame<'_> {
     Frame::Crypto { offset, data }
 }
