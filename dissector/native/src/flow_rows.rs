@@ -1,5 +1,7 @@
 //! Rows of TCP flows and of paced directions, written as they end.
 
+use firstflight_wire::tcp::Flags;
+
 use crate::args::Args;
 use crate::flow::expiry::Bounds;
 use crate::flow::pacing::{Direction, Pacings, Protocol, Sent};
@@ -59,6 +61,7 @@ impl<'a> FlowRows<'a> {
                 ip_bytes: datagram.ip_length.bytes as u64,
                 payload: u32::try_from(datagram.length).unwrap_or(u32::MAX),
                 seq: None,
+                begins: false,
             };
             pacings.packet(direction, &sent);
         }
@@ -77,11 +80,14 @@ impl<'a> FlowRows<'a> {
                 dst: segment.dst,
                 protocol: Protocol::Tcp,
             };
+            let is_syn = segment.header.flags.any(Flags::SYN);
             let sent = Sent {
                 ns,
                 ip_bytes: segment.ip_length.bytes as u64,
                 payload: u32::try_from(segment.length).unwrap_or(u32::MAX),
-                seq: Some(segment.header.seq),
+                // A SYN takes up the number before the first byte.
+                seq: Some(segment.header.seq.wrapping_add(u32::from(is_syn))),
+                begins: is_syn,
             };
             pacings.packet(direction, &sent);
         }

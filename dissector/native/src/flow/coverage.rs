@@ -6,7 +6,7 @@ const MAX_HOLES: usize = 256;
 /// Sequence numbers seen of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// The number after the highest seen; `None` before the first byte.
+    /// The number after the highest seen; `None` before the first byte of a stream whose begin is not known.
     next: Option<u32>,
     /// Gaps below `next`: first missing number and the one after the last.
     holes: Vec<(u32, u32)>,

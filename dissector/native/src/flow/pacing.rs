@@ -41,8 +41,10 @@ pub struct Sent {
     pub ip_bytes: u64,
     /// Bytes of UDP or TCP payload.
     pub payload: u32,
-    /// TCP: sequence number of the first of them.
+    /// TCP: sequence number of the first of them, or, in a SYN without any, of the next one.
     pub seq: Option<u32>,
+    /// The stream begins with that number.
+    pub begins: bool,
 }
 
 /// What was seen of one direction.
@@ -103,9 +105,12 @@ impl Pacing {
         self.last_ns = sent.ns;
         self.ip_bytes += sent.ip_bytes;
         self.lengths.add(sent.ip_bytes);
-        let new = sent
-            .seq
-            .map_or(sent.payload, |seq| self.seen.add(seq, sent.payload));
+        let new = sent.seq.map_or(sent.payload, |seq| {
+            if sent.begins && self.payload_bytes == 0 {
+                self.seen = Coverage::starting_at(seq);
+            }
+            self.seen.add(seq, sent.payload)
+        });
         self.payload_bytes += u64::from(new);
     }
 
@@ -220,6 +225,7 @@ mod tests {
                 ip_bytes: 128,
                 payload: 100,
                 seq: None,
+                begins: false,
             };
             pacings.packet(direction, &sent);
         }
@@ -243,6 +249,32 @@ mod tests {
     }
 
     #[test]
+    fn the_first_bytes_of_a_stream_count_if_later_ones_came_before_them() {
+        for (begins, payload_bytes) in [(true, 2000), (false, 1000)] {
+            let mut pacings = Pacings::new(BOUNDS, 100);
+            let direction = pacing(&[0]).direction;
+            // The last SYN is a copy that comes late.
+            for (begins, seq, payload) in [
+                (begins, 1, 0),
+                (false, 1001, 1000),
+                (false, 1, 1000),
+                (begins, 1, 0),
+                (false, 1, 1000),
+            ] {
+                let sent = Sent {
+                    ns: 0,
+                    ip_bytes: 40,
+                    payload,
+                    seq: Some(seq),
+                    begins,
+                };
+                pacings.packet(direction, &sent);
+            }
+            assert_eq!(pacings.drain().unwrap().payload_bytes, payload_bytes);
+        }
+    }
+
+    #[test]
     fn too_many_lengths_are_given_up() {
         for (lengths, mode) in [(LENGTHS, Some((LENGTHS as u64, 1))), (LENGTHS + 1, None)] {
             let mut pacings = Pacings::new(BOUNDS, 100);
@@ -253,6 +285,7 @@ mod tests {
                     ip_bytes,
                     payload: 0,
                     seq: None,
+                    begins: false,
                 };
                 pacings.packet(direction, &sent);
             }

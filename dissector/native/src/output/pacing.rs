@@ -120,6 +120,7 @@ mod tests {
                 ip_bytes: 140,
                 payload: 100,
                 seq: Some(100 * i as u32),
+                begins: false,
             };
             pacings.packet(direction, &sent);
         }
@@ -187,6 +188,7 @@ mod tests {
             ip_bytes: 140,
             payload: 100,
             seq: None,
+            begins: false,
         };
         pacings.packet(direction, &sent);
         let pacing = pacings.drain().unwrap();

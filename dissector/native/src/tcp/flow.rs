@@ -157,10 +157,12 @@ impl Flow {
         if segment.header.flags.any(Flags::SYN) {
             side.offer.get_or_insert(offer);
         }
-        // A SYN takes up the number before the first byte.
-        let first = observed
-            .seq
-            .wrapping_add(u32::from(observed.flags.any(Flags::SYN)));
+        // A SYN takes up the number before the first byte, so that the bytes of a stream are known from its first on.
+        let is_syn = observed.flags.any(Flags::SYN);
+        let first = observed.seq.wrapping_add(u32::from(is_syn));
+        if is_syn && side.first_payload_ns.is_none() {
+            side.coverage = Coverage::starting_at(first);
+        }
         let new_payload = side.coverage.add(first, observed.length);
         if observed.length > 0 {
             side.first_payload_ns.get_or_insert(ns);

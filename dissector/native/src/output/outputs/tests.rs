@@ -39,6 +39,7 @@ fn write_pacing(outputs: &mut Outputs, src_port: u16) {
         ip_bytes: 1,
         payload: 1,
         seq: None,
+        begins: false,
     };
     pacings.packet(direction, &sent);
     let pacing = pacings.drain().unwrap();

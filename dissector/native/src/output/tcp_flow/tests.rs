@@ -287,3 +287,46 @@ fn without_the_handshake_it_is_unknown_when_it_began() {
     assert_eq!((row.rtt_samples, row.rtt_mean_us), (0, None));
     assert_eq!(row.duration_us, 6000);
 }
+
+#[test]
+fn the_first_bytes_of_a_stream_count_if_later_ones_came_before_them() {
+    let data = |seq, payload| S {
+        seq,
+        payload,
+        ..SERVER
+    };
+    let mut segments = handshake([0, 1, 2]).to_vec();
+    let syn_ack = segments[1].1;
+    // The first one was lost, and comes again; a late copy of the SYN-ACK changes nothing.
+    segments.extend([
+        (3 * MS, data(6449, 1448)),
+        (40 * MS, data(5001, 1448)),
+        (41 * MS, syn_ack),
+        (42 * MS, data(5001, 1448)),
+    ]);
+    let row = TcpFlowRow::new("x", &flow(&segments));
+    assert_eq!(row.payload_bytes_server, 2896);
+    assert_eq!(row.application_goodput_bps, Some(2896 * 8 * 1000 / 42));
+    // Without the SYN-ACK nobody knows where the stream begins.
+    segments.retain(|(_, segment)| segment.flags & SYN == 0);
+    let row = TcpFlowRow::new("x", &flow(&segments));
+    assert_eq!(row.payload_bytes_server, 1448);
+}
+
+/// A server that forgot the connection chooses another number.
+#[test]
+fn a_stream_begins_by_the_last_syn_before_its_first_byte() {
+    let mut segments = handshake([0, 1, 2]).to_vec();
+    let again = S {
+        seq: 4000,
+        ..segments[1].1
+    };
+    let data = S {
+        seq: 4001,
+        payload: 500,
+        ..SERVER
+    };
+    segments.extend([(3 * MS, again), (4 * MS, data)]);
+    let row = TcpFlowRow::new("x", &flow(&segments));
+    assert_eq!(row.payload_bytes_server, 500);
+}
