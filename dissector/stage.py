@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -33,13 +34,16 @@ def stage(run: Run, key: StageKey) -> None:
     """
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
+        out = run.layout.quic_connection(key)
         if not captures:
+            out.unlink(missing_ok=True)
             report.rows_in = report.rows_out = 0
             return
-        out = run.layout.quic_connection(key)
         copies = trim.Copies.beside(captures[0].parent)
         with files.explain_os_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
+            for left in out.parent.glob("native.*"):  # by a stage that was killed
+                shutil.rmtree(left)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
                 job = Job(run, key, report, captures, Path(folder), copies)
                 broken = job.dissect_and_trim(_probes(run, key) if run.settings.capture.trim else [])

@@ -79,12 +79,15 @@ def _run_process(name: str, argv: Sequence[str], *, behind: bool = False) -> int
 def run_here(
     run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: Mapping[str, object]
 ) -> None:
-    """Run a stage in this process, unless it is done; with `again` remove its output first."""
+    """Run a stage in this process, unless it is done; with `again` replace its output.
+
+    That is removed first, unless the stage replaces it in one step.
+    """
     if not stage.looks_itself and not again and run.done(stage.name, key):
         terminal.echo(f"{stage.name}: already done", err=True)
         return
     _install_signal_handlers()
-    if again:
+    if again and not stage.replaces:
         for folder in stage.folders:
             _remove(run, run.layout.stage(folder, key))
     keys = () if key is None else (key,)

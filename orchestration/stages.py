@@ -70,6 +70,8 @@ class Stage:
     timed: bool = False
     # Determines itself what is left to do, so it runs although it is done.
     looks_itself: bool = False
+    # Replaces its output in one step: also what --again repeats stays until the new output is whole.
+    replaces: bool = False
     # Permanently confines its process to the store and the run (store/confine).
     confined: bool = False
     # Record kinds that it writes.
@@ -192,6 +194,7 @@ STAGES: tuple[Stage, ...] = (
         SCAN | WATCH,
         needs_capture=True,
         enabled_by="capture",
+        replaces=True,
         kinds=("quic_connection",),
     ),
     Stage("load", "store.load.loader", Scope.EITHER, looks_itself=True, confined=True),

@@ -16,6 +16,7 @@ from firstflight import settings
 from firstflight.errors import InputError
 from firstflight.run.run import Run
 from firstflight.system import files
+from orchestration import execute, stages
 from schemas import records
 from store.load.record_file import RecordFile
 from tests import minimal
@@ -92,6 +93,28 @@ def test_a_capture_that_is_gone_is_named_and_the_rows_stay(run: Run) -> None:
     stage(run, run.key("here", 1))
     (row,) = pq.ParquetFile(run.layout.quic_connection(run.key("here", 1))).read().to_pylist()
     assert row["source_file"].endswith("probe-2.pcap")
+
+
+def test_rows_stay_until_a_repeated_stage_has_new_ones(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = run.key("here", 1)
+    path = run.layout.quic_connection(key)
+    stage(run, key)
+    before = path.read_bytes()
+    monkeypatch.setattr(execute, "_install_signal_handlers", lambda: None)
+    left = path.parent / "native.killed"
+    left.mkdir()
+    (left / path.name).touch()
+    second = run.layout.capture(key).with_name("probe-2.pcap")
+    content = second.read_bytes()
+    second.unlink()
+    with pytest.raises(InputError, match=r"^probe-2\.pcap in .* is missing"):
+        execute.run_here(run, stages.named("dissect"), key, True, {})
+    assert path.read_bytes() == before
+    second.write_bytes(content)
+    path.write_bytes(b"")
+    execute.run_here(run, stages.named("dissect"), key, True, {})
+    assert pq.ParquetFile(path).metadata.num_rows == 2
+    assert not left.exists()
 
 
 def test_without_capture_there_is_nothing_to_dissect(run: Run) -> None:
