@@ -155,7 +155,7 @@ class Job:
         """Run the dissector, which writes ROWS and SUMMARY into `folder`; progress shows `doing`.
 
         Each row holds the key and the campaign's name of its capture. Returns the dissector's sentence about
-        a capture that breaks off, or None.
+        a capture that breaks off, or None. OutputError if nothing could be written without `more` options.
         """
         settings = self.run.settings
         probe = settings.probe
@@ -185,7 +185,9 @@ class Job:
         process = children.start([*argv, *more], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         shown = f"{self.key.vantage} {doing} {self.key.repetition}" + self.key.of_shard(" shard ")
         _, stderr = reading.finished(process, captures, self.run.layout.stage("dissect", self.key), shown)
-        broken = binaries.unreadable(process.returncode, stderr)
+        # With copies, it may be these that nothing could be written for: the caller goes on without.
+        written = None if more else folder / SUMMARY
+        broken = binaries.unreadable(process.returncode, stderr, written)
         return broken[-1] if broken else None
 
 

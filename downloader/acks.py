@@ -44,5 +44,6 @@ def write(
         argv += [word for name, value in stamps.items() for word in ("--stamp", f"{name}={value}")]
         process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         _, stderr = children.finished(process)
-        binaries.unreadable(process.returncode, stderr)
-        (Path(folder) / out.name).replace(out)
+        written = Path(folder) / f"{KIND}.parquet"
+        binaries.unreadable(process.returncode, stderr, written)
+        written.replace(out)

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from downloader.clients.contract import Answer
-from firstflight.errors import FirstflightError
 from firstflight.system import binaries, children
 
 KINDS = ("tcp_flow", "quic_connection")
@@ -67,9 +66,10 @@ class Flows:
             argv += ["--kind", ",".join(KINDS), "--format", "parquet", "--out", folder]
             process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             _, stderr = children.finished(process)
-            self.damaged = binaries.unreadable(process.returncode, stderr)
-            for kind in KINDS:
-                self._read(Path(folder) / f"{kind}.parquet", kind)
+            files = {kind: Path(folder) / f"{kind}.parquet" for kind in KINDS}
+            self.damaged = binaries.unreadable(process.returncode, stderr, files[KINDS[-1]])
+            for kind, path in files.items():
+                self._read(path, kind)
 
     def of(self, answer: Answer, capture: str) -> Flow | None:
         """Return the flow of a download in the captures of the set `capture`; None if none fits."""
@@ -83,8 +83,6 @@ class Flows:
         return None
 
     def _read(self, path: Path, kind: str) -> None:
-        if not path.is_file():
-            raise FirstflightError(f"the dissector wrote no {path.name}: {'; '.join(self.damaged)}")
         rows = pq.read_table(path, columns=list(COLUMNS[kind])).to_pylist()
         for row in sorted(rows, key=lambda row: row["start_time_ns"]):
             name = Path(row["source_file"]).name.removesuffix(".pcap").partition("-")[0]

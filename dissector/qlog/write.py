@@ -43,7 +43,7 @@ def _dissect(captures: Sequence[Path], keys: Sequence[Path], folder: Path) -> li
     argv += ["--kind", ",".join(KINDS), "--out", str(folder)]
     process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     _, stderr = children.finished(process)
-    return binaries.unreadable(process.returncode, stderr)
+    return binaries.unreadable(process.returncode, stderr, folder / f"{KINDS[0]}.jsonl")
 
 
 def _rows(path: Path) -> Iterator[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.errors import FirstflightError, InputError, OutputError, UsageError
 
 BIN_VARIABLE = "FIRSTFLIGHT_BIN"
 """Environment variable with the folder of the Rust programs; overrides package and checkout."""
@@ -43,10 +43,11 @@ def find(name: str) -> Path:
     raise UsageError(f"{name} is not in {where}: {remedy}")
 
 
-def unreadable(status: int, stderr: bytes) -> list[str]:
+def unreadable(status: int, stderr: bytes, written: Path | None = None) -> list[str]:
     """Return the dissector's message about each capture that it could not read to the end.
 
-    The records before that position are written. FirstflightError if the dissector failed for another reason.
+    The records before that position are written. OutputError with the dissector's reason if they are not: the
+    file `written` is missing. FirstflightError if the dissector failed otherwise.
     """
     if status == 0:
         return []
@@ -57,6 +58,10 @@ def unreadable(status: int, stderr: bytes) -> list[str]:
     # The other lines count the packets of the captures that are in no record.
     broken = [line for line in lines if "at byte" in line]
     if status == InputError.exit_status:
+        if written is not None and not written.is_file():
+            # Of several messages, the last is why it ended.
+            reason = (lines or ["it gave no reason"])[-1]
+            raise OutputError(f"the dissector wrote no records: {reason}")
         return broken or lines[-1:] or ["it gave no reason"]
     reason = (broken or lines or ["it gave no reason"])[-1]
     raise FirstflightError(f"the dissector failed with status {status}: {reason}")
