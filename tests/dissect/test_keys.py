@@ -84,6 +84,20 @@ def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert f"the key log {tmp_path / 'none.keys'} cannot be read" in done.stderr.decode()
 
 
+def test_a_log_beside_a_capture_that_cannot_be_read_leaves_those_that_are_given(tmp_path: Path) -> None:
+    path = alone("quiche", tmp_path)
+    given = ("--keys", FIXTURES / "quiche.keys")
+    expected = rows(path, *CONNECTION, *given)
+    # A regular file whose first byte cannot be read, not even by root.
+    path.with_suffix(".keys").symlink_to("/proc/self/mem")
+    done = dissect(path, *CONNECTION, *given, "--trim", tmp_path / "trimmed")
+    assert done.returncode == 3
+    assert f"{path}: the key log beside it cannot be read: " in done.stderr.decode()
+    assert [json.loads(line) for line in done.stdout.splitlines()] == expected
+    # A copy would lack what that log opens.
+    assert not (tmp_path / "trimmed").exists()
+
+
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize(
     "suite",

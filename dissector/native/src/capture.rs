@@ -43,9 +43,11 @@ struct Skipped {
     fragments: u64,
 }
 
-/// Why a capture was not read to its end.
+/// Why a capture was not read to its end, or not as it could be.
 pub enum End {
     Broken(CaptureError),
+    /// The key log beside it cannot be read, which was reported.
+    NoKeys,
     Interrupted,
     Output(OutputError),
 }

@@ -109,6 +109,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
                 tell!("firstflight-dissect: {error}");
                 status = UNREADABLE;
             }
+            Err(End::NoKeys) => status = UNREADABLE,
             Err(End::Interrupted) => status = INTERRUPTED,
             Err(End::Output(error)) => return Err(error),
         }
@@ -246,15 +247,20 @@ impl Job<'_> {
         let path = &self.args.captures[i];
         let shown = input::name(path);
         let source = input::open(path).map_err(End::Broken)?;
-        let keyring = Keyring::new(&self.logs, path).unwrap_or_else(|error| {
+        let mut keyring = Keyring::new(&self.logs);
+        let beside = keyring.open_beside(path);
+        if let Err(error) = &beside {
             tell!("firstflight-dissect: {shown}: the key log beside it cannot be read: {error}");
-            Keyring::default()
-        });
+        }
         let name = CaptureName {
             shown: &shown,
             source_file: &self.source_names[i],
         };
-        let trim = self.trim(path)?;
+        // A copy would lack what that log opens.
+        let trim = match &beside {
+            Ok(()) => self.trim(path)?,
+            Err(_) => None,
+        };
         let end = read_capture(
             self.args,
             name,
@@ -267,7 +273,8 @@ impl Job<'_> {
         end.map_err(|stop| match stop {
             Stop::Capture(error) => End::Broken(error),
             Stop::Visitor(end) => end,
-        })
+        })?;
+        beside.map_err(|_| End::NoKeys)
     }
 }
 

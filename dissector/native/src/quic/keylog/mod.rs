@@ -266,19 +266,21 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// The logs `given`, and the one that stands beside `capture` if there is one.
-    pub fn new(given: &Arc<Vec<KeyLog>>, capture: &Path) -> io::Result<Keyring> {
-        let path = beside(capture);
-        Ok(Keyring {
+    /// The logs `given`.
+    pub fn new(given: &Arc<Vec<KeyLog>>) -> Keyring {
+        Keyring {
             given: Arc::clone(given),
-            beside: if path.is_file() {
-                Some(KeyLog::open(&path)?)
-            } else {
-                None
-            },
-            inside: None,
-            windows: RefCell::default(),
-        })
+            ..Keyring::default()
+        }
+    }
+
+    /// Adds the log that stands beside `capture`, if there is one.
+    pub fn open_beside(&mut self, capture: &Path) -> io::Result<()> {
+        let path = beside(capture);
+        if path.is_file() {
+            self.beside = Some(KeyLog::open(&path)?);
+        }
+        Ok(())
     }
 
     /// Adds a log that the capture holds. What cannot be put aside is as if it were not there.
