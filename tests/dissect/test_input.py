@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import signal
 import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -323,6 +326,38 @@ def test_a_second_signal_ends_at_once_however_silent_the_input_is(tmp_path: Path
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
+
+
+def test_captures_are_not_read_on_if_nobody_takes_the_rows(tmp_path: Path) -> None:
+    """The rows of the first one cannot be written while the second one has no end."""
+    fifo = tmp_path / "endless.pcap"
+    os.mkfifo(fifo)
+    content = Capture().sent(0, b"x" * 100).write(tmp_path / "x.pcap").read_bytes()
+    ended = threading.Event()
+    # It never waits: that the dissector opens the other end, or that there is room for more.
+    end = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+
+    def feed() -> None:
+        os.write(end, content[:GLOBAL_HEADER])
+        while not ended.is_set():
+            with suppress(BlockingIOError):
+                os.write(end, content[GLOBAL_HEADER:] * 20)  # as a whole: less than PIPE_BUF
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    nobody, stdout = os.pipe()
+    os.close(nobody)
+    argv = [str(binaries.find("firstflight-dissect")), str(QUICHE), str(fifo)]
+    process = subprocess.Popen(argv, stdout=stdout)
+    try:
+        # As if all had been taken: `| head` is no error.
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+        ended.set()
+        feeder.join()
+        os.close(end)
+        os.close(stdout)
 
 
 def test_several_captures_give_rows_in_their_order(tmp_path: Path) -> None:

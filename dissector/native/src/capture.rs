@@ -3,7 +3,6 @@
 use std::array;
 use std::collections::HashSet;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use firstflight_usage::tell;
 use firstflight_wire::ConnectionId;
@@ -67,15 +66,15 @@ pub struct CaptureName<'a> {
     pub source_file: &'a str,
 }
 
-/// Dissects the capture in `source` down to its rows, as far as it can be read. A copy gets its name if that is
-/// to the end.
+/// Dissects the capture in `source` down to its rows, as far as it can be read and until `is_over`. A copy gets its
+/// name if that is to the end.
 pub fn read_capture(
     args: &Args,
     name: CaptureName<'_>,
     keyring: Keyring,
     source: impl Read + Send,
     outputs: &mut Outputs,
-    interrupted: &AtomicBool,
+    is_over: &dyn Fn() -> bool,
     trim: Option<Trim<'_>>,
 ) -> Result<(), Stop<End>> {
     let mut run = CaptureRun {
@@ -99,7 +98,7 @@ pub fn read_capture(
         run.table.note_paddings();
     }
     let end = input::read(name.shown, source, |element| {
-        if interrupted.load(Ordering::Relaxed) {
+        if is_over() {
             return Err(End::Interrupted);
         }
         match element {

@@ -99,6 +99,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
         kept_whole,
         logs: Arc::new(key_logs(args)?),
         interrupted: &interrupted,
+        given_up: AtomicBool::new(false),
     };
     let mut outputs = Outputs::open(&job.destination).map_err(RunError::Place)?;
     let mut status = 0;
@@ -188,6 +189,8 @@ struct Job<'a> {
     kept_whole: HashSet<ConnectionId>,
     logs: Arc<Vec<KeyLog>>,
     interrupted: &'a AtomicBool,
+    /// Rows cannot be written any more: nobody wants those that captures still have.
+    given_up: AtomicBool,
 }
 
 impl Job<'_> {
@@ -200,18 +203,15 @@ impl Job<'_> {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let captures = self.args.captures.len();
         let next = AtomicUsize::new(0);
-        let given_up = AtomicBool::new(false);
-        let is_over =
-            || self.interrupted.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
             for _ in 0..cores.min(captures) {
                 let sender = sender.clone();
-                let (next, is_over) = (&next, &is_over);
+                let next = &next;
                 scope.spawn(move || {
                     loop {
                         let i = next.fetch_add(1, Ordering::Relaxed);
-                        if i >= captures || is_over() {
+                        if i >= captures || self.is_over() {
                             return;
                         }
                         let mut rows = Outputs::aside(&self.destination);
@@ -230,7 +230,7 @@ impl Job<'_> {
                 while let Some((end, rows)) = waiting.remove(&turn) {
                     turn += 1;
                     if let Err(error) = done(end, rows) {
-                        given_up.store(true, Ordering::Relaxed);
+                        self.given_up.store(true, Ordering::Relaxed);
                         return Err(error);
                     }
                 }
@@ -240,6 +240,10 @@ impl Job<'_> {
                 .into_values()
                 .try_for_each(|(end, rows)| done(end, rows))
         })
+    }
+
+    fn is_over(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed) || self.given_up.load(Ordering::Relaxed)
     }
 
     /// Dissects capture `i` of the command line.
@@ -267,7 +271,7 @@ impl Job<'_> {
             keyring,
             source,
             outputs,
-            self.interrupted,
+            &|| self.is_over(),
             trim,
         );
         end.map_err(|stop| match stop {

@@ -4,7 +4,6 @@ mod make;
 mod sealed;
 
 use std::io::Cursor;
-use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use firstflight_dissect::args::Args;
@@ -67,7 +66,6 @@ fn dissect(capture: Vec<u8>, keyring: Keyring) {
     let words = ["x", "-", "--max-connections", "4", "--kind", kinds];
     let args = Args::try_parse_from(words).expect("the command line is right");
     let mut rows = Outputs::aside(&args.destination().expect("the options agree"));
-    let never = AtomicBool::new(false);
     let name = CaptureName {
         shown: "x",
         source_file: "x",
@@ -78,7 +76,7 @@ fn dissect(capture: Vec<u8>, keyring: Keyring) {
         keyring,
         Cursor::new(capture),
         &mut rows,
-        &never,
+        &|| false,
         None,
     );
 }
