@@ -24,6 +24,8 @@ MOST_OF_A_RECORD = 1 << 20
 """Of a record of JSON-SEQ, in bytes."""
 LONGEST_MS = 1e9
 """No RTT is longer than twelve days."""
+LATEST_MS = 1e15
+"""No event is later than 30,000 years after 1970, or after the trace began: microseconds fit into 64 bits."""
 GRANULARITY_US = 1000
 """kGranularity of RFC 9002, section 6.1.2."""
 
@@ -168,8 +170,9 @@ def _trace(path: Path, where: str, trace: Any, about: Row) -> _Trace:
 
 
 def _rows(path: Path, where: str, trace: _Trace, event: Row) -> Iterator[Row]:
-    time = _number(path, where, "time", event.get("time"), math.inf)
-    trace.now = trace.now + time if trace.since_last else time
+    time = _number(path, where, "time", event.get("time"), LATEST_MS)
+    sum_ = trace.now + time if trace.since_last else time
+    trace.now = _number(path, where, "time", sum_, LATEST_MS)
     if trace.first is None:
         trace.first = trace.now
     name = event.get("name")

@@ -116,6 +116,21 @@ def test_times_are_since_the_first_event(tmp_path: Path, form: str, expected: li
     assert rows[0]["odcid"] is None
 
 
+@pytest.mark.parametrize("form", ["relative", "delta"])
+def test_times_that_are_too_late_are_refused(tmp_path: Path, form: str) -> None:
+    """The latest one is a number of microseconds that fits; two of them one after the other do not."""
+    header = {**HEADER, "trace": {**HEADER["trace"], "common_fields": {"time_format": form}}}  # type: ignore[dict-item]
+    start, late = {**FIRST, "time": 0}, {**SECOND, "time": 1e15}
+    for later in (late, {**SECOND, "time": 1e306}, {**SECOND, "time": 2e15}):
+        rows = read.metrics(sequence(tmp_path / "x.sqlog", start, late, later, header=header))
+        assert [next(rows)["time_us"], next(rows)["time_us"]] == [0, 10**18]
+        if later is late and form == "relative":
+            assert next(rows)["time_us"] == 10**18
+        else:
+            with pytest.raises(InputError, match=r"record 4 has .* as time, which is out of range"):
+                next(rows)
+
+
 @pytest.mark.parametrize(
     ("about", "name"),
     [
