@@ -31,11 +31,12 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many probes have a connection in the captures, and the client's connection IDs (hex) of those whose
-    connections have other values."""
+    """How many probes have a connection in the captures, the client's connection IDs (hex) of those whose
+    connections have other values, and how many connections the captures have."""
 
     compared: int
     differing: list[str]
+    connections: int
 
 
 def compare(probes: list[Path], connections: Path) -> Agreement:
@@ -53,7 +54,8 @@ def compare(probes: list[Path], connections: Path) -> Agreement:
     unequal = np.unique(probed[_is_in(stated, _missing(stated, rows))])
     differing = unequal[_is_in(unequal, keys)]
     compared = len(probed) - len(_missing(probed, keys))
-    return Agreement(compared, [f"{key:0{_DIGITS}x}" for key in differing.tolist()])
+    cids = [f"{key:0{_DIGITS}x}" for key in differing.tolist()]
+    return Agreement(compared, cids, pq.read_metadata(connections).num_rows)
 
 
 def _words(path: Path, columns: tuple[str, ...]) -> tuple[Words, Words]:

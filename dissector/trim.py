@@ -76,6 +76,11 @@ def reason_against(agreement: Agreement, dropped: int = 0) -> str | None:
 
     Each of the `dropped` packets, which the kernel did not capture, explains one probe that differs.
     """
+    if agreement.connections and not agreement.compared:
+        return (
+            f"none of their {agreement.connections} connections is of a probe in the prober's rows: "
+            "put back those that belong together, then run the stage with --again"
+        )
     differing = len(agreement.differing)
     if differing > MOST_DIFFERING * agreement.compared + dropped:
         return (

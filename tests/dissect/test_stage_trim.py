@@ -162,6 +162,20 @@ def test_without_probes_nothing_is_trimmed(root: Path) -> None:
     assert done(run)["trimmed"] == [None, None] and missing(run) == [0, 0]
 
 
+def test_captures_of_no_probe_stay_whole(root: Path) -> None:
+    """They, or the prober's rows, are of something else: nothing says that the ciphertext is of no use."""
+    run = make(root)
+    key = run.key("here", 1)
+    write_probes(run.layout.quic_probe(key), probe(b"\x77" * 8), probe(b"\x78" * 8))
+    found = done(run)
+    (warning,) = found["warnings"]
+    assert warning.startswith("captures are kept whole: none of their 2 connections is of a probe in")
+    assert (found["trimmed"], missing(run)) == ([None, None], [0, 0])
+    # One of them is enough: a prober that was killed may lack rows.
+    write_probes(run.layout.quic_probe(key), probe(OTHER_CID))
+    assert (done(run)["trimmed"], missing(run)) == ([2, 2], [2100, 2100])
+
+
 def test_probes_without_connections_and_later_attempts_are_no_difference(root: Path) -> None:
     run = make(root)
     unknown = probe(b"\x77" * 8, outcome="timeout")
@@ -172,7 +186,7 @@ def test_probes_without_connections_and_later_attempts_are_no_difference(root: P
     assert done(run)["trimmed"] == [2, 2]
     key = run.key("here", 1)
     found = agreement.compare([run.layout.quic_probe(key)], run.layout.quic_connection(key))
-    assert found == agreement.Agreement(2, [])
+    assert found == agreement.Agreement(2, [], 2)
 
 
 def test_comparing_does_not_import_pandas(root: Path) -> None:
