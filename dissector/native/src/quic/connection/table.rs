@@ -23,7 +23,7 @@ use crate::quic::recovery;
 use crate::quic::timeline::Windows;
 use begin::Begun;
 
-/// Hashes of connections written out, two for each, whose late packets are still distinguished from new
+/// Hashes of connections written out, two for most, whose late packets are still distinguished from new
 /// connections.
 const REMEMBERED: usize = 1 << 18;
 
@@ -282,8 +282,13 @@ impl Table {
         for cid in connection.server_cids.iter() {
             self.by_cid.remove(cid, id);
         }
-        self.tombstones
-            .add(self.by_tuple.with_cid(tuple, &connection.odcid));
+        // After a Retry, the client's Initials go to its connection ID, and open by keys from that.
+        for cid in [Some(connection.odcid), connection.retry_scid]
+            .iter()
+            .flatten()
+        {
+            self.tombstones.add(self.by_tuple.with_cid(tuple, cid));
+        }
         self.tombstones.add(tuple.hash());
         Some(connection)
     }

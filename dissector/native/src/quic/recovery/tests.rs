@@ -302,10 +302,7 @@ fn repetitions_of_all_spaces_and_both_sides_are_summed_and_frozen_by_the_end() {
     for space in [Space::Initial, Space::Application] {
         ack(&mut r, space, 8, 98, 9, 0);
     }
-    assert_eq!(
-        (r.spurious(), r.rtt.samples),
-        ((Some(5), Some(6)), samples)
-    );
+    assert_eq!((r.spurious(), r.rtt.samples), ((Some(5), Some(6)), samples));
     assert!(r.client[0].is_none() && r.server[0].is_none());
 }
 

@@ -336,6 +336,24 @@ fn clients_without_connection_id_are_distinguished_by_their_hello() {
 }
 
 #[test]
+fn late_initials_after_a_retry_begin_nothing() {
+    // Whether the first of them was in time.
+    for is_followed in [true, false] {
+        let mut feed = Feed::begun("");
+        feed.bytes(5, false, &retry()).unwrap();
+        let again = Sender::CLIENT_AFTER_RETRY;
+        if is_followed {
+            feed.sent(10, &again, &[initial(1, &[F::ClientHello])])
+                .unwrap();
+        }
+        feed.one();
+        let late = [initial(2, &[F::ClientHello])];
+        assert!(feed.sent(20, &again, &late).is_none(), "{is_followed}");
+        assert_eq!(feed.table.counters.late, 1);
+    }
+}
+
+#[test]
 fn late_packets_of_a_connection_begin_nothing_on_its_ports() {
     let mut feed = Feed::begun("");
     feed.packets(10, false, &[ANSWER]).unwrap();
