@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -62,6 +63,7 @@ def _write(folder: Path, out: Path) -> list[Path]:
     Packets are sorted into files by connection first, so that memory holds few packets at a time.
     """
     connections = list(_rows(folder / "quic_connection.jsonl"))
+    paths = _paths(out, connections)
     numbers = {_key(row): number for number, row in enumerate(connections)}
     sorted_out = folder / "packets"
     sorted_out.mkdir()
@@ -77,15 +79,27 @@ def _write(folder: Path, out: Path) -> list[Path]:
                 opened[number] = stack.enter_context((sorted_out / str(number)).open("a", encoding="utf-8"))
             opened[number].write(json.dumps(packet) + "\n")
     return [
-        _write_one(row, sorted_out / str(number), _path(out, row)) for number, row in enumerate(connections)
+        _write_one(row, sorted_out / str(number), path)
+        for number, (row, path) in enumerate(zip(connections, paths, strict=True))
     ]
 
 
-def _path(out: Path, connection: Row) -> Path:
-    path = out / trace.file_name(connection)
-    if path.exists():
-        raise UsageError(f"{path} is there already: name another folder by --out, or remove it")
-    return path
+def _paths(out: Path, connections: Sequence[Row]) -> list[Path]:
+    """Return a path for each connection; of those with one name, the second has `-2` behind it, and so on.
+
+    UsageError if one is there already, before anything is written.
+    """
+    paths = []
+    counts: Counter[str] = Counter()
+    for connection in connections:
+        path = out / trace.file_name(connection)
+        counts[path.name] += 1
+        if (count := counts[path.name]) > 1:
+            path = path.with_stem(f"{path.stem}-{count}")
+        if path.exists():
+            raise UsageError(f"{path} is there already: name another folder by --out, or remove it")
+        paths.append(path)
+    return paths
 
 
 def _write_one(connection: Row, packets: Path, path: Path) -> Path:

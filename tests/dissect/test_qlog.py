@@ -144,6 +144,23 @@ def test_without_keys_there_are_headers(tmp_path: Path) -> None:
     assert all("frames" in event["data"] for event in read(again)[1])
 
 
+def test_connections_of_one_name_have_a_file_each(tmp_path: Path) -> None:
+    """Two captures of one connection at the same end."""
+    captures = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for capture in captures:
+        capture.write_bytes((QUIC / "quicgo_ipv6.pcap").read_bytes())
+    status, output = run(*captures, "--out", tmp_path / "out")
+    assert status == 0, output
+    first, second = (Path(line) for line in output.splitlines())
+    assert second.name == f"{first.stem}-2.sqlog"
+    assert first.read_bytes() == second.read_bytes()
+    # If one is there, none is written.
+    first.unlink()
+    done = CliRunner().invoke(qlog.command, [*map(str, captures), "--out", str(tmp_path / "out")])
+    assert f"{second} is there already" in str(done.exception)
+    assert list((tmp_path / "out").iterdir()) == [second]
+
+
 def test_bad_use_is_one_sentence(tmp_path: Path) -> None:
     (path,) = written(QUIC / "quicgo_ipv6.pcap", tmp_path)
     before = path.read_bytes()
