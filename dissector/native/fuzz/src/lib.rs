@@ -62,7 +62,7 @@ pub fn capture(data: &[u8]) {
 }
 
 fn dissect(capture: Vec<u8>, keyring: Keyring) {
-    let kinds = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing";
+    let kinds = "quic_connection,quic_packet,quic_ack,tcp_flow,tcp_packet,pacing";
     let words = ["x", "-", "--max-connections", "4", "--kind", kinds];
     let args = Args::try_parse_from(words).expect("the command line is right");
     let mut rows = Outputs::aside(&args.destination().expect("the options agree"));
