@@ -1,6 +1,6 @@
 //! Rows for a Parquet file that wait until those of the captures before them are written.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use firstflight_records::{Row, Style, Value, Visitor};
 
@@ -32,19 +32,27 @@ impl Deferred {
     /// Passes every row to `write`.
     pub(super) fn replay(
         self,
-        mut write: impl FnMut(&EncodedRow<'_>) -> io::Result<()>,
+        write: impl FnMut(&EncodedRow<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut rows = BufReader::with_capacity(1 << 16, self.buffer.into_reader()?);
-        let mut row = Vec::new();
-        let mut length = [0; 4];
-        while rows.by_ref().take(4).read_exact(&mut length).is_ok() {
-            let length = u32::from_le_bytes(length);
-            row.clear();
-            rows.by_ref().take(length.into()).read_to_end(&mut row)?;
-            write(&EncodedRow(&row))?;
-        }
-        Ok(())
+        replay(self.buffer.into_reader()?, write)
     }
+}
+
+fn replay(
+    rows: impl Read,
+    mut write: impl FnMut(&EncodedRow<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut rows = BufReader::with_capacity(1 << 16, rows);
+    let mut row = Vec::new();
+    let mut length = [0; 4];
+    while !rows.fill_buf()?.is_empty() {
+        rows.read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length);
+        row.clear();
+        rows.by_ref().take(length.into()).read_to_end(&mut row)?;
+        write(&EncodedRow(&row))?;
+    }
+    Ok(())
 }
 
 struct Encoder<'a> {

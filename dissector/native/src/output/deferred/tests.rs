@@ -113,3 +113,30 @@ fn what_cannot_be_written_ends_the_replay() {
     });
     assert_eq!((end.unwrap_err().to_string(), rows), ("full".into(), 1));
 }
+
+#[test]
+fn what_cannot_be_read_again_is_no_end() {
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("gone"))
+        }
+    }
+
+    let rows = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+    for (length, expected) in [(5, 1), (10, 2)] {
+        let mut count = 0;
+        let end = replay(rows[..length].chain(Broken), |_| {
+            count += 1;
+            Ok(())
+        });
+        assert_eq!(
+            (end.unwrap_err().to_string(), count),
+            ("gone".into(), expected)
+        );
+    }
+    // Within the length of a row.
+    let end = replay(&rows[..7], |_| Ok(()));
+    assert_eq!(end.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+}
