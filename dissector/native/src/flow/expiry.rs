@@ -4,6 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Entries removed before that may always be queued.
+const REMOVED: usize = 1024;
+
 /// What bounds a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -133,6 +136,20 @@ impl<Id: Copy + Ord> Expiry<Id> {
         None
     }
 
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.idle.len() + self.closing.len()
+    }
+
+    /// Drops entries that were removed from a table with `live` entries, once most of those that are queued may be
+    /// such: in their turn they would be dropped only when they had been idle for as long as others.
+    pub fn drop_removed(&mut self, live: usize, is_live: impl Fn(Id) -> bool) {
+        if self.idle.len() > 2 * live + REMOVED {
+            self.idle.retain(&is_live);
+            self.closing.retain(|(_, id)| is_live(*id));
+        }
+    }
+
     /// The next entry at the end of a capture, oldest first; it may have been removed before.
     pub fn drain(&mut self) -> Option<Id> {
         self.idle.pop().map(|(_, id)| id)
@@ -161,6 +178,15 @@ impl<Id: Copy + Ord> Earliest<Id> {
         } else {
             self.others.push(Reverse(one));
         }
+    }
+
+    fn len(&self) -> usize {
+        self.in_order.len() + self.others.len()
+    }
+
+    fn retain(&mut self, keep: impl Fn(Id) -> bool) {
+        self.in_order.retain(|(_, id)| keep(*id));
+        self.others.retain(|Reverse((_, id))| keep(*id));
     }
 
     fn first(&self) -> Option<&(i64, Id)> {

@@ -51,9 +51,13 @@ impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
         let id = self.next_id;
         self.next_id += 1;
         self.expiry.add((id, key), flow.last_ns());
-        self.flows
-            .insert(key, (id, Box::new(flow)))
-            .map(|(_, old)| old)
+        let replaced = self.flows.insert(key, (id, Box::new(flow)));
+        if replaced.is_some() {
+            let flows = &self.flows;
+            let is_live = |(id, key): (u64, K)| live(flows, id, &key).is_some();
+            self.expiry.drop_removed(flows.len(), is_live);
+        }
+        replaced.map(|(_, old)| old)
     }
 
     /// Marks the flow of `key` as closed by its packet at `now_ns`.
@@ -144,6 +148,20 @@ mod tests {
         assert!(t.expired(20).is_none());
         t.closed(1, 20);
         assert_eq!(t.expired(31).map(|f| f.0), Some(5));
+        assert!(t.drain().is_none());
+    }
+
+    #[test]
+    fn flows_that_others_replace_take_no_room() {
+        let mut t = table(9);
+        t.insert(2, Flow(0));
+        for ns in 0..10_000 {
+            assert_eq!(t.insert(1, Flow(ns)).map(|f| f.0), (ns > 0).then(|| ns - 1));
+            t.closed(1, ns);
+            assert!(t.expiry.queued() < 5000);
+        }
+        assert_eq!(t.expired(61).map(|f| f.0), Some(0));
+        assert_eq!(t.drain().map(|f| f.0), Some(9999));
         assert!(t.drain().is_none());
     }
 

@@ -14,6 +14,9 @@ use smallvec::SmallVec;
 /// Shortest connection ID by which a connection is known again on other addresses.
 const SHORTEST_KNOWN_AGAIN: usize = 4;
 
+/// Connection IDs that nobody has any more and that may always be kept.
+const FORGOTTEN: usize = 1024;
+
 new_key_type! {
     /// A live connection.
     pub(super) struct Id;
@@ -111,6 +114,8 @@ pub(super) struct Directory {
     ids: HashMap<ConnectionId, Id, RandomState>,
     /// How many have each length.
     lengths: [usize; MAX_CID_LEN + 1],
+    /// With more, those that nobody has any more are looked for.
+    most: usize,
 }
 
 impl Directory {
@@ -126,6 +131,20 @@ impl Directory {
             self.ids.remove(cid);
             self.lengths[cid.len()] -= 1;
         }
+    }
+
+    /// Drops those that their connection does not have any more, once there are twice as many as when that was
+    /// done before: a server may issue any number.
+    pub(super) fn drop_others(&mut self, is_owned: impl Fn(&ConnectionId, Id) -> bool) {
+        if self.ids.len() <= self.most {
+            return;
+        }
+        self.ids.retain(|cid, id| {
+            let is_owned = is_owned(cid, *id);
+            self.lengths[cid.len()] -= usize::from(!is_owned);
+            is_owned
+        });
+        self.most = 2 * self.ids.len() + FORGOTTEN;
     }
 
     /// The connection that a short header is addressed to, by the longest connection ID that is known.

@@ -201,6 +201,11 @@ impl Table {
         if connection.closed && !was_closed {
             self.expiry.close(id, arrival.ns);
         }
+        let connections = &self.connections;
+        self.by_cid.drop_others(|cid, id| {
+            let connection = connections.get(id);
+            connection.is_some_and(|c| c.owns(true, cid.as_slice()))
+        });
         self.connections.get(id).map(|c| (&**c, from_client))
     }
 

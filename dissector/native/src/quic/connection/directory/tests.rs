@@ -149,3 +149,20 @@ fn a_connection_id_belongs_to_the_last_connection_that_took_it() {
     assert_eq!(directory.lengths[20], 1);
     assert_eq!(directory.of_short(&datagram), Some(a));
 }
+
+#[test]
+fn connection_ids_that_nobody_has_any_more_take_no_room() {
+    let mut directory = Directory::default();
+    let [a, b] = ids(2)[..] else { panic!("two") };
+    directory.add(cid(&[9; 8]), a);
+    for n in 0..10_000u64 {
+        directory.add(cid(&n.to_be_bytes()), b);
+        directory.drop_others(|_, id| id == a);
+        assert!(directory.ids.len() <= FORGOTTEN + 4);
+        assert_eq!(directory.lengths[8], directory.ids.len());
+    }
+    assert_eq!(
+        directory.of_short(&[[0x40; 1].as_slice(), &[9; 8]].concat()),
+        Some(a)
+    );
+}
