@@ -33,7 +33,7 @@ class Lookup:
 
     UsageError if it is no address, or on a list. Questions are plain UDP, and TCP for long answers; none is
     sent while requests may not be, or once `is_ending` says yes. `rate`: questions a second at most, 0 = no
-    limit, None = RESOLVER_RATE to a resolver that is not our own.
+    limit, None = RESOLVER_RATE to a resolver that is not our own, or is that of /etc/resolv.conf.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class Lookup:
         self._resolver.retry_servfail = False
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         if rate is None:
-            rate = 0 if is_ours(self.address) else RESOLVER_RATE
+            # The one of /etc/resolv.conf may only pass questions on.
+            rate = 0 if resolver and is_ours(self.address) else RESOLVER_RATE
         self._pace = Pace(rate or math.inf, 0)
         self._pace.is_free, self._pace.is_ending = policy.is_confirmed, is_ending
         self._silent = 0
