@@ -189,6 +189,13 @@ impl RateLimits {
             if allowed_from(self.shared, key, prefix.free_at.max(free_at)) != when {
                 continue;
             }
+            let open = allowed_from(self.shared, key, now);
+            if open > now {
+                // The turn in which it was due is over.
+                prefix.free_at = open;
+                schedule(&mut self.due, self.shared, key, prefix);
+                continue;
+            }
             prefix.waiting.pop();
             let Some(address) = self.addresses.get_mut(&ip) else {
                 continue;

@@ -117,25 +117,79 @@ fn owned_probes_pass_the_limit_of_the_address_alone() {
     assert!(limits.take(one, SECOND / 5, true).is_ok());
 }
 
-#[test]
-fn targets_wait_for_their_turn() {
+/// Of two vantage points the first one's: half a second of every turn of one second.
+fn windows() -> SharedWindows {
     let shared = crate::shared_limits::SharedLimits {
         index: 0,
         of: 2,
         length: SECOND,
         pause: SECOND / 2,
     };
+    shared.on_clock(0)
+}
+
+#[test]
+fn targets_wait_for_their_turn() {
     let ips: Vec<IpAddr> = (0..8).map(|i| ip(&format!("10.0.{}.1", i % 2))).collect();
-    let clocked = shared.on_clock(0);
-    let mut limits = RateLimits::new(0.0, 5.0, Some(clocked), ips.len());
+    let shared = windows();
+    let mut limits = RateLimits::new(0.0, 5.0, Some(shared), ips.len());
     let done = run(&mut limits, &ips, 10_000);
     assert_eq!(done.len(), 8);
     for (ms, target) in done {
         let now = ms * 1_000_000;
         assert_eq!(
-            clocked.allowed_from(prefix_of(ips[target as usize]), now),
+            shared.allowed_from(prefix_of(ips[target as usize]), now),
             now
         );
+    }
+}
+
+#[test]
+fn what_did_not_leave_in_its_turn_waits_for_the_next_one() {
+    let shared = windows();
+    let ips: Vec<IpAddr> = (0..=255)
+        .map(|i| ip(&format!("10.0.{i}.1")))
+        .filter(|ip| shared.allowed_from(prefix_of(*ip), SECOND) == SECOND)
+        .take(8)
+        .collect();
+    for (first_look, next_turn) in [
+        (3 * SECOND / 2, 3 * SECOND),
+        (2 * SECOND - 1, 3 * SECOND),
+        (2 * SECOND, 3 * SECOND),
+        (7 * SECOND / 2, 5 * SECOND),
+    ] {
+        let mut limits = RateLimits::new(1.0, 5.0, Some(shared), ips.len());
+        for (target, ip) in (0..).zip(&ips) {
+            assert!(!limits.admit(target, *ip, SECOND - 1), "the pause");
+        }
+        assert_eq!(limits.next_release(), Some(SECOND));
+        assert_eq!(limits.release(first_look), None, "{first_look}");
+        assert_eq!(
+            (limits.waiting(), limits.next_release()),
+            (8, Some(next_turn))
+        );
+        let left = std::iter::from_fn(|| limits.release(next_turn)).count();
+        assert_eq!((left, limits.waiting()), (8, 0), "{first_look}");
+    }
+}
+
+#[test]
+fn more_targets_than_a_turn_can_hold_leave_in_turns_alone() {
+    let shared = windows();
+    let ips: Vec<IpAddr> = (0..50).map(|i| ip(&format!("10.0.{i}.1"))).collect();
+    let mut limits = RateLimits::new(1.0, 5.0, Some(shared), ips.len());
+    for (target, ip) in (0..).zip(&ips) {
+        assert!(!limits.admit(target, *ip, SECOND - 1), "the pause");
+    }
+    for now in (SECOND..).step_by(100_000_000) {
+        if limits.waiting() == 0 {
+            break;
+        }
+        assert!(now < 60 * SECOND, "{} wait", limits.waiting());
+        if let Some(target) = limits.release(now) {
+            let prefix = prefix_of(ips[target as usize]);
+            assert_eq!(shared.allowed_from(prefix, now), now, "{target}");
+        }
     }
 }
 
