@@ -98,13 +98,14 @@ pub struct SendingArguments {
 
 impl SendingArguments {
     /// Returns the limits per address and prefix for `targets` targets; `start`: UTC when the monotonic clock
-    /// was 0.
-    pub fn rate_limits(&self, start: Stamp, targets: usize) -> RateLimits {
+    /// was 0; `seed`: of the random order.
+    pub fn rate_limits(&self, start: Stamp, seed: u64, targets: usize) -> RateLimits {
         let offset = self.clock_offset_ms.saturating_mul(1_000_000);
         let shared = self
             .turn
             .map(|limits| limits.on_clock(start.saturating_sub(offset)));
         RateLimits::new(self.per_address_rate, self.per_prefix_rate, shared, targets)
+            .with_seed(seed)
     }
 
     /// Returns the options about lists of the engine `name`, whose targets are in the file `targets`; `feed`:

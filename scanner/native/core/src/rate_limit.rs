@@ -14,8 +14,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 
+use siphasher::sip::SipHasher24;
+
 use crate::clock::{Mono, SECOND};
 use crate::shared_limits::SharedWindows;
+
+type Due = BinaryHeap<Reverse<(Mono, u64, IpAddr)>>;
 
 /// End of a list of targets.
 const NONE: u32 = u32::MAX;
@@ -55,11 +59,14 @@ pub struct RateLimits {
     prefix_gap: Mono,
     /// When this vantage point may probe which prefix.
     shared: Option<SharedWindows>,
+    /// Gives the order of prefixes with the same time.
+    seed: u64,
     limited: bool,
     addresses: HashMap<IpAddr, Address>,
     prefixes: HashMap<IpAddr, Prefix>,
-    /// (when, prefix); an entry is stale unless it is the prefix's present time.
-    due: BinaryHeap<Reverse<(Mono, IpAddr)>>,
+    /// (when, place among those with the same time, prefix); an entry is stale unless it is the prefix's
+    /// present time.
+    due: Due,
     next: Vec<u32>,
     waiting: usize,
     sweep_at: usize,
@@ -86,6 +93,7 @@ impl RateLimits {
             address_gap: gap(address_rate),
             prefix_gap: gap(prefix_rate),
             shared: shared.filter(|_| limited),
+            seed: 0,
             limited,
             addresses: HashMap::new(),
             prefixes: HashMap::new(),
@@ -98,6 +106,12 @@ impl RateLimits {
             waiting: 0,
             sweep_at: 4096,
         }
+    }
+
+    /// Prefixes that may be probed from the same moment on, as all that wait for a turn, have a random order,
+    /// which `seed` gives.
+    pub fn with_seed(self, seed: u64) -> Self {
+        RateLimits { seed, ..self }
     }
 
     /// Returns the number of waiting targets.
@@ -130,7 +144,7 @@ impl RateLimits {
         if address.first == NONE {
             address.first = target;
             prefix.waiting.push(Reverse((address.free_at, ip)));
-            schedule(&mut self.due, self.shared, key, prefix);
+            schedule(&mut self.due, (self.shared, self.seed), key, prefix);
         } else {
             self.next[address.last as usize] = target;
         }
@@ -169,13 +183,13 @@ impl RateLimits {
             address.free_at = now + self.address_gap;
             address.planned_last = true;
         }
-        schedule(&mut self.due, self.shared, key, prefix);
+        schedule(&mut self.due, (self.shared, self.seed), key, prefix);
         Ok(())
     }
 
     /// Takes a waiting target that may be probed now, which then counts as done.
     pub fn release(&mut self, now: Mono) -> Option<u32> {
-        while let Some(&Reverse((when, key))) = self.due.peek() {
+        while let Some(&Reverse((when, _, key))) = self.due.peek() {
             if when > now {
                 return None;
             }
@@ -193,7 +207,7 @@ impl RateLimits {
             if open > now {
                 // The turn in which it was due is over.
                 prefix.free_at = open;
-                schedule(&mut self.due, self.shared, key, prefix);
+                schedule(&mut self.due, (self.shared, self.seed), key, prefix);
                 continue;
             }
             prefix.waiting.pop();
@@ -203,7 +217,7 @@ impl RateLimits {
             if address.free_at > free_at {
                 // A planned probe went there meanwhile.
                 prefix.waiting.push(Reverse((address.free_at, ip)));
-                schedule(&mut self.due, self.shared, key, prefix);
+                schedule(&mut self.due, (self.shared, self.seed), key, prefix);
                 continue;
             }
             let target = address.first;
@@ -214,7 +228,7 @@ impl RateLimits {
             if address.first != NONE {
                 prefix.waiting.push(Reverse((address.free_at, ip)));
             }
-            schedule(&mut self.due, self.shared, key, prefix);
+            schedule(&mut self.due, (self.shared, self.seed), key, prefix);
             self.waiting -= 1;
             return Some(target);
         }
@@ -223,7 +237,7 @@ impl RateLimits {
 
     /// Returns when the next waiting target may go, at the earliest.
     pub fn next_release(&self) -> Option<Mono> {
-        self.due.peek().map(|Reverse((when, _))| *when)
+        self.due.peek().map(|Reverse((when, ..))| *when)
     }
 
     /// Removes entries without effect, each time the tables have doubled.
@@ -245,17 +259,25 @@ fn allowed_from(shared: Option<SharedWindows>, key: IpAddr, from: Mono) -> Mono 
 }
 
 fn schedule(
-    due: &mut BinaryHeap<Reverse<(Mono, IpAddr)>>,
-    shared: Option<SharedWindows>,
+    due: &mut Due,
+    (shared, seed): (Option<SharedWindows>, u64),
     key: IpAddr,
     prefix: &Prefix,
 ) {
     if let Some(Reverse((free_at, _))) = prefix.waiting.peek() {
-        due.push(Reverse((
-            allowed_from(shared, key, prefix.free_at.max(*free_at)),
-            key,
-        )));
+        let when = allowed_from(shared, key, prefix.free_at.max(*free_at));
+        due.push(Reverse((when, place(seed, when, key), key)));
     }
+}
+
+/// Returns the place of a prefix among those with the same time. By their addresses, the prefixes of one network
+/// would follow each other.
+fn place(seed: u64, when: Mono, key: IpAddr) -> u64 {
+    let bits = match key {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    SipHasher24::new_with_keys(seed, when).hash(&bits.to_be_bytes())
 }
 
 /// The /24 or /48 around an address.

@@ -99,7 +99,10 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let engine = Engine::new(Parts {
         clock,
         listed: options.targets.is_some(),
-        backlog: Backlog::new(list.clone(), options.sending.rate_limits(start, list.len())),
+        backlog: Backlog::new(
+            list.clone(),
+            options.sending.rate_limits(start, seed, list.len()),
+        ),
         schedule: Schedule::new(
             options.feed.then(Feed::start).transpose()?,
             outputs.skips,

@@ -85,7 +85,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let engine = Engine::new(Parts {
         clock,
         pauses: Pauses::new(options.feed.then(Feed::start).transpose()?),
-        backlog: Backlog::new(list.clone(), sending.rate_limits(start, list.len())),
+        backlog: Backlog::new(list.clone(), sending.rate_limits(start, seed, list.len())),
         flights: Flights::new(
             Arc::new(context(options, keylog)?),
             Settings {

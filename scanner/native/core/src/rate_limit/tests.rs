@@ -194,6 +194,29 @@ fn more_targets_than_a_turn_can_hold_leave_in_turns_alone() {
 }
 
 #[test]
+fn the_prefixes_of_a_turn_have_an_order_that_the_seed_gives() {
+    let ips: Vec<IpAddr> = (0..1000_u32)
+        .map(|i| IpAddr::V4((0x0a00_0001 + (i << 8)).into()))
+        .collect();
+    let order = |seed| {
+        let limits = RateLimits::new(1.0, 5.0, Some(windows()), ips.len());
+        let mut limits = limits.with_seed(seed);
+        for (target, ip) in (0..).zip(&ips) {
+            assert!(!limits.admit(target, *ip, SECOND - 1), "the pause");
+        }
+        std::iter::from_fn(|| limits.release(SECOND)).collect::<Vec<u32>>()
+    };
+    let (one, other) = (order(1), order(2));
+    assert!(one == order(1) && one != other);
+    let half = one.len() / 2;
+    assert!(half > 200, "{half}");
+    for order in [one, other] {
+        let ascending = order.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!(ascending.abs_diff(half) < half / 4, "{ascending} of {half}");
+    }
+}
+
+#[test]
 fn prefixes_are_of_24_and_48_bits() {
     for (address, prefix) in [
         ("192.0.2.255", "192.0.2.0"),

@@ -83,14 +83,14 @@ fn limits_are_those_of_the_options_on_the_clock_of_all() {
         ),
         ("none", &none, Ok(())),
     ] {
-        let mut limits = options(arguments).sending.rate_limits(0, 0);
+        let mut limits = options(arguments).sending.rate_limits(0, 7, 0);
         assert_eq!(limits.take(ip, 0, false), Ok(()), "{name}");
         assert_eq!(limits.take(ip, 0, false), second, "{name}");
     }
     // Which of two turns has this prefix depends on its hash; an offset of one turn is the other.
     let start = 1_000 * SECOND as i64;
     let [now, corrected] = [&turn[..], &ahead].map(|arguments| {
-        let mut limits = options(arguments).sending.rate_limits(start, 0);
+        let mut limits = options(arguments).sending.rate_limits(start, 7, 0);
         limits.take(ip, 0, false).is_ok()
     });
     assert_ne!(now, corrected);
