@@ -12,7 +12,7 @@ from aioquic._buffer import Buffer
 from aioquic.buffer import encode_uint_var
 
 COMPRESSED_CERTIFICATE = 25
-ZLIB = 1
+ZLIB, UNOFFERED = 1, 0x1234
 # What a TLS message may hold at most (RFC 8446 4).
 LARGEST = 0xFFFFFF
 BOMB = zlib.compress(bytes(LARGEST))
@@ -45,7 +45,7 @@ def _chain(more: list[bytes]) -> Altered:
     return altered
 
 
-def _compressed(packed: bytes | None = None, size: int | None = None) -> Altered:
+def _compressed(packed: bytes | None = None, size: int | None = None, algorithm: int = ZLIB) -> Altered:
     """Send the message compressed, or `packed` instead; announce its size, or `size` (RFC 8879 4)."""
 
     def altered(push: Push, buffer: Buffer, message: tls.Certificate) -> None:
@@ -54,7 +54,7 @@ def _compressed(packed: bytes | None = None, size: int | None = None) -> Altered
         push(whole, message)
         plain = whole.data[4:]
         packed = packed or zlib.compress(plain)
-        body = ZLIB.to_bytes(2, "big") + (len(plain) if size is None else size).to_bytes(3, "big")
+        body = algorithm.to_bytes(2, "big") + (len(plain) if size is None else size).to_bytes(3, "big")
         body += len(packed).to_bytes(3, "big") + packed
         buffer.push_bytes(bytes([COMPRESSED_CERTIFICATE]) + len(body).to_bytes(3, "big") + body)
 
@@ -116,6 +116,7 @@ MODES: dict[str, Mapping[str, Altered]] = {
     "chain-100k": {"push_certificate": _chain([bytes(33_000)] * 3)},
     "chain-of-thousands": {"push_certificate": _chain([n.to_bytes(2, "big") for n in range(8000)])},
     "compressed": {"push_certificate": _compressed()},
+    "compressed-unoffered": {"push_certificate": _compressed(algorithm=UNOFFERED)},
     "bomb": {"push_certificate": _compressed(BOMB, LARGEST)},
     "bomb-unannounced": {"push_certificate": _compressed(BOMB, 2000)},
     "bomb-missing": {"push_certificate": _compressed(size=60_000)},

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from schemas import records
+
 from . import rogue, rogue_http
 from .conftest import ENDS_S, HOST, SILENT_S, Done, Target
 from .serving import connect_measured, serving
@@ -60,6 +62,10 @@ EXPECTED: dict[str, tuple[str, str, str | None, dict[str, object]]] = {
     "chain-100k": (FAILED, "server_hello", None, by("client", 80)),
     "chain-of-thousands": (*ANSWERED, {"chain_length": 255}),
     "compressed": (*ANSWERED, {"certificate_compression": "zlib", "signature_valid": True}),
+    "compressed-unoffered": (
+        *(FAILED, "certificate", None),
+        by("client", 42) | {"certificate_compression": "unknown"},
+    ),
     "bomb": (FAILED, "certificate", None, by("client", 42) | {"certificate_uncompressed_bytes": 2**24 + 3}),
     "bomb-unannounced": (FAILED, "certificate", None, by("client", 42)),
     "bomb-missing": (FAILED, "certificate", None, by("client", 42)),
@@ -187,6 +193,17 @@ def test_every_mode_has_its_outcome(done: Done) -> None:
         if found != wanted:
             wrong[mode] = (found, row["detail"])
     assert wrong == {}
+
+
+def test_every_closed_list_holds_what_the_rows_have(done: Done) -> None:
+    """The loader refuses a whole file for one other value."""
+    outside = {
+        (column.name, value)
+        for column in records.load("quic_handshake").file_columns
+        if column.values
+        for value in {row.get(column.name) for row in done.rows} - {None, *column.values}
+    }
+    assert outside == set()
 
 
 def test_no_server_is_sent_much(done: Done) -> None:

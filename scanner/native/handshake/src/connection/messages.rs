@@ -277,6 +277,25 @@ mod tests {
     }
 
     #[test]
+    fn every_compression_has_a_name_that_the_column_may_hold() {
+        let columns = include_str!("../../../../../schemas/records/quic_handshake.yaml");
+        let column = columns
+            .lines()
+            .find(|line| line.contains("{name: certificate_compression,"));
+        let (_, rest) = column.unwrap().split_once("values: [").unwrap();
+        let values: Vec<&str> = rest.split_once(']').unwrap().0.split(", ").collect();
+        for algorithm in 0..=u16::MAX {
+            let message = CertificateMessage {
+                bytes: 9,
+                uncompressed_bytes: 9,
+                compression: Some(algorithm),
+            };
+            let name = message.compression_name().unwrap();
+            assert!(values.contains(&name), "{algorithm}: {name}");
+        }
+    }
+
+    #[test]
     fn whole_and_readable_tickets_are_told_from_everything_else() {
         let ticket = message(
             NEW_SESSION_TICKET,
