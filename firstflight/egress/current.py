@@ -1,9 +1,9 @@
 """Lists that change while a program runs: read again, and trusted only while somebody confirms them.
 
 The rules are those of the native engines (scanner/native/core/src/policy/current.rs): a changed opt-out list
-is read again when two looks have seen the same file, a block list is not; what a list has named once stays
-listed; the machine's list of FIRSTFLIGHT_OPTOUT, as `followed:FILE`, counts only while FILE.confirmed is
-recent.
+is read again when two looks have seen the same file, a block list is not; one that the system does not let
+be read is tried again; what a list has named once stays listed; the machine's list of FIRSTFLIGHT_OPTOUT, as
+`followed:FILE`, counts only while FILE.confirmed is recent.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ class _ListFile:
         self.path, self.names_too, self.is_followed = path, names_too, is_followed
         self.read: _FileVersion | None = None
         self.looked: _FileVersion | None = None
+        # Why the system did not let it be read. Then each look tries it again: what mends that, as a change
+        # of its mode, need not change the version.
+        self.unreadable: str | None = None
         self.is_good = False
 
     def entries(self) -> list[Range | str]:
@@ -120,16 +123,22 @@ class Current:
     def _read_again(self, file: _ListFile) -> None:
         before, file.looked = file.looked, _version_of(file.path)
         # A followed list is replaced in one step, so it is whole at once.
-        if file.looked in (None, file.read) or not (file.is_followed or before == file.looked):
+        is_whole = file.is_followed or before == file.looked
+        is_due = file.looked != file.read or file.unreadable is not None
+        if file.looked is None or not is_whole or not is_due:
             return
         file.read = file.looked
+        reported, file.unreadable = file.unreadable, None
         try:
             self._new += file.entries()
             file.is_good = True
         except InputError as error:
             file.is_good = False
-            why = str(error).removesuffix("; correct it, nothing was sent")
-            terminal.echo(f"lists: {why}; what the lists named before stays in force", err=True)
+            why = str(error).removesuffix("; correct it, nothing was sent").removesuffix("; nothing was sent")
+            if isinstance(error.__cause__, OSError):
+                file.unreadable = why
+            if why != reported:
+                terminal.echo(f"lists: {why}; what the lists named before stays in force", err=True)
 
 
 def confirmation() -> str:

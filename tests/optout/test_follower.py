@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -178,6 +179,33 @@ def test_lists_are_read_again_and_never_loosened(tmp_path: Path, capsys: pytest.
     changed(lists)
     assert lists.why_not("10.0.0.3") is None and lists.why_not("10.0.0.1") is not None
     assert "stays in force" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_a_list_that_cannot_be_read_is_tried_until_it_can(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_followed: bool
+) -> None:
+    path = tmp_path / "list"
+    path.write_text("10.0.0.1\n")
+    one = Current([], [], f"{current.FOLLOWED if is_followed else ''}{path}")
+
+    def entries() -> list[str]:
+        for _ in range(3):
+            one._next_look = 0.0
+            one.look()
+        return [str(entry[0]) for entry in one.take()]
+
+    assert entries() == ["10.0.0.1"]
+    path.write_text("10.0.0.22\n")
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, files[1]))
+    try:
+        assert entries() == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+    assert capsys.readouterr().err.count("cannot be read: [Errno 24]") == 1
+    assert entries() == ["10.0.0.22"]
+    assert entries() == []
 
 
 def test_a_copy_is_trusted_as_long_as_it_is_confirmed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@
 //! `firstflight/egress/current.py` keeps the same rules for programs in Python.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +63,9 @@ struct ListFile {
     read: Option<FileVersion>,
     /// As the last look found it.
     looked: Option<FileVersion>,
+    /// Why the system did not let it be read. Then each look tries it again: what mends that, as a change of its
+    /// mode, need not change the version.
+    unreadable: Option<String>,
     is_watched: bool,
 }
 
@@ -116,6 +120,7 @@ impl Current {
                 path,
                 read,
                 looked: read,
+                unreadable: None,
                 is_watched: kind == Kind::OptOut && read.is_some(),
             });
         }
@@ -124,6 +129,7 @@ impl Current {
             path: path.into(),
             read: None,
             looked: None,
+            unreadable: None,
             is_watched: true,
         }));
         Ok(Current {
@@ -194,7 +200,7 @@ impl Current {
         self.say();
     }
 
-    /// Reads a list again if it has changed, and is no longer changing.
+    /// Reads a list again if it has changed and is no longer changing, or could not be read.
     fn read_again(&mut self, number: usize, listed: &mut Listed) {
         let file = &mut self.files[number];
         if !file.is_watched {
@@ -205,21 +211,31 @@ impl Current {
         let before = std::mem::replace(&mut file.looked, now);
         // A followed list is replaced in one step, so it is whole at once.
         let is_whole = is_followed || before == now;
-        if now == file.read || now.is_none() || !is_whole {
+        let is_due = now != file.read || file.unreadable.is_some();
+        if now.is_none() || !is_whole || !is_due {
             return;
         }
         let is_first = file.read.is_none();
         let name = file.path.display().to_string();
-        let added = fs::read_to_string(&file.path)
-            .map_err(|e| Failure::Input(format!("{name} cannot be read: {e}")))
-            .and_then(|text| listed.add(file.kind, &name, &text));
+        let reported = file.unreadable.take();
+        let added = match fs::read_to_string(&file.path) {
+            Ok(text) => listed.add(file.kind, &name, &text),
+            Err(e) => {
+                let why = format!("{name} cannot be read: {e}");
+                let is_content = e.kind() == ErrorKind::InvalidData;
+                file.unreadable = (!is_content).then(|| why.clone());
+                Err(Failure::Input(why))
+            }
+        };
         file.read = now;
+        let is_known = reported.is_some() && reported == file.unreadable;
         if let Some((_, is_good)) = self.followed.as_mut().filter(|_| is_followed) {
             *is_good = added.is_ok();
         }
         match added {
             Ok(()) if is_first => {}
             Ok(()) => self.read_again += 1,
+            Err(_) if is_known => {}
             Err(why) => {
                 let why = why.to_string();
                 let why = why.trim_end_matches("; correct it, nothing was sent");
@@ -246,7 +262,10 @@ fn sentence(before: Trust, now: Trust) -> Option<String> {
     match (before, now) {
         (before, now) if before == now => None,
         (_, Trust::All) => Some("is confirmed: the run goes on".into()),
-        (_, Trust::None) => Some(format!("{}: nothing is sent until it is", unconfirmed(SEND_FOR))),
+        (_, Trust::None) => Some(format!(
+            "{}: nothing is sent until it is",
+            unconfirmed(SEND_FOR)
+        )),
         (Trust::All, Trust::Ending) => Some(format!(
             "{}: nothing new begins until it is",
             unconfirmed(BEGIN_FOR)

@@ -1,7 +1,9 @@
 //! Lists that change, and confirmations of every age.
 
 use super::*;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
 
 struct Folder(PathBuf);
 
@@ -48,6 +50,14 @@ impl Drop for Folder {
     }
 }
 
+/// Takes from this thread what lets root read files of any mode.
+fn obey_modes() {
+    let mut sets = capabilities(None).unwrap();
+    sets.effective
+        .remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    set_capabilities(None, sets).unwrap();
+}
+
 fn out(listed: &Listed, ip: &str) -> bool {
     listed.opted_out.contains(ip.parse::<IpAddr>().unwrap())
 }
@@ -82,6 +92,45 @@ fn a_changed_list_adds_entries_and_a_broken_or_removed_one_takes_none_away() {
     assert!(out(&listed, "10.0.0.2"));
     let report = current.report();
     assert_eq!((report.lists_read_again, report.unconfirmed_s), (1, None));
+}
+
+#[test]
+fn a_list_that_cannot_be_read_is_tried_until_it_can() {
+    obey_modes();
+    let folder = Folder::new("unreadable");
+    let own = folder.write("own", "10.0.0.1\n");
+    folder.write("list", "10.0.1.1\n");
+    folder.confirm(0);
+    let mut listed = Listed::default();
+    let optouts = std::slice::from_ref(&own);
+    let machine = folder.machine();
+    let mut current = Current::read(&[], optouts, Some(&machine), &mut listed).unwrap();
+    let mut at = 0;
+    let mut looks = |current: &mut Current, listed: &mut Listed| {
+        for _ in 0..3 {
+            at += LOOK;
+            current.look(at, listed);
+        }
+        current.trust()
+    };
+    assert_eq!(looks(&mut current, &mut listed), Trust::All);
+    let mode = |mode| {
+        for name in ["own", "list"] {
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(folder.0.join(name), permissions).unwrap();
+        }
+    };
+    folder.write("own", "10.0.0.2\n");
+    folder.write("list", "10.0.1.2\n");
+    mode(0);
+    assert_eq!(looks(&mut current, &mut listed), Trust::None);
+    assert!(!out(&listed, "10.0.0.2") && !out(&listed, "10.0.1.2"));
+    assert!(!current.is_changing(), "nobody waits for it");
+    mode(0o600);
+    folder.confirm(0);
+    assert_eq!(looks(&mut current, &mut listed), Trust::All);
+    assert!(out(&listed, "10.0.0.2") && out(&listed, "10.0.1.2"));
+    assert_eq!(current.report().lists_read_again, 2);
 }
 
 #[test]
