@@ -37,7 +37,13 @@ impl Table {
                 self.resolvers.changed_case(resolver);
                 question.mixed = false;
                 question.queue(at);
-                self.queues[resolver].udp.push_back(number);
+                let queues = &mut self.queues[resolver];
+                let by_the_same = if question.tcp {
+                    &mut queues.tcp
+                } else {
+                    &mut queues.udp
+                };
+                by_the_same.push_back(number);
                 self.take_back(socket, id, tcp);
                 return;
             }

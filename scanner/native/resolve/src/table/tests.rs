@@ -213,6 +213,34 @@ fn truncated_answers_lead_to_tcp() {
 }
 
 #[test]
+fn another_case_over_tcp_leads_to_a_question_over_tcp() {
+    let mut table = table(1, 1);
+    begin(&mut table, 0);
+    let (_, question) = send(&mut table, 0, 9, 5);
+    table.message(9, &answer(&question, |bytes| bytes[2] |= 2), 6);
+    let (_, question) = send(&mut table, 0, 10, 7);
+    let other_case = answer(&question, |bytes| {
+        for byte in bytes[12..30].iter_mut().filter(|b| b.is_ascii_alphabetic()) {
+            *byte ^= 0x20;
+        }
+    });
+    table.message(10, &other_case, 8);
+    let queues = &table.queues[0];
+    assert_eq!(
+        (queues.udp.len(), queues.tcp.len(), queues.connections),
+        (0, 1, 0)
+    );
+    let (_, question) = send(&mut table, 0, 11, 9);
+    table.message(11, &answer(&question, |_| ()), 10);
+    let outcome = &table.finished[0].outcomes[0];
+    assert_eq!(
+        (outcome.status, outcome.transport.map(|t| t.name())),
+        (Status::NoError, Some("tcp"))
+    );
+    assert_eq!(table.queues[0].connections, 0);
+}
+
+#[test]
 fn a_socket_that_fails_ends_its_questions() {
     let mut table = table(1, 1);
     begin(&mut table, 0);
