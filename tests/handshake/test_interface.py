@@ -17,10 +17,12 @@ import pytest
 from lab.model import Answer
 from schemas import records
 from tests.lab_servers.running import Running, endpoint, running
+from tests.processes import pending
 from tests.segments import rows_of
 from tests.waiting import until
 
 from .conftest import ENDS_S, FAST, HOST, LOOPBACK, argv, connect, write_targets
+from .relay import relays
 
 NAMES = 300
 
@@ -158,6 +160,32 @@ def test_interrupted_killed_and_resumed_every_target_has_one_row(server: Running
     assert sorted(row["domain"] for row in rows) == sorted(name for _, name, _ in names(server, NAMES))
     assert {row["outcome"] for row in rows} == {"done"}
     assert json.loads(summary.read_text())["outcomes"]["done"] == NAMES
+
+
+def test_what_a_second_signal_cuts_off_is_closed_and_has_no_row(server: Running, tmp_path: Path) -> None:
+    """The server's first datagram comes, and nothing more."""
+    connection_ids: list[bytes] = []
+
+    def first_alone(from_server: bool, number: int, datagram: bytes) -> list[bytes]:
+        if from_server:
+            return [datagram][number:]
+        connection_ids.append(datagram[6 : 6 + datagram[5]])
+        return [datagram]
+
+    folder, summary = tmp_path / "segments", tmp_path / "summary.json"
+    with relays(server.port, {"first": first_alone}) as ports:
+        path = write_targets(tmp_path / "t.csv", [(HOST, "wait.small.test", ports["first"])])
+        options = ("--targets", path, "--segments", folder, "--summary", summary, "--timeout", 60)
+        process = subprocess.Popen(argv(*options, *LOOPBACK), stderr=subprocess.DEVNULL)
+        until(lambda: connection_ids[-1:] != connection_ids[:1], "something to the server's connection ID")
+        process.send_signal(signal.SIGINT)
+        # A second one that comes earlier is the same to the kernel.
+        until(lambda: pending(process.pid) == 0, "the first signal is handled")
+        before = len(connection_ids)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+        until(lambda: len(connection_ids) > before, "the close")
+    assert (json.loads(summary.read_text())["not_done"], rows_of(folder)) == (1, [])
 
 
 def test_keys_are_logged_for_dissectors(server: Running, tmp_path: Path) -> None:

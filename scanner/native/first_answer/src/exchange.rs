@@ -148,6 +148,11 @@ impl Exchange {
         self.server_cid.is_some()
     }
 
+    /// Returns whether the ACK and the ServerHello came.
+    pub fn is_whole(&self) -> bool {
+        self.hello.is_some() && self.ack.is_some()
+    }
+
     /// Returns whether the server still waits for this connection to go on: it answered, and did not close.
     pub fn has_state(&self) -> bool {
         let closed = self.rare.as_ref().is_some_and(|rare| rare.close.is_some());
@@ -209,7 +214,7 @@ impl Exchange {
                 step = next;
             }
         }
-        if self.hello.is_some() && self.ack.is_some() && self.handshake_seen {
+        if self.is_whole() && self.handshake_seen {
             Step::End
         } else {
             step

@@ -348,18 +348,21 @@ impl Flights {
         for handle in self.table.handles() {
             let flight = self.table.get(handle);
             if let Some(flight) = flight.filter(|flight| flight.connection.server_cid.is_some()) {
+                flight.cut_off = !flight.connection.is_over();
                 flight.connection.give_up();
                 self.queue(handle);
             }
         }
     }
 
-    /// The run is over: connections that have ended become records, the others have none.
+    /// The run is over: connections that have ended by themselves become records, the others have none.
     pub fn finish_all(&mut self) {
         self.end_waiting();
         for handle in self.table.handles() {
             match self.table.get(handle) {
-                Some(flight) if flight.connection.is_over() => self.finish(handle),
+                Some(flight) if flight.connection.is_over() && !flight.cut_off => {
+                    self.finish(handle);
+                }
                 _ => match self.table.remove(handle) {
                     Some(Flight {
                         target,

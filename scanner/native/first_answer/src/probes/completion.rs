@@ -98,12 +98,14 @@ impl Probes {
         self.stopping = true;
     }
 
-    /// Ends all probes that have been answered, so that they are closed.
+    /// Ends all probes that have been answered, so that they are closed. Those from which something that decides
+    /// their outcome may still come have no record.
     pub fn end_answered(&mut self, now: Mono) {
         for handle in self.table.handles() {
             match self.table.get(handle) {
                 Some(flight) if flight.phase == Phase::Listening => self.end_listening(handle, now),
                 Some(flight) if flight.phase == Phase::Open && flight.exchange.is_answered() => {
+                    flight.cut_off = !flight.exchange.is_whole();
                     self.end(handle, now);
                 }
                 _ => {}
@@ -114,9 +116,11 @@ impl Probes {
     /// The run is over: probes in their cooldown become records, the others have none.
     pub fn finish_all(&mut self) {
         for handle in self.table.handles() {
-            match self.table.get(handle).map(|flight| flight.phase) {
-                Some(Phase::Cooldown) => self.finish(handle),
-                _ => self.abandon(handle),
+            let flight = self.table.get(handle);
+            if flight.is_some_and(|flight| flight.phase == Phase::Cooldown && !flight.cut_off) {
+                self.finish(handle);
+            } else {
+                self.abandon(handle);
             }
         }
     }

@@ -33,6 +33,7 @@ impl Probes {
             group,
             attempt: 1,
             phase: Phase::Open,
+            cut_off: false,
             initial_size,
             series,
             listening: None,

@@ -47,6 +47,8 @@ pub struct Flight {
     pub group: u32,
     pub attempt: u8,
     pub phase: Phase,
+    /// The run ended before its answer was whole: it is closed, and has no record.
+    pub cut_off: bool,
     pub initial_size: u16,
     /// Which of the target's probes this is, from 0: a sweep has one per size.
     pub series: u8,

@@ -480,3 +480,23 @@ fn a_run_that_is_cut_short_closes_answered_probes_alone() {
     let tally = &probes.counts().tally;
     assert_eq!((tally.sent, tally.not_done), (1, 1));
 }
+
+#[test]
+fn an_answer_of_which_more_may_come_is_closed_and_no_record_of_a_run_that_is_cut_short() {
+    for (cut_at, recorded) in [(2 * MS, 0), (WINDOW, 1)] {
+        let mut probes = probes();
+        let handle = sent(&mut probes, 0);
+        feed(&mut probes, server(), ack(1), MS);
+        probes.stop();
+        expire(&mut probes, cut_at);
+        probes.end_answered(cut_at);
+        assert_eq!(probes.queue().pop(0), Some((handle, Kind::Close)));
+        assert_eq!(probes.queue().pop(0), None);
+        probes.finish_all();
+        let expected = vec![(Outcome::AckOnly, 1, 0); recorded];
+        assert_eq!(records(&mut probes), expected, "{cut_at}");
+        let tally = &probes.counts().tally;
+        let counted = (tally.sent, tally.not_done);
+        assert_eq!(counted, (recorded as u64, 1 - recorded as u64));
+    }
+}

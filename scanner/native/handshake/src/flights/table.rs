@@ -32,6 +32,8 @@ pub struct Flight {
     pub queued: bool,
     /// The timer that is set; `None`: none.
     pub timer: Option<Mono>,
+    /// The run ended before the connection did: it is closed, and has no record.
+    pub cut_off: bool,
     /// Its end: late datagrams are counted until then.
     pub gone_at: Option<Mono>,
 }
@@ -54,6 +56,7 @@ impl Flight {
             local: None,
             queued: false,
             timer: None,
+            cut_off: false,
             gone_at: None,
         }
     }

@@ -9,6 +9,7 @@ pub(in crate::probes) fn flight(cid: u8) -> Flight {
         group: 0,
         attempt: 1,
         phase: Phase::Open,
+        cut_off: false,
         initial_size: 1252,
         series: 0,
         listening: None,
