@@ -28,6 +28,7 @@ from scanner.resolver.query import Asker
 from schemas import records
 from tests.resolve.named import Named, free_port
 from tests.resolve.test_resolve_query import ANSWERED_S, answering
+from tests.segments import rows_of
 
 Row = dict[str, Any]
 TRIES = 5
@@ -287,6 +288,24 @@ def slow(times: Sequence[int], rate: int) -> bool:
     A stall delays some, which follow faster; at half the rate each ten take twice as long.
     """
     return median(after - before for before, after in zip(times, times[10:], strict=False)) > 14e9 / rate
+
+
+def test_another_list_or_other_types_are_not_resumed(named: Named, tmp_path: Path) -> None:
+    names = ["www.example.test", "two.example.test"]
+    options = ("--segments", str(tmp_path / "segments"), "--timeout", str(ANSWERED_S))
+    assert run(names, named.port, *options, "--types", "A,AAAA").returncode == 0
+    rows = rows_of(tmp_path / "segments")
+    other_list = "line 1 of standard input is not what the segments answer; give the list of the first run"
+    for listed, types, status, message in [
+        (["nope.example.test", *names], "A,AAAA", 2, other_list),
+        (names[1:], "A,AAAA", 2, other_list),
+        (names[:1], "A,AAAA", 2, other_list.replace("line 1", "line 2")),
+        (names, "A", 2, "line 1 of the names was asked for A,AAAA; give the --types of the first run"),
+        (names, "AAAA,A", 0, ""),
+    ]:
+        done = run(listed, named.port, *options, "--types", types, "--resume")
+        assert (done.returncode, message in done.stderr) == (status, True), done.stderr
+    assert rows_of(tmp_path / "segments") == rows
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 //! The names to ask for, one per line, read by a thread of their own while the run goes on: a list of any
 //! length, or a pipe that is slow, takes no memory and blocks nothing.
 
+use std::fmt::Display;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -37,9 +39,10 @@ struct Batch {
     failure: Option<Failure>,
 }
 
-/// Lines that earlier segments answer: a bit for each.
+/// Lines that earlier segments answer: a bit for each; and of each line a hash of the name that it had there, 0:
+/// none.
 #[derive(Debug, Default)]
-pub struct Answered(Vec<u64>);
+pub struct Answered(Vec<u64>, Vec<u64>);
 
 impl Answered {
     /// Notes whether a line is answered.
@@ -55,6 +58,27 @@ impl Answered {
         }
     }
 
+    /// Notes the name that a line had.
+    pub fn note(&mut self, line: u32, domain: &str) {
+        let place = line as usize;
+        if place >= self.1.len() {
+            self.1.resize(place + 1, 0);
+        }
+        self.1[place] = hash(domain);
+    }
+
+    /// Returns whether a line had another name.
+    fn contradicts(&self, line: u32, domain: &str) -> bool {
+        let noted = self.1.get(line as usize).copied().unwrap_or_default();
+        noted != 0 && noted != hash(domain)
+    }
+
+    /// Returns the last line that had a name, if it is behind `line`.
+    fn beyond(&self, line: u32) -> Option<usize> {
+        let last = self.1.len().saturating_sub(1);
+        (last > line as usize).then_some(last)
+    }
+
     /// Returns whether a line is answered.
     pub fn contains(&self, line: u32) -> bool {
         self.0
@@ -65,6 +89,13 @@ impl Answered {
     fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
+}
+
+/// A hash of a name, for this run alone; never 0.
+fn hash(domain: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    domain.hash(&mut hasher);
+    hasher.finish().max(1)
 }
 
 /// The engine's side of the thread.
@@ -200,10 +231,18 @@ fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &S
     let (mut bytes, mut line) = (Vec::new(), 0_u32);
     let mut rejected = Rejected::new(program, name);
     let mut batch = Batch::default();
+    let other = |line: &dyn Display| {
+        Failure::Usage(format!(
+            "--resume: line {line} of {name} is not what the segments answer; give the list of the first run"
+        ))
+    };
     loop {
         bytes.clear();
         match read_line(&mut input, &mut bytes) {
-            Ok(0) => break,
+            Ok(0) => {
+                batch.failure = answered.beyond(line).map(|line| other(&line));
+                break;
+            }
             Ok(_) => {}
             Err(e) => {
                 let why =
@@ -221,6 +260,10 @@ fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &S
         line = next;
         let text = std::str::from_utf8(&bytes).unwrap_or("\u{fffd}");
         let text = text.trim_start_matches('\u{feff}').trim();
+        if answered.contradicts(line, text) {
+            batch.failure = Some(other(&line));
+            break;
+        }
         match Name::from_text(text) {
             _ if text.is_empty() => {}
             Some(_) if answered.contains(line) => batch.resumed += 1,
@@ -329,6 +372,26 @@ mod tests {
         assert_eq!((found.len(), names.left()), (1, None));
         let opened = Names::open("test", Path::new("/dev/null"), Answered::default());
         assert_eq!(opened.unwrap().left(), None);
+    }
+
+    #[test]
+    fn another_list_than_that_of_the_segments_is_refused() {
+        for (text, line) in [
+            ("new\na\nb\nc\n", 1),
+            ("a\nc\n", 2),
+            ("a\n\nb\n", 2),
+            ("a\n", 2),
+        ] {
+            let mut answered = Answered::default();
+            answered.set(1, true);
+            answered.note(1, "a");
+            answered.note(2, "b");
+            let (_, names) = all(text, answered);
+            let expected = format!(
+                "--resume: line {line} of list is not what the segments answer; give the list of the first run"
+            );
+            assert_eq!(names.failure(), Some(Failure::Usage(expected)), "{text}");
+        }
     }
 
     #[test]

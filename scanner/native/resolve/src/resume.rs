@@ -9,18 +9,29 @@ use firstflight_core::records::{Refused, Segments};
 use crate::names::Answered;
 use crate::row::Columns;
 use crate::status::Status;
+use crate::wire::types::QType;
 
 /// Returns the lines that the segments answer. A name with a question that was not answered, or that another
-/// resolver than those of `labels` answered, is asked for again: its last rows count.
-pub fn answered(segments: &Segments<Columns>, labels: &[String]) -> Result<Answered, Failure> {
+/// resolver than those of `labels` answered, is asked for again: its last rows count. Names that were asked for
+/// other types than `types` are wrong use.
+pub fn answered(
+    segments: &Segments<Columns>,
+    labels: &[String],
+    types: &[QType],
+) -> Result<Answered, Failure> {
     let mut answered = Answered::default();
     segments.read_closed("run without --resume, into another folder", |_, batch| {
-        note(batch, labels, &mut answered).map_err(Refused::Unreadable)
+        note(batch, labels, types, &mut answered)
     })?;
     Ok(answered)
 }
 
-fn note(batch: &RecordBatch, labels: &[String], answered: &mut Answered) -> Result<(), String> {
+fn note(
+    batch: &RecordBatch,
+    labels: &[String],
+    types: &[QType],
+    answered: &mut Answered,
+) -> Result<(), Refused> {
     let text = |name: &str| {
         batch
             .column_by_name(name)
@@ -29,10 +40,14 @@ fn note(batch: &RecordBatch, labels: &[String], answered: &mut Answered) -> Resu
     let targets = batch
         .column_by_name("target")
         .and_then(|c| c.as_primitive_opt::<UInt32Type>());
-    let (Some(targets), Some(statuses), Some(resolvers)) =
-        (targets, text("status"), text("resolver"))
-    else {
-        return Err("columns are missing".into());
+    let (Some(targets), Some(domains), Some(qtypes), Some(statuses), Some(resolvers)) = (
+        targets,
+        text("domain"),
+        text("qtype"),
+        text("status"),
+        text("resolver"),
+    ) else {
+        return Err(Refused::Unreadable("columns are missing".into()));
     };
     let silent = |status: &str| {
         Status::ALL
@@ -40,10 +55,26 @@ fn note(batch: &RecordBatch, labels: &[String], answered: &mut Answered) -> Resu
             .any(|s| s.is_silence() && s.name() == status)
     };
     // The rows of a name follow each other, in one segment.
-    let mut last = None;
+    let (mut last, mut asked) = (None, Vec::new());
     for row in 0..batch.num_rows() {
         let line = targets.value(row);
         let begins = last.replace(line) != Some(line);
+        if begins {
+            answered.note(line, domains.value(row));
+            asked.clear();
+        }
+        let qtype = qtypes.value(row);
+        if !asked.contains(&qtype) {
+            asked.push(qtype);
+        }
+        let ends = row + 1 == batch.num_rows() || targets.value(row + 1) != line;
+        let is_of = |qtype: &QType| asked.contains(&qtype.name());
+        if ends && (asked.len() != types.len() || !types.iter().all(is_of)) {
+            return Err(Refused::WrongUse(format!(
+                "--resume: line {line} of the names was asked for {}; give the --types of the first run",
+                asked.join(",")
+            )));
+        }
         let usable = !silent(statuses.value(row))
             && labels.iter().any(|label| label == resolvers.value(row));
         if begins || !usable {
@@ -76,15 +107,44 @@ mod tests {
                 target,
                 status,
                 resolver,
+                qtype: "A",
                 ..Row::default()
             });
         }
         let batch = columns.finish(Columns::schema()).unwrap();
         let mut answered = Answered::default();
-        note(&batch, &["a".into(), "b".into()], &mut answered).unwrap();
+        let labels = ["a".into(), "b".into()];
+        assert!(note(&batch, &labels, &[QType::A], &mut answered).is_ok());
         let found: Vec<u32> = (0..100).filter(|line| answered.contains(*line)).collect();
         assert_eq!(found, [1, 2], "the second time, line 2 was answered");
         let other = batch.project(&[1, 2]).unwrap();
-        assert!(note(&other, &[], &mut answered).is_err());
+        assert!(note(&other, &[], &[QType::A], &mut answered).is_err());
+    }
+
+    #[test]
+    fn other_types_than_those_of_the_segments_are_refused() {
+        let mut columns = Columns::default();
+        for (target, qtype) in [(1, "A"), (1, "A"), (1, "AAAA"), (2, "A"), (2, "AAAA")] {
+            columns.push(&Row {
+                target,
+                qtype,
+                ..Row::default()
+            });
+        }
+        let batch = columns.finish(Columns::schema()).unwrap();
+        for (types, is_good) in [
+            (vec![QType::Aaaa, QType::A], true),
+            (vec![QType::A], false),
+            (vec![QType::A, QType::Mx], false),
+            (vec![QType::A, QType::Aaaa, QType::Mx], false),
+        ] {
+            let noted = note(&batch, &[], &types, &mut Answered::default());
+            let is_refused = matches!(noted, Err(Refused::WrongUse(_)));
+            assert_eq!(
+                (noted.is_ok(), is_refused),
+                (is_good, !is_good),
+                "{types:?}"
+            );
+        }
     }
 }

@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         .as_ref()
         .filter(|_| options.output.resume)
     {
-        Some(segments) => resume::answered(segments, &labels)?,
+        Some(segments) => resume::answered(segments, &labels, &options.distinct_types())?,
         None => Answered::default(),
     };
     let names = Names::open(PROGRAM, &options.names, answered)?;
