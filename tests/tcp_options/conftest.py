@@ -19,9 +19,12 @@ PORT = 443
 ALLOW = ("--allow-net", "10.77.0.0/16", "--allow-net", "fd77::/16")
 FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "500")
 OFFERED = {"tcp_timestamps": 1, "tcp_sack": 1, "tcp_window_scaling": 1, "tcp_ecn": 1}
+# Its argument is the largest window, 0: the system's.
 LISTENER = (
-    f"import socket; s = socket.create_server(('', {PORT}), family=socket.AF_INET6, backlog=1000, "
-    "dualstack_ipv6=True); print('READY', flush=True)\n"
+    f"import socket, sys; s = socket.create_server(('', {PORT}), family=socket.AF_INET6, backlog=1000, "
+    "dualstack_ipv6=True); window = int(sys.argv[1])\n"
+    "if window: s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, window)\n"
+    "print('READY', flush=True)\n"
     "while True: s.accept()[0].close()"
 )
 # For the first SYN alone: the quota ends within the second one.
@@ -30,12 +33,13 @@ FIRST_SYN = "tcp flags & (syn | ack) == syn quota until 100 bytes drop"
 
 @dataclass(frozen=True)
 class Server:
-    """A server: its sysctls, MTU, and what its firewall does with SYNs."""
+    """A server: its sysctls, MTU, what its firewall does with SYNs, and its largest window."""
 
     sysctls: dict[str, int] = field(default_factory=dict)
     mtu: int = 1500
     rule: str = ""
     listens: bool = True
+    window: int = 0
 
 
 SERVERS = {
@@ -113,7 +117,7 @@ class World:
         for name, value in server.sysctls.items():
             self.sysctl(here, name, value)
         if server.listens:
-            self._start(self.inside(here, sys.executable, "-c", LISTENER))
+            self._start(self.inside(here, sys.executable, "-c", LISTENER, server.window))
         return far
 
     @staticmethod

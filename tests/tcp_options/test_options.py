@@ -74,6 +74,17 @@ def test_the_capture_shows_the_same(captured: Captured) -> None:
         assert (row["mss"], row["wscale"]) == (flow["mss_server"], flow["wscale_server"]), name
 
 
+def test_a_largest_segment_that_the_window_hides_is_null(world: World, tmp_path: Path) -> None:
+    """The SYN-ACK's window is the largest multiple of a segment up to the server's."""
+    targets = [
+        (world.add(1, Server(window=2048)), "small.test"),
+        (world.add(2, Server(window=16_384)), "large.test"),
+    ]
+    rows = world.ask(tmp_path, targets).rows
+    found = {name: (row["outcome"], row["mss"]) for name, row in rows.items()}
+    assert found == {"small.test": ("answered", None), "large.test": ("answered", 1460)}
+
+
 def test_a_lost_syn_without_another_try_leaves_ecn_unknown(world: World, tmp_path: Path) -> None:
     ip = world.add(1, SERVERS["first-lost.test"])
     row = world.ask(tmp_path, [(ip, "a.test")], "--attempts", 1).rows["a.test"]

@@ -127,7 +127,7 @@ mod tests {
             sack: true,
             wscale: Some(7),
             ecn: syn_retransmissions == 0,
-            mss: 1460,
+            mss: Some(1460),
             rtt_us: None,
             syn_retransmissions,
         })

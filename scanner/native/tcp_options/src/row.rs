@@ -134,7 +134,7 @@ impl records::Record for Finished {
             connects: self.connects,
             syn_retransmissions: agreed
                 .map(|agreed| u16::try_from(agreed.syn_retransmissions).unwrap_or(u16::MAX)),
-            mss: agreed.map(|agreed| agreed.mss),
+            mss: agreed.and_then(|agreed| agreed.mss),
             window_scaling: agreed
                 .filter(|_| window_scaling)
                 .map(|agreed| agreed.wscale.is_some()),
@@ -173,7 +173,7 @@ mod tests {
             sack: false,
             wscale: None,
             ecn: false,
-            mss: 1460,
+            mss: Some(1460),
             rtt_us: None,
             syn_retransmissions: 0,
         };

@@ -8,8 +8,9 @@ const SND_MSS: usize = 16;
 const RTT: usize = 68;
 const TOTAL_RETRANS: usize = 100;
 const SEGS_OUT: usize = 136;
+const SND_WND: usize = 228;
 /// So much of it is needed.
-pub(super) const LENGTH: usize = 140;
+pub(super) const LENGTH: usize = 232;
 
 /// Bits of `tcpi_options`.
 const TIMESTAMPS: u8 = 1;
@@ -18,6 +19,9 @@ const WINDOW_SCALING: u8 = 4;
 const ECN: u8 = 8;
 /// Room that the option of timestamps takes in every segment, with its padding (RFC 7323 A).
 const TIMESTAMPS_BYTES: u32 = 12;
+
+/// A window up to this size is sent in one segment, half of a larger one (TCP_MSS_DEFAULT of the kernel).
+const SMALL_WINDOW: u32 = 536;
 
 /// What was agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +32,9 @@ pub struct Agreed {
     pub wscale: Option<u8>,
     pub ecn: bool,
     /// Bytes of data and options of the largest segment to the server: the smaller of its MSS option and of
-    /// what the MTU of the path leaves.
-    pub mss: u32,
+    /// what the MTU of the path leaves. `None`: its window permits no more than what the kernel sends at once,
+    /// so that may be less.
+    pub mss: Option<u32>,
     /// `None`: the kernel has no round-trip time.
     pub rtt_us: Option<u32>,
     /// SYNs sent again; those after the first offer no ECN (RFC 3168 6.1.1.1).
@@ -56,6 +61,16 @@ impl Info {
         self.number(SEGS_OUT) > 0
     }
 
+    /// Returns how much of the server's window the kernel sends in one segment at most (tcp_bound_to_half_wnd).
+    fn sent_at_once(&self) -> u32 {
+        match self.number(SND_WND) {
+            // It does not look at a window that is closed.
+            0 => u32::MAX,
+            window @ 1..=SMALL_WINDOW => window,
+            window => window / 2,
+        }
+    }
+
     /// Returns what was agreed; of a connection that is or was open.
     pub fn agreed(&self) -> Agreed {
         let has = |bit: u8| self.0[OPTIONS] & bit != 0;
@@ -71,7 +86,9 @@ impl Info {
             sack: has(SACK),
             wscale: has(WINDOW_SCALING).then_some(scale),
             ecn: has(ECN),
-            mss: self.number(SND_MSS) + options,
+            mss: Some(self.number(SND_MSS))
+                .filter(|mss| *mss < self.sent_at_once())
+                .map(|mss| mss + options),
             rtt_us: Some(self.number(RTT)).filter(|rtt| *rtt > 0),
             syn_retransmissions: self.number(TOTAL_RETRANS),
         }
@@ -89,7 +106,7 @@ mod tests {
             sack: false,
             wscale: None,
             ecn: false,
-            mss: 0,
+            mss: Some(0),
             rtt_us: None,
             syn_retransmissions: 0,
         };
@@ -104,14 +121,14 @@ mod tests {
             (
                 at(SND_MSS, 1460, 0),
                 Agreed {
-                    mss: 1460,
+                    mss: Some(1460),
                     ..nothing
                 },
             ),
             (
                 at(SND_MSS, 1448, 1),
                 Agreed {
-                    mss: 1460,
+                    mss: Some(1460),
                     timestamps: true,
                     ..nothing
                 },
@@ -153,6 +170,29 @@ mod tests {
             ),
         ] {
             assert_eq!(info, expected);
+        }
+    }
+
+    #[test]
+    fn a_segment_that_the_window_bounds_says_nothing_of_the_option() {
+        for (sent, options, window, mss) in [
+            (1448, 1, 65_160, Some(1460)),
+            (1448, 1, 2898, Some(1460)),
+            (1448, 1, 2896, None),
+            (1024, 0, 2048, None),
+            (7300, 0, 14_600, None),
+            (500, 0, 1000, None),
+            (536, 0, 1074, Some(536)),
+            (535, 0, 536, Some(535)),
+            (536, 0, 536, None),
+            (1460, 0, 0, Some(1460)),
+        ] {
+            let mut info = Info([0; LENGTH]);
+            for (place, value) in [(SND_MSS, sent), (SND_WND, window)] {
+                info.0[place..place + 4].copy_from_slice(&u32::to_ne_bytes(value));
+            }
+            info.0[OPTIONS] = options;
+            assert_eq!(info.agreed().mss, mss, "{sent} {window}");
         }
     }
 
