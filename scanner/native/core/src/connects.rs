@@ -105,6 +105,11 @@ impl Connects {
         &self.policy
     }
 
+    /// Reads lists again that have changed, a few times a second at most; returns what may be sent now.
+    pub fn look(&mut self, now: Mono) -> Trust {
+        self.policy.look(now)
+    }
+
     /// Returns how many connections may be begun besides those that are open.
     pub fn room(&self) -> usize {
         self.free.len()

@@ -68,9 +68,9 @@ impl Asking {
                 if rules.offered.ecn && self.connects < rules.attempts {
                     return Next::Again(self);
                 }
-                Next::Done(self.given_up(rules))
+                Next::Done(self.given_up(rules, None))
             }
-            Verdict::Failed(_) if self.partial.is_some() => Next::Done(self.given_up(rules)),
+            Verdict::Failed(_) if self.partial.is_some() => Next::Done(self.given_up(rules, None)),
             Verdict::Failed(error) => {
                 let outcome = Outcome::of(&error);
                 Next::Done(self.finished(rules, outcome, Some(error.to_string()), None))
@@ -78,14 +78,15 @@ impl Asking {
         }
     }
 
-    /// Returns what is known without another connection: the last answer, or that there was none in time.
-    pub fn given_up(self, rules: &Rules) -> Finished {
+    /// Returns what is known without another connection: the last answer, or that there was none in time, or
+    /// until it was given up before that for the reason `why`.
+    pub fn given_up(self, rules: &Rules, why: Option<String>) -> Finished {
         match self.partial {
             Some((connection, agreed)) => {
                 let answered = Asking { connection, ..self };
                 answered.finished(rules, Outcome::Answered, None, Some(agreed))
             }
-            None => self.finished(rules, Outcome::Timeout, None, None),
+            None => self.finished(rules, Outcome::Timeout, why, None),
         }
     }
 
@@ -190,6 +191,31 @@ mod tests {
                 (done.connects, done.outcome, retransmissions),
                 (connects, outcome, lost)
             );
+        }
+    }
+
+    #[test]
+    fn what_is_given_up_early_says_why_unless_it_was_answered() {
+        let rules = Rules {
+            offered: ALL,
+            attempts: 2,
+        };
+        let begun = || {
+            let connection = Connection {
+                sent_at: 1,
+                local: None,
+            };
+            Asking::begun(0, ([192, 0, 2, 1], 443).into(), connection)
+        };
+        let Next::Again(answered) = begun().after(open(1), &rules) else {
+            panic!("a SYN was lost");
+        };
+        for (asking, outcome, detail) in [
+            (begun(), Outcome::Timeout, Some("why")),
+            (answered, Outcome::Answered, None),
+        ] {
+            let done = asking.given_up(&rules, Some("why".into()));
+            assert_eq!((done.outcome, done.detail.as_deref()), (outcome, detail));
         }
     }
 }

@@ -7,7 +7,7 @@ use firstflight_core::clock::{Clock, Mono, SECOND, wall};
 use firstflight_core::conclusion::RunResult;
 use firstflight_core::connects::{Connects, NotBegun};
 use firstflight_core::feed::Pauses;
-use firstflight_core::policy::Trust;
+use firstflight_core::policy::{Refusal, Trust};
 use firstflight_core::progress::{Limit, Now, Progress};
 use firstflight_core::records::{Outcome as _, Writer};
 use firstflight_core::signals::Signals;
@@ -135,7 +135,7 @@ impl Engine {
             }
             self.parts.connects.close(number);
             if let Some(asking) = self.take(number) {
-                self.record(asking.given_up(&self.parts.rules));
+                self.record(asking.given_up(&self.parts.rules, None));
             }
         }
     }
@@ -143,8 +143,9 @@ impl Engine {
     /// Gives up connections that may no longer go on, since the kernel would send their SYNs again: those to
     /// targets that have opted out since, and all if the opt-out list is not confirmed.
     fn give_up_refused(&mut self) {
-        let policy = self.parts.connects.policy();
-        let (read_again, trust) = (policy.followed().lists_read_again, policy.trust());
+        let now = self.parts.clock.now();
+        let trust = self.parts.connects.look(now);
+        let read_again = self.parts.connects.policy().followed().lists_read_again;
         if trust != Trust::None && read_again == self.lists_read_again {
             return;
         }
@@ -156,12 +157,15 @@ impl Engine {
             };
             let domain = list.get(asking.target).domain;
             let policy = self.parts.connects.policy();
-            if trust != Trust::None && policy.check(asking.to.ip(), domain).is_ok() {
-                continue;
-            }
+            let refusal = match policy.check(asking.to.ip(), domain) {
+                _ if trust == Trust::None => Refusal::Unconfirmed,
+                Err(refusal) => refusal,
+                Ok(()) => continue,
+            };
             self.parts.connects.close(number);
             if let Some(asking) = self.take(number) {
-                self.record(asking.given_up(&self.parts.rules));
+                let why = Some(refusal.to_string());
+                self.record(asking.given_up(&self.parts.rules, why));
             }
         }
     }
@@ -197,7 +201,7 @@ impl Engine {
                 },
                 Standing::Paused => now + SECOND,
                 Standing::Refused => {
-                    self.record(asking.given_up(&self.parts.rules));
+                    self.record(asking.given_up(&self.parts.rules, None));
                     continue;
                 }
             };
@@ -212,7 +216,7 @@ impl Engine {
                 self.parts.counts.again += 1;
                 self.place(number, asking.begun_again(Connection { sent_at, local }));
             }
-            Err(_) => self.record(asking.given_up(&self.parts.rules)),
+            Err(_) => self.record(asking.given_up(&self.parts.rules, None)),
         }
     }
 
@@ -291,7 +295,7 @@ impl Engine {
 
     fn end_waiting(&mut self) {
         for (_, asking) in std::mem::take(&mut self.again) {
-            self.record(asking.given_up(&self.parts.rules));
+            self.record(asking.given_up(&self.parts.rules, None));
         }
     }
 

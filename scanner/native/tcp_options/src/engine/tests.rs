@@ -2,6 +2,7 @@
 //! opens the connection (RFC 9293 3.5, simultaneous open), so that nothing has to listen.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use firstflight_core::connects::Origin;
 use firstflight_core::policy::{Namespace, Policy};
@@ -16,6 +17,11 @@ const TIMEOUT: Mono = SECOND / 100;
 
 /// An engine that connects `count` addresses, each to itself, none of them yet.
 fn engine(port: u16, count: u16) -> Engine {
+    engine_with(&[], port, count)
+}
+
+/// The same with opt-out lists.
+fn engine_with(optouts: &[PathBuf], port: u16, count: u16) -> Engine {
     let ips: Vec<IpAddr> = (0..count)
         .map(|number| Ipv4Addr::from(0x7f54_0001 + u32::from(number)).into())
         .collect();
@@ -33,7 +39,7 @@ fn engine(port: u16, count: u16) -> Engine {
     }
     let (clock, list) = (Clock::start(), Arc::new(list));
     let allow = ["127.0.0.0/8".to_owned()];
-    let policy = Policy::new(&allow, &[], &[], Namespace::here(&[]).unwrap()).unwrap();
+    let policy = Policy::read(&allow, &[], optouts, Namespace::here(&[]).unwrap()).unwrap();
     let origin = Origin {
         sources: ips,
         ports: Some((port, port)),
@@ -106,6 +112,28 @@ fn no_connection_ends_by_a_time_after_reading() {
     connect_all(&mut engine, 62_002);
     engine.expire(drained);
     assert_eq!(engine.in_flight, 1);
+    engine.read_and_expire();
+    assert_eq!(engine.parts.counts.tally.of(Outcome::Answered), 1);
+}
+
+#[test]
+fn what_opts_out_is_given_up_also_once_the_run_is_stopping() {
+    let list = std::env::temp_dir().join(format!("tcp-options-{}", std::process::id()));
+    std::fs::write(&list, "").unwrap();
+    let mut engine = engine_with(std::slice::from_ref(&list), 62_003, 2);
+    connect_all(&mut engine, 62_003);
+    engine.stopping = true;
+    std::fs::write(&list, "127.84.0.2\n").unwrap();
+    while engine.in_flight == 2 {
+        assert!(
+            engine.parts.clock.now() < 120 * SECOND,
+            "not given up within 120 s"
+        );
+        engine.give_up_refused();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::fs::remove_file(&list).unwrap();
+    assert_eq!(engine.parts.counts.tally.of(Outcome::Timeout), 1);
     engine.read_and_expire();
     assert_eq!(engine.parts.counts.tally.of(Outcome::Answered), 1);
 }
