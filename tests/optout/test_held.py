@@ -58,6 +58,24 @@ def confirm(path: Path) -> None:
     current.confirmed_file(path).write_text(current.confirmation())
 
 
+@pytest.mark.parametrize("program", ["prober", "handshake", "tcp-options"])
+def test_a_dry_run_counts_what_the_copy_names(program: str, tmp_path: Path) -> None:
+    copy, path = tmp_path / "optout", tmp_path / "targets.csv"
+    confirm(copy)
+    copy.write_text("127.0.0.3\nowner.test\n")
+    targets = ["127.0.0.1,www.owner.test,443", *(f"127.0.0.{n},n{n}.test,443" for n in range(2, 6))]
+    path.write_text("\n".join(["ip,domain,port", *targets]) + "\n")
+    argv = [str(binaries.find(f"firstflight-{program}")), "--targets", str(path), "--dry-run"]
+    done = subprocess.run(
+        [*argv, "--allow-net", "127.0.0.0/8"],
+        env=os.environ | {current.VARIABLE: f"{current.FOLLOWED}{copy}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "5 targets, 2 of them blocked" in done.stderr) == (0, True), done.stderr
+
+
 def test_the_resolver_asks_nothing_before_the_list_is_confirmed(
     server: socket.socket, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use firstflight_usage::tell;
 
 use crate::Failure;
+use crate::clock::Clock;
 use crate::policy::Namespace;
 use crate::policy::{Policy, Refusal};
 use crate::targets::TargetList;
@@ -68,8 +69,10 @@ impl Lists {
         Ok(lists)
     }
 
-    /// Returns in words what a run with these lists would do at `rate` new targets per second.
-    pub fn plan(&self, rate: f64) -> String {
+    /// Returns in words what a run with these lists, and with what the machine's opt-out list names now, would do
+    /// at `rate` new targets per second.
+    pub fn plan(&mut self, rate: f64) -> String {
+        self.policy.look_well(Clock::start());
         let list = &self.targets;
         let blocked = list
             .iter()

@@ -29,7 +29,7 @@ use firstflight_core::cid::CidKey;
 
 /// Executes what the options ask for; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
-    let lists = Lists::read(&options.sending.inputs(
+    let mut lists = Lists::read(&options.sending.inputs(
         "probe",
         options.targets.as_deref(),
         options.feed,

@@ -35,7 +35,8 @@ use crate::tls::{Ech, EchConfigs, Sni, Tls, Verify};
 /// Executes what the options ask for; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
     let sending = &options.sending;
-    let lists = Lists::read(&sending.inputs("handshake", Some(&options.targets), options.feed))?;
+    let mut lists =
+        Lists::read(&sending.inputs("handshake", Some(&options.targets), options.feed))?;
     if sending.dry_run {
         tell!("handshake: {}", lists.plan(options.rate));
         return Ok(u8::from(lists.targets.rejected > 0));

@@ -30,7 +30,8 @@ const IN_FLIGHT: usize = 16_384;
 /// Executes what the options ask for; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
     let sending = &options.sending;
-    let lists = Lists::read(&sending.inputs("tcp-options", Some(&options.targets), options.feed))?;
+    let mut lists =
+        Lists::read(&sending.inputs("tcp-options", Some(&options.targets), options.feed))?;
     let offered = Offered::here();
     if let Some(warning) = offered.warning() {
         tell!("tcp-options: {warning}");
