@@ -3,8 +3,9 @@
 //!
 //! A prefix keeps a heap of its addresses with waiting targets, ordered by when the address may be
 //! contacted again; one heap over all prefixes gives the next one. Targets of one address wait in a list
-//! threaded through `next`, so that a million waiting targets cost four bytes each and their addresses'
-//! states.
+//! threaded through `next`, so that waiting targets cost four bytes each, besides the states of their addresses
+//! (some 150 bytes) and prefixes (some 250). With turns, all that is left of a list waits here from the first
+//! pause on.
 
 mod pacer;
 

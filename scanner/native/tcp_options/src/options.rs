@@ -6,6 +6,11 @@ use clap::Parser;
 use firstflight_core::arguments::{SendingArguments, positive, seconds};
 use firstflight_core::records::OutputArguments;
 
+/// What options of all engines mean here.
+const CONTACT: &str = "How owners of probed servers reach you; needed outside of --allow-net, and not sent: a SYN has no room \
+                       for it";
+const PORTS: &str = "Source ports, one per connection in turn (default: the system chooses them)";
+
 /// Opens one TCP connection per target, reads which options were agreed, and resets it: one row per target.
 #[derive(Parser, Debug)]
 #[command(
@@ -13,6 +18,10 @@ use firstflight_core::records::OutputArguments;
     bin_name = "firstflight tcp-options",
     version,
     about,
+    mut_arg("contact", |arg| arg.help(CONTACT)),
+    mut_arg("ports", |arg| arg.help(PORTS)),
+    // There are no connection IDs.
+    mut_arg("cid_key", |arg| arg.hide(true)),
     after_help = "\
 Example:
   firstflight tcp-options --targets targets.csv --rate 100 --contact 'research@example.org' \\
@@ -69,5 +78,21 @@ mod tests {
             (options.rate, options.timeout, options.attempts),
             (100.0, 10.0, 3)
         );
+    }
+
+    #[test]
+    fn help_says_nothing_of_closes_and_connection_ids() {
+        use clap::CommandFactory;
+        let help = Options::command().render_long_help().to_string();
+        for (text, is_there) in [
+            ("--contact", true),
+            ("a SYN has no room", true),
+            ("the system chooses them", true),
+            ("every close", false),
+            ("16 free ones", false),
+            ("cid-key", false),
+        ] {
+            assert_eq!(help.contains(text), is_there, "{text}");
+        }
     }
 }
