@@ -344,10 +344,9 @@ impl Connection {
         self.note.ocsp |= note.ocsp;
         self.note.signature_valid = note.signature_valid.or(self.note.signature_valid);
         if self.observed.ech == Some(EchOffer::Config) {
-            self.observed.ech_accepted = match &result {
-                Ok(()) => (!self.tls.is_handshaking()).then_some(true),
-                Err(error) => rejects_ech(error).then_some(false),
-            };
+            let completed = !self.tls.is_handshaking();
+            self.observed.ech_accepted =
+                ech_accepted(self.observed.ech_accepted, &result, completed);
         }
         if let Err(error) = result {
             let alert = self.tls.alert().map_or(80, u8::from);
@@ -511,16 +510,45 @@ impl Connection {
     }
 }
 
-/// Returns whether TLS ended because the server did not take the ECH that was offered.
-fn rejects_ech(error: &rustls::Error) -> bool {
-    matches!(
-        error,
-        rustls::Error::PeerIncompatible(
-            rustls::PeerIncompatible::ServerRejectedEncryptedClientHello(_)
-        )
-    )
+/// Returns whether the server took the ECH that was offered, after TLS read more with this result; `before`: what
+/// was known. Another error than that it did not says nothing about it.
+fn ech_accepted(
+    before: Option<bool>,
+    result: &Result<(), rustls::Error>,
+    completed: bool,
+) -> Option<bool> {
+    match result {
+        Ok(()) if completed => Some(true),
+        Err(rustls::Error::PeerIncompatible(
+            rustls::PeerIncompatible::ServerRejectedEncryptedClientHello(_),
+        )) => Some(false),
+        _ => before,
+    }
 }
 
 fn raise(credit: &mut u64, most: u64) {
     *credit = (*credit).max(most);
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{Error, PeerIncompatible};
+
+    use super::*;
+
+    #[test]
+    fn an_error_behind_the_handshake_does_not_change_whether_ech_was_accepted() {
+        let rejected = PeerIncompatible::ServerRejectedEncryptedClientHello(None);
+        let another = || Err(Error::DecryptError);
+        for (before, result, completed, expected) in [
+            (None, Ok(()), false, None),
+            (None, Ok(()), true, Some(true)),
+            (None, another(), false, None),
+            (Some(true), another(), true, Some(true)),
+            (None, Err(Error::from(rejected)), false, Some(false)),
+        ] {
+            let found = ech_accepted(before, &result, completed);
+            assert_eq!(found, expected, "{before:?} {result:?}");
+        }
+    }
 }
