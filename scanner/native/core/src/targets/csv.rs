@@ -76,6 +76,9 @@ fn target<'a>(
     if !domain.is_empty() && !is_host_name(domain) {
         return Err("the name is no host name in ASCII (write international names as xn--...)");
     }
+    if domain.trim_end_matches('.').parse::<IpAddr>().is_ok() {
+        return Err("the name is an address: leave it empty");
+    }
     let port = match port {
         "" => DEFAULT_PORT,
         text => text
@@ -181,12 +184,12 @@ mod tests {
     fn lines_keep_their_text_and_number() {
         let (list, rejected) = read(
             "ip,domain,port\n127.0.0.1,a.test,\n\nnonsense,b.test,1\n2001:DB8::1,,8443\n1.2.3.4,b..c,\n\
-             1.1.1.1,x\n1.1.1.1,x,0\n",
+             1.1.1.1,x\n1.1.1.1,x,0\n1.1.1.1,1.1.1.1,\n1.1.1.1,1.2.3.4.,\n",
         );
         let list = list.unwrap();
         assert_eq!(
             (list.len(), list.rejected, rejected),
-            (2, 4, vec![4, 6, 7, 8])
+            (2, 6, vec![4, 6, 7, 8, 9, 10])
         );
         let first = list.get(0);
         assert_eq!(
