@@ -119,7 +119,7 @@ def test_a_list_is_read_from_standard_input(tmp_path: Path, port: int) -> None:
 
 @pytest.mark.parametrize(
     ("last", "status", "blocked"),
-    [("free 2\nend\n", 0, False), ("refuse 2\nend\n", 0, True), ("", 130, False)],
+    [("free 2\nend\n", 0, False), ("refuse 2\nend\n", 0, True), ("end\n", 0, True), ("", 130, False)],
 )
 def test_a_paused_group_waits(tmp_path: Path, port: int, last: str, status: int, blocked: bool) -> None:
     lines = [f"127.7.{n % 2}.1,n{n}.test,{port},{n % 2 + 1}" for n in range(60)]

@@ -39,6 +39,9 @@ impl Pauses {
                 FeedEvent::Broken(failure) => return self.fail(failure),
                 FeedEvent::Closed => {
                     self.feed = None;
+                    if self.complete {
+                        groups.refuse_paused();
+                    }
                     return !self.complete;
                 }
             }
@@ -84,7 +87,11 @@ mod tests {
         );
         assert!(!stop && broken.is_none());
         let found = [7, 8, 9].map(|group| groups.standing(group));
-        assert_eq!(found, [Standing::Paused, Standing::Free, Standing::Refused]);
+        // Nobody is there any more who could free the first.
+        assert_eq!(
+            found,
+            [Standing::Refused, Standing::Free, Standing::Refused]
+        );
     }
 
     #[test]
@@ -94,9 +101,11 @@ mod tests {
             ("stop\n", Some("line 1")),
             ("slot 2147483648 1 0 0 0 ::1 443\n", Some("plans a probe")),
         ] {
-            let (stop, broken) = read(text, &mut Groups::default());
+            let mut groups = Groups::default();
+            let (stop, broken) = read(text, &mut groups);
             let broken = broken.map(|failure| failure.to_string());
-            assert!(stop, "{text}");
+            let paused = groups.standing(7) == Standing::Paused;
+            assert_eq!((stop, paused), (true, text.starts_with("hold")), "{text}");
             match reason {
                 None => assert_eq!(broken, None),
                 Some(reason) => assert!(broken.is_some_and(|why| why.contains(reason)), "{text}"),

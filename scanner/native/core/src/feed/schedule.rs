@@ -83,6 +83,9 @@ impl Schedule {
                 FeedEvent::Closed => {
                     let stop = !self.complete;
                     self.complete = true;
+                    if !stop {
+                        groups.refuse_paused();
+                    }
                     return stop;
                 }
                 FeedEvent::Broken(failure) => {

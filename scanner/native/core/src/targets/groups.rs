@@ -56,6 +56,16 @@ impl Groups {
         self.give_back(group);
     }
 
+    /// Nobody will free the paused groups any more: from now on their targets are blocked, too.
+    pub fn refuse_paused(&mut self) {
+        let paused = self.standing.iter();
+        let paused = paused.filter(|(_, standing)| **standing == Standing::Paused);
+        let paused: Vec<u32> = paused.map(|(group, _)| *group).collect();
+        for group in paused {
+            self.refuse(group);
+        }
+    }
+
     fn give_back(&mut self, group: u32) {
         self.freed
             .extend(self.parked.remove(&group).unwrap_or_default());
@@ -106,6 +116,13 @@ mod tests {
         assert_eq!(
             (groups.standing(9), groups.pop_freed(), groups.waiting()),
             (Standing::Refused, Some(3), 0)
+        );
+        groups.pause(5);
+        groups.park(5, 4);
+        groups.refuse_paused();
+        assert_eq!(
+            (groups.standing(5), groups.pop_freed(), groups.standing(7)),
+            (Standing::Refused, Some(4), Standing::Free)
         );
     }
 }
