@@ -302,3 +302,35 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
         assert process.wait(timeout=120) == 0
         sent += [(row["sent_at"], index) for row in rows_of(folder)]
     check_turns(sent, EACH)
+
+
+def test_what_does_not_leave_in_its_turn_waits_for_the_next(silent: Silent, tmp_path: Path) -> None:
+    """Each in its prefix, more than leave in a turn: of the first of two, 2 s long, 1 s of it a pause."""
+    port = silent("0.0.0.0").getsockname()[1]
+    ips = [f"127.{n}.7.1" for n in range(100)]
+    lines = [f"{ip},n{n}.test,{port}" for n, ip in enumerate(ips)]
+    (tmp_path / "t.csv").write_text("\n".join(["ip,domain,port", *lines]) + "\n")
+    folder = tmp_path / "segments"
+    command = argv(
+        *("--targets", tmp_path / "t.csv", "--segments", folder, *LOOPBACK, "--timeout", "0.2"),
+        *("--attempts", 1, "--linger-ms", 0, "--rate", 20, "--turn", "0/2:2:1"),
+    )
+    subprocess.run(command, stderr=subprocess.DEVNULL, timeout=120, check=True)
+    sent = [(row["ip"], row["sent_at"]) for row in rows_of(folder)]
+    assert sorted(ip for ip, _ in sent) == sorted(ips)
+    # The prober decides in the turn; a stall between that and the kernel's stamp delays a batch, 5 of them.
+    assert outside(sent) < 20
+    assert outside([(ip, at + 1000 * MS) for ip, at in sent]) > 80, "sent in the pauses"
+
+
+def outside(sent: Sequence[tuple[str, int]]) -> int:
+    """Return how many of (address, UTC in ns) left outside of the turns (docs/design/0008)."""
+    count = 0
+    for ip, at in sent:
+        hashed = 0xCBF29CE484222325
+        for byte in socket.inet_aton(ip)[:3] + b"\0":
+            hashed = (hashed ^ byte) * 0x100000001B3 % (1 << 64)
+        turn, into = divmod(at, 2000 * MS)
+        ours = (turn + (hashed ^ hashed >> 32) % (1 << 32)) % 2 == 0
+        count += not (ours and into < 1000 * MS)
+    return count
