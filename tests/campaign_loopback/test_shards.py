@@ -8,11 +8,8 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
-from itertools import combinations, groupby, pairwise, product
-from operator import itemgetter
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -20,18 +17,23 @@ import pytest
 
 from firstflight.shard import Shard, all_of
 from tests.segments import rows_of
+from tests.shared_limits import SECOND, Sent, decided, prefix_of, too_dense, turns
 from tests.waiting import until
 
-from .test_campaign import TARGETS, manifest
+from .test_campaign import manifest
 from .world import FIRSTFLIGHT, SILENT, World, addresses
 
 SHARDS = all_of(3)
 RATE = 24
 # So low that each shard probes for many seconds, and the last one begins long before the first one ends.
-PREFIX_RATE = 4
+PREFIX_RATE, ADDRESS_RATE = 4, 2
+# Names of one address, in the prefix of the names that answer: each shard has some.
+SAME = "127.9.1.200"
+NAMES = addresses() | {f"same{n}.camp.test": SAME for n in range(12)}
+TARGETS = len(NAMES)
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\nshards = 3\n'
-SECOND_NS = 1_000_000_000
-SLACK_S = 0.2
+SLACK_S = 0.1
+TURNS = turns(len(SHARDS), PREFIX_RATE, ADDRESS_RATE, slack_s=SLACK_S)
 
 
 def part(run: Path, shard: Shard) -> Path:
@@ -58,13 +60,25 @@ def sql(world: World, query: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    here = World(tmp_path_factory.mktemp("world"), {name: NAMES[name] for name in NAMES.keys() - addresses()})
+    try:
+        here.raise_it()
+        yield here
+    finally:
+        here.end()
+
+
+@pytest.fixture(scope="module")
 def run(world: World) -> Path:
     """A campaign of three shards at once; kill -9 ends one while it probes, and the campaign is resumed."""
     settings = world.settings("shards.toml", rate=RATE, vantages=VANTAGES)
     limits = (
-        "probe.per_address_rate=0",
+        f"probe.per_address_rate={ADDRESS_RATE}",
         f"probe.per_prefix_rate={PREFIX_RATE}",
         f"campaign.clock_slack_s={SLACK_S}",
+        # One clock, however late a process starts.
+        "clock.warn_s=3600",
     )
     process = world.start_campaign("--config", str(settings), *(f"--set={limit}" for limit in limits))
     until(world.runs, "a run folder")
@@ -97,14 +111,14 @@ def run(world: World) -> Path:
 
 def test_each_name_is_probed_once_by_the_shard_that_resolved_it(run: Path) -> None:
     probed = rows(run)
-    assert Counter(row["domain"] for row in probed) == Counter(list(addresses()))
+    assert Counter(row["domain"] for row in probed) == Counter(list(NAMES))
     asked = {row["domain"]: row["shard"] for row in rows(run, "resolve/dns_answer")}
-    assert asked.keys() == {*addresses(), "none.camp.test"}
+    assert asked.keys() == {*NAMES, "none.camp.test"}
     assert all(row["shard"] == asked[row["domain"]] for row in probed)
     assert {row["shard"] for row in probed} == set(SHARDS)
     counts = manifest(run)["counts"]
     assert isinstance(counts, dict)
-    assert (counts["targets"], counts["refused"]) == (TARGETS, SILENT)
+    assert (counts["targets"], counts["refused"]) == (TARGETS, SILENT + list(NAMES.values()).count(SAME))
 
 
 def test_the_captures_hold_each_connection_once(run: Path) -> None:
@@ -121,48 +135,45 @@ def test_the_captures_hold_each_connection_once(run: Path) -> None:
 def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
     probed = [row for row in rows(run) if row["sent_at"] is not None]
     times = sorted(row["sent_at"] for row in probed)
-    most = max(sum(begin <= time < begin + SECOND_NS for time in times) for begin in times)
+    most = max(sum(begin <= time < begin + SECOND for time in times) for begin in times)
     assert most <= RATE + len(SHARDS)
     # The prefixes' limit is lower: each engine has its share of the rate.
     summaries = [json.loads((part(run, shard) / "probe/summary.json").read_text()) for shard in SHARDS]
     assert sum(summary["rate"] for summary in summaries) == RATE
-    by_prefix = [
-        sorted((row["sent_at"], row["shard"]) for row in probed if str(row["ip"]).startswith(prefix))
-        for prefix in ("127.9.1.", "127.9.2.")
-    ]
-    assert too_dense(by_prefix, PREFIX_RATE) == []
-    # 5.7 instead of 4 a second.
-    assert too_dense([[(at * 7 // 10, who) for at, who in sent] for sent in by_prefix], PREFIX_RATE)
-    for sent in by_prefix:
-        between = [after - one for (one, who), (after, other) in pairwise(sent) if who != other]
-        assert median(between) >= SLACK_S * SECOND_NS, "shards take turns, with a pause between them"
+    sent = [Sent(row["sent_at"], row["sent_at"], row["shard"].index, row["ip"]) for row in probed]
+    assert len({one.who for one in sent if one.ip == SAME}) == len(SHARDS)
+    assert wrong_limits(sent) == set()
+    # The same probes closer to each other, later by a pause, of another shard, and of shards without turns.
+    assert wrong_limits([moved(one, one.seen_ns // 4) for one in sent]) >= {"prefix", "address"}
+    assert wrong_limits([moved(one, one.seen_ns + TURNS.pause_ns) for one in sent]) == {"turn"}
+    assert wrong_limits([one._replace(who=(one.who + 1) % len(SHARDS)) for one in sent]) == {"turn"}
+    before = Counter[tuple[int, str]]()
+    alone = []
+    for one in sorted(sent):
+        place = one.who, prefix_of(one.ip)
+        alone.append(moved(one, times[0] + before[place] * SECOND // PREFIX_RATE))
+        before[place] += 1
+    assert wrong_limits(alone) >= {"prefix", "turn"}
 
 
-def too_dense(by_prefix: Sequence[Sequence[tuple[int, Shard]]], rate: float) -> list[str]:
-    """Return what shows that a shard sends more than `rate` a second to a prefix (when (ns), who).
+def moved(one: Sent, at_ns: int) -> Sent:
+    """Return the same probe at another time."""
+    return one._replace(seen_ns=at_ns, left_ns=at_ns)
 
-    The limit holds for the decisions to send. A stamp is later than its own decision, and earlier than the
-    next one of its shard: from one stamp to the n-th after it there are n - 1 whole gaps, late or not.
-    """
-    gap_ns = int(SECOND_NS / rate)
-    found = []
-    for sent, shard in product(by_prefix, SHARDS):
-        times = [at for at, who in sent if who == shard]
-        found += [
-            f"{shard}: {last - first + 1} in {times[last] - times[first]} ns"
-            for first, last in combinations(range(len(times)), 2)
-            if times[last] - times[first] < (last - first - 1) * gap_ns
-        ]
-    # A shard makes up for having waited for its turn, so that the first gaps of a turn are as short as the
-    # limit lets them be; only in the first turn of all it has nothing to make up for.
-    turns = sorted(
-        ([at for at, _ in turn], shard) for sent in by_prefix for shard, turn in groupby(sent, itemgetter(1))
-    )
-    later = [turn for n, (turn, who) in enumerate(turns) if who in {other for _, other in turns[:n]}]
-    gap = median(after - one for turn in later for one, after in pairwise(turn[:4]))
-    if gap < 0.95 * gap_ns:
-        found.append(f"the median gap at the begin of a turn is {gap} ns")
-    return found
+
+def wrong_limits(sent: list[Sent]) -> set[str]:
+    """Return which limits the shards did not keep together, whatever delayed them."""
+    decisions = decided(sent)
+    prefixes = {prefix_of(one.ip) for one in decisions}
+    found = {
+        "prefix": any(
+            too_dense([one for one in decisions if prefix_of(one.ip) == prefix], PREFIX_RATE)
+            for prefix in prefixes
+        ),
+        "address": bool(too_dense([one for one in decisions if one.ip == SAME], ADDRESS_RATE)),
+        "turn": bool(TURNS.out_of_turn(decisions, int(SLACK_S * SECOND))),
+    }
+    return {name for name, wrong in found.items() if wrong}
 
 
 def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,9 +73,10 @@ def addresses() -> dict[str, str]:
 
 @dataclass
 class World:
-    """Everything that a campaign needs, in one folder."""
+    """Everything that a campaign needs, in one folder. `more`: names with addresses that have no server."""
 
     folder: Path
+    more: Mapping[str, str] = field(default_factory=dict)
     dns_port: int = field(default_factory=free_port)
     quic_port: int = field(default_factory=free_port)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -84,11 +86,15 @@ class World:
         self._named()
         self._quic()
         (self.folder / "names.csv").write_text(
-            "".join(f"{name}\n" for name in [*addresses(), "none.camp.test"])
+            "".join(f"{name}\n" for name in [*self.names(), "none.camp.test"])
         )
         (self.folder / "rib.mrt").write_bytes(mrt_table({"127.9.1.0/24": 13335, "127.9.2.0/24": 3320}))
         (self.folder / "rules.toml").write_text(RULES)
         (self.folder / "optout.conf").write_text(f"{OPTED_OUT}\n")
+
+    def names(self) -> dict[str, str]:
+        """Return name -> address of all names of the list that have one."""
+        return {**addresses(), **self.more}
 
     def end(self) -> None:
         """Stop the servers."""
@@ -191,7 +197,8 @@ url = "chdb:{self.folder}/store"
         folder = self.folder / "named"
         folder.mkdir()
         records = "".join(
-            f"{ALIAS if name == ALIASED else name}. IN A {address}\n" for name, address in addresses().items()
+            f"{ALIAS if name == ALIASED else name}. IN A {address}\n"
+            for name, address in self.names().items()
         )
         records += f"{ALIASED}. IN CNAME {ALIAS}.\n"
         head = "$TTL 60\n@ IN SOA ns hostmaster 1 3600 600 86400 60\n@ IN NS ns\nns IN A 127.0.0.1\n"
