@@ -82,8 +82,8 @@ class Addresses:
         with self._lock:
             return self._known.get((domain, family))
 
-    def resolve_every(self, seconds: float) -> None:
-        """Resolve again every `seconds`, in a thread, until `close`."""
+    def resolve_every(self, seconds: float, out: Path) -> None:
+        """Resolve again every `seconds`, in a thread, until `close`; `write` the answers to `out` then."""
 
         def work() -> None:
             due = time.monotonic() + seconds
@@ -93,6 +93,12 @@ class Addresses:
                     self.resolve()
                 except (FirstflightError, OSError) as error:
                     progress.print_line(f"addresses are not updated: {error}")
+                if self._closed.is_set():
+                    return  # who closed it writes the rest
+                try:
+                    self.write(out)
+                except (FirstflightError, OSError) as error:
+                    progress.print_line(f"the resolver's answers wait to be written: {error}")
 
         self._thread = threading.Thread(target=work, name="addresses", daemon=True)
         self._thread.start()
@@ -104,15 +110,22 @@ class Addresses:
             self._thread.join(self._settings.timeout_s * self._settings.attempts + 5)
 
     def write(self, path: Path) -> None:
-        """Append all answers so far to a record file of kind dns_answer."""
+        """Append the answers since the last call to a record file of kind dns_answer.
+
+        Raises FirstflightError, and the next call writes them, if that fails.
+        """
         schema = records.load("dns_answer").arrow_schema()
         with self._lock:
             table = pa.Table.from_pylist(self._records, schema=schema)
-            self._records.clear()
+        if not table.num_rows:
+            return
+        appended = table.num_rows
         if path.is_file():
             table = pa.concat_tables([pq.ParquetFile(path).read().cast(schema), table])
         with files.replacing(path) as temporary:
             pq.write_table(table, temporary, compression="zstd")
+        with self._lock:
+            del self._records[:appended]
 
     async def _query_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
         pace = Pace(self._settings.rates()[0])

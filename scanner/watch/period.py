@@ -71,8 +71,10 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
     run, report, folder = period.run, period.report, period.folder
     with files.explain_os_errors(folder):
         (folder / "segments").mkdir(parents=True, exist_ok=True)
-    addresses = _addresses(period, watched)
+    addresses, answers = _addresses(period, watched), folder / "dns_answer.parquet"
     addresses.resolve()
+    # At once, here and after each later round: a stage that is killed keeps them.
+    addresses.write(answers)
     # The previous period may still wait for answers on the other half of the ports.
     ports = run.settings.ports_at(period.here, half=period.key.repetition % 2)
     argv = _arguments(period, ports)
@@ -84,7 +86,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
         progress = stack.enter_context(shown)
         feeder = _feeder(period, feed, addresses, precedence)
         stack.callback(feeder.close)
-        stack.callback(lambda: addresses.write(folder / "dns_answer.parquet"))
+        stack.callback(addresses.write, answers)
         stack.callback(addresses.close)
         begun = False
 
@@ -94,7 +96,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
             if not begun:
                 # Only now, because threads must not exist when child processes are started.
                 begun = True
-                addresses.resolve_every(run.settings.watch.resolve_every_s)
+                addresses.resolve_every(run.settings.watch.resolve_every_s, answers)
             if capture is not None:
                 capture.check()
             run.check_not_stopped()
