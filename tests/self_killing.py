@@ -1,35 +1,95 @@
-"""Programs that run a stage and kill themselves with -9 before its Nth step."""
+"""Runs of a stage that kill themselves with -9 before their Nth step."""
 
 from __future__ import annotations
 
-_PROGRAM = """
-import os, shutil, signal, sys
+import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
-from {module} import stage
+from types import TracebackType
+from typing import Self
+
+from firstflight.layout import StageKey
+
+# Each run is a fork of one process, which has imported what the stage needs.
+_PROGRAM = """
+import importlib, json, os, shutil, signal, sys, traceback
+from pathlib import Path
 from firstflight.run.run import Run
 from firstflight.system import reading
-left = int(sys.argv[2])
+from scanner.driver import process
+stage = importlib.import_module(sys.argv[1]).stage
+left, engines = 0, 0
 def counted(function):
     def call(*arguments, **options):
         global left
         # Progress is written as often as time passes.
-        left -= not str(arguments[0]).endswith("progress.json") and "progress" not in str(arguments[1:2])
+        shown = str(arguments[0]).endswith("progress.json") or "progress" in str(arguments[1:2])
+        left -= engines <= 0 and not shown
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments, **options)
+    return call
+def ended(function):
+    def call(*arguments, **options):
+        global engines
+        result = function(*arguments, **options)
+        engines -= 1
+        return result
     return call
 Path.replace = counted(Path.replace)
 Path.unlink = counted(Path.unlink)
 shutil.rmtree = counted(shutil.rmtree)
 reading.finished = counted(reading.finished)
-run = Run.open(sys.argv[1])
-stage(run, run.key("here", 1))
+process.run = ended(process.run)
+for line in sys.stdin:
+    folder, vantage, repetition, left, engines = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            run = Run.open(folder)
+            stage(run, run.key(vantage, repetition))
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def program(module: str) -> str:
-    """Return the text of a program with two arguments, a run's folder and N, for the stage in `module`.
+class Runs:
+    """A context in which the stage of a module is run, each time in a process of its own.
 
     Steps: a file gets its name or is removed, a folder is removed, a program that reads captures has ended.
     """
-    return _PROGRAM.format(module=module)
+
+    def __init__(self, module: str) -> None:
+        self._argv = [sys.executable, "-c", _PROGRAM, module]
+
+    def __enter__(self) -> Self:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(self._argv, stdin=pipe, stdout=pipe, text=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+
+    def killed_before(self, step: int, run: Path, key: StageKey, *, engines: int = 0) -> bool:
+        """Run the stage of `key` in the run at `run`; return whether it came to that step, and so to its end.
+
+        Steps count from 1, from the end of so many engines on. AssertionError if the stage failed.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(
+            json.dumps([str(run), key.vantage, key.repetition, step, engines]),
+            file=self._process.stdin,
+            flush=True,
+        )
+        status = int(self._process.stdout.readline() or 1)
+        assert status in (0, -signal.SIGKILL), "the stage failed: see above"
+        return status != 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -223,9 +222,6 @@ def test_without_room_for_copies_captures_stay(root: Path, monkeypatch: pytest.M
     assert warning.startswith("captures are kept whole: a trimmed copy in "), warning
 
 
-_KILLED = self_killing.program("dissector.stage")
-
-
 def test_killed_at_any_step_nothing_is_lost(root: Path) -> None:
     run = make(root)
     key = run.key("here", 1)
@@ -235,21 +231,20 @@ def test_killed_at_any_step_nothing_is_lost(root: Path) -> None:
     expected, trimmed = rows_of(run), [path.read_bytes() for path in captures]
     assert trimmed != whole
     steps = 0
-    while True:
-        for path, content in zip(captures, whole, strict=True):
-            path.write_bytes(content)
-        run.layout.quic_connection(key).unlink(missing_ok=True)
-        argv = [sys.executable, "-c", _KILLED, str(run.path), str(steps + 1)]
-        killed = subprocess.run(argv, capture_output=True, check=False)
-        for path, before, after in zip(captures, whole, trimmed, strict=True):
-            assert path.read_bytes() in (before, after), steps
-        if killed.returncode == 0:
-            break
-        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-        steps += 1
-        stage(run, key)
-        assert rows_of(run) == expected, steps
-        assert [path.read_bytes() for path in captures] == trimmed, steps
-        records_now = json.loads((captures[0].parent / "capture.json").read_text())["captures"]
-        assert [entry["trimmed"] for entry in records_now] == [2, 2]
+    with self_killing.Runs("dissector.stage") as runs:
+        while True:
+            for path, content in zip(captures, whole, strict=True):
+                path.write_bytes(content)
+            run.layout.quic_connection(key).unlink(missing_ok=True)
+            killed = runs.killed_before(steps + 1, run.path, key)
+            for path, before, after in zip(captures, whole, trimmed, strict=True):
+                assert path.read_bytes() in (before, after), steps
+            if not killed:
+                break
+            steps += 1
+            stage(run, key)
+            assert rows_of(run) == expected, steps
+            assert [path.read_bytes() for path in captures] == trimmed, steps
+            records_now = json.loads((captures[0].parent / "capture.json").read_text())["captures"]
+            assert [entry["trimmed"] for entry in records_now] == [2, 2]
     assert steps > 8

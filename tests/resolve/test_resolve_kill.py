@@ -24,8 +24,6 @@ from tests.waiting import until
 
 NAMES = [f"n{i}.example.test" for i in range(200)]
 
-_KILLED = self_killing.program("scanner.resolve.stage")
-
 
 def kept_in(folder: Path) -> int:
     return sum(rows_in(path) for path in closed_segments(folder / "segments"))
@@ -39,26 +37,24 @@ def started(run: Run, messages: int | IO[str] = subprocess.PIPE) -> subprocess.P
 def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeRun) -> None:
     names = ["www.example.test", "two.example.test", "nope.example.test"]
     steps, after_report = 0, 0
-    while True:
-        run = make_run(names, resolver="127.0.0.1", port=named.port)
-        targets.stage(run)
-        key = run.key("here", 1)
-        argv = [sys.executable, "-c", _KILLED, str(run.path), str(steps + 1)]
-        killed = subprocess.run(argv, capture_output=True, check=False)
-        if killed.returncode == 0:
-            break
-        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-        steps += 1
-        folder = run.layout.stage("resolve", key)
-        before, again_ns = kept_in(folder), time.time_ns()
-        if run.done("resolve", key):  # it is not run again
-            after_report += 1
-        else:
-            assert before in (0, 10), "of two.example.test there are four rows"
-            resolve.stage(run, key)
-            assert sum(row["asked_at"] < again_ns for row in rows_of(run)) == before, steps
-            assert not (folder / "segments").exists() and not (folder / "names.txt").exists()
-        assert len(rows_of(run)) == 10, steps
+    with self_killing.Runs("scanner.resolve.stage") as runs:
+        while True:
+            run = make_run(names, resolver="127.0.0.1", port=named.port)
+            targets.stage(run)
+            key = run.key("here", 1)
+            if not runs.killed_before(steps + 1, run.path, key):
+                break
+            steps += 1
+            folder = run.layout.stage("resolve", key)
+            before, again_ns = kept_in(folder), time.time_ns()
+            if run.done("resolve", key):  # it is not run again
+                after_report += 1
+            else:
+                assert before in (0, 10), "of two.example.test there are four rows"
+                resolve.stage(run, key)
+                assert sum(row["asked_at"] < again_ns for row in rows_of(run)) == before, steps
+                assert not (folder / "segments").exists() and not (folder / "names.txt").exists()
+            assert len(rows_of(run)) == 10, steps
     assert steps > 5 and after_report > 0
 
 

@@ -1,0 +1,113 @@
+"""Stages under SIGKILL behind the end of their engine: nothing is lost, and nobody is contacted again."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from crawler.lists import stage as targets
+from crawler.routing import stage as as_data
+from firstflight import settings
+from firstflight.run.run import Run
+from scanner.resolve import stage as resolve
+from tests import self_killing
+
+from .world import OPTED_OUT, World
+
+NAMES = ("edge0.camp.test", "edge1.camp.test", "edge2.camp.test", "closed0.camp.test", OPTED_OUT)
+VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
+# Name -> module, engines that run one after the other, rows of each record file.
+STAGES = {
+    "probe": ("scanner.first_answer.stage", 1, {"quic_probe": 5}),
+    "handshake": ("scanner.handshake.stage", 1, {"quic_handshake": 5, "certificate": 1, "http3_response": 3}),
+    "calibrate": ("scanner.calibrate.stage", 4, {"calibration": 5}),
+    "tcp_options": ("scanner.tcp_options.stage", 1, {"tcp_option": 5}),
+    "watch": ("scanner.watch.stage", 1, {"watch_slot": 10, "quic_probe": 10, "dns_answer": 5}),
+}
+Tables = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def resolved(world: World) -> Iterator[Run]:
+    """A run whose names are resolved, and a server of TCP beside that of QUIC."""
+    (world.folder / "few.csv").write_text("".join(f"{name}\n" for name in NAMES))
+    with socket.create_server(("0.0.0.0", 0)) as listens, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "runs"))
+        changes = {
+            "targets.file": '"few.csv"',
+            "probe.per_address_rate": 0,
+            "capture.enabled": "false",
+            "handshake.enabled": "true",
+            "handshake.share": 1,
+            "calibrate.enabled": "true",
+            "calibrate.share": 1,
+            "calibrate.gap_s": 0,
+            "tcp_options.enabled": "true",
+            "tcp_options.share": 1,
+            "tcp_options.port": listens.getsockname()[1],
+            "watch.minute_s": 1,
+            "watch.period_s": 2,
+            "watch.grace_ms": 60_000,
+        }
+        path = world.settings("killed.toml", vantages=VANTAGES)
+        run = Run.create(*settings.load(path, [f"{name}={value}" for name, value in changes.items()]))
+        targets.stage(run)
+        as_data.stage(run)
+        resolve.stage(run, run.key("east", 1))
+        yield run
+
+
+def copy_of(run: Run, folder: Path) -> Run:
+    """Return a copy of a run, in `folder`."""
+    return Run(shutil.copytree(run.path, folder / run.id))
+
+
+def tables(folder: Path) -> Tables:
+    """Return the rows of the record files of a stage."""
+    return {path.stem: pq.read_table(path).to_pylist() for path in sorted(folder.glob("*.parquet"))}
+
+
+def sent_at(rows: Tables) -> list[int]:
+    """Return when anything was sent, of those rows that have such a time."""
+    times = [row[name] for of in rows.values() for row in of for name in row if name.endswith("sent_at")]
+    return [at for at in times if at is not None]
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_killed_at_any_step_behind_its_engine_a_stage_loses_nothing(
+    resolved: Run, tmp_path: Path, name: str
+) -> None:
+    module, engines, files = STAGES[name]
+    key, stage = resolved.key("east", 1), importlib.import_module(module).stage
+    with self_killing.Runs(module) as runs:
+        contacted = copy_of(resolved, tmp_path / "contacted")
+        assert runs.killed_before(1, contacted.path, key, engines=engines)
+        at_ns = time.time_ns()
+        undisturbed = copy_of(contacted, tmp_path / "undisturbed")
+        stage(undisturbed, key)
+        expected = tables(undisturbed.layout.stage(name, key))
+        assert {kind: len(rows) for kind, rows in expected.items()} == files
+        assert max(sent_at(expected)) < at_ns, "what is there is not sent again"
+
+        steps, after_report = 0, 0
+        while True:
+            run = copy_of(contacted, tmp_path / str(steps))
+            folder = run.layout.stage(name, key)
+            if not runs.killed_before(steps + 1, run.path, key):
+                break
+            steps += 1
+            if run.done(name, key):  # it is not run again
+                after_report += 1
+            else:
+                stage(run, key)
+                assert not any((folder / left).exists() for left in ("segments", "pairs", "blocks"))
+            assert tables(folder) == expected, steps
+    assert steps > after_report > 0
