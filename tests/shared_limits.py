@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -42,6 +43,10 @@ class Sent(NamedTuple):
     who: int
     ip: str
 
+    def moved(self, seen_ns: int) -> Sent:
+        """Return the same probe, seen at another time, at which it also left."""
+        return self._replace(seen_ns=seen_ns, left_ns=seen_ns)
+
 
 class Decided(NamedTuple):
     """An engine's decision to probe: after `after_ns`, and at `until_ns` at the latest."""
@@ -52,19 +57,88 @@ class Decided(NamedTuple):
     ip: str
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Limits (probes a second) that `of` engines keep together by turns; their clocks differ by `slack_s`.
+
+    Design 0008 has the rule. All are checked by decisions, so nothing depends on what delays engines or
+    packets: the engine's decision lies between two times of packets, and is only judged where that suffices.
+    """
+
+    of: int
+    prefix_rate: float
+    address_rate: float
+    slack_s: float
+
+    @property
+    def pause_ns(self) -> int:
+        """The pause at the end of a turn, a fifth of it."""
+        return int((1 / min(self.prefix_rate, self.address_rate) + self.slack_s) * SECOND)
+
+    def check(self, sent: Sequence[Sent]) -> None:
+        """Check that none is broken, and that each is found broken in the same probes with a fault."""
+        assert self.broken(sent) == {}
+        closer = [one.moved(one.seen_ns // 4) for one in sent]
+        assert self.broken(closer).keys() >= {"prefix", "address"}
+        early = [one.moved(one.seen_ns - self.pause_ns) for one in sent]
+        assert self.broken(early).keys() == {"turn"}
+        others = [one._replace(who=(one.who + 1) % self.of) for one in sent]
+        assert self.broken(others).keys() == {"turn"}
+        assert self.broken(self.without_turns(sent)).keys() >= {"prefix", "turn"}
+
+    def without_turns(self, sent: Sequence[Sent]) -> list[Sent]:
+        """Return the same probes of engines that each have the whole limit of a prefix, at any time."""
+        found, before = [], Counter[tuple[int, str]]()
+        begun_ns = min(one.seen_ns for one in sent)
+        for one in sorted(sent):
+            place = one.who, prefix_of(one.ip)
+            found.append(one.moved(begun_ns + int(before[place] * SECOND / self.prefix_rate)))
+            before[place] += 1
+        return found
+
+    def broken(self, sent: Iterable[Sent]) -> dict[str, object]:
+        """Return which limits the engines did not keep together, and where."""
+        decisions = decided(sent)
+        groups: dict[str, dict[str, list[Decided]]] = {"prefix": {}, "address": {}}
+        for one in decisions:
+            groups["prefix"].setdefault(prefix_of(one.ip), []).append(one)
+            groups["address"].setdefault(one.ip, []).append(one)
+        rates = {"prefix": self.prefix_rate, "address": self.address_rate}
+        found: dict[str, object] = {
+            name: [dense for group in groups[name].values() for dense in too_dense(group, rate)]
+            for name, rate in rates.items()
+        }
+        slack_ns = int(self.slack_s * SECOND)
+        found["turn"] = [
+            one
+            for one in decisions
+            if self.allowed_from(one.who, one.ip, one.after_ns - slack_ns) > one.until_ns + slack_ns
+        ]
+        return {name: where for name, where in found.items() if where}
+
+    def allowed_from(self, who: int, ip: str, at_ns: int) -> int:
+        """Return when engine `who` may probe the prefix of `ip`, from `at_ns` on (UTC)."""
+        length_ns = 5 * self.pause_ns
+        turn, begun_ns = divmod(at_ns, length_ns)
+        wait = (who - turn - _hash_of_prefix(ip)) % self.of
+        if wait == 0 and begun_ns < length_ns - self.pause_ns:
+            return at_ns
+        return (turn + (wait or self.of)) * length_ns
+
+
 def decided(sent: Iterable[Sent]) -> list[Decided]:
-    """Return when each probe was decided, whatever delayed engines and packets.
+    """Return when each probe was decided.
 
     An engine of fewer than 200 probes a second decides for one at a time: after the one before had left.
     """
     found, last = [], dict[int, int]()
-    for probe in sorted(sent):
+    for probe in sorted(sent, key=lambda one: one.left_ns or one.seen_ns):
         found.append(Decided(last.get(probe.who, 0), probe.seen_ns, probe.who, probe.ip))
         last[probe.who] = max(last.get(probe.who, 0), probe.left_ns)
     return found
 
 
-def too_dense(decisions: Sequence[Decided], rate: float) -> list[str]:
+def too_dense(decisions: Iterable[Decided], rate: float) -> list[str]:
     """Return where decisions that share a limit of `rate` a second, of one engine or several, are too dense.
 
     Of n decisions within an interval the last is n - 1 gaps behind the first.
@@ -79,37 +153,6 @@ def too_dense(decisions: Sequence[Decided], rate: float) -> list[str]:
             if until - begin < number * gap_ns
         ]
     return found
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Turns of `of` engines by design 0008: each `length_ns` long, with a pause of `pause_ns` at its end."""
-
-    of: int
-    length_ns: int
-    pause_ns: int
-
-    def allowed_from(self, who: int, ip: str, at_ns: int) -> int:
-        """Return when engine `who` may probe the prefix of `ip`, from `at_ns` on (UTC)."""
-        turn, begun_ns = divmod(at_ns, self.length_ns)
-        wait = (who - turn - _hash_of_prefix(ip)) % self.of
-        if wait == 0 and begun_ns < self.length_ns - self.pause_ns:
-            return at_ns
-        return (turn + (wait or self.of)) * self.length_ns
-
-    def out_of_turn(self, decisions: Iterable[Decided], slack_ns: int) -> list[Decided]:
-        """Return the decisions that were in no turn of their engine; clocks differ by at most `slack_ns`."""
-        return [
-            one
-            for one in decisions
-            if self.allowed_from(one.who, one.ip, one.after_ns - slack_ns) > one.until_ns + slack_ns
-        ]
-
-
-def turns(of: int, *rates: float, slack_s: float) -> Turns:
-    """Return the turns of `of` engines with these limits a second (design 0008)."""
-    pause_ns = int(SECOND / min(rates) + slack_s * SECOND)
-    return Turns(of, 5 * pause_ns, pause_ns)
 
 
 def prefix_of(ip: str) -> str:

@@ -15,8 +15,8 @@ from tests.end_to_end.site import Site
 CLOUDFLARE, FASTLY = 13335, 54113
 
 
-def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str]) -> Path:
-    """Write a settings file for the lab that probes `names` from `vantages`, once."""
+def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str], shards: int = 1) -> Path:
+    """Write a settings file for the lab that probes `names` once from `vantages`, each by so many shards."""
     listed = site.folder / f"{name}.csv"
     listed.write_text("".join(f"{one}\n" for one in names))
     head = site.config().read_text(encoding="utf-8").partition("[[vantage]]")[0]
@@ -28,7 +28,7 @@ def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str])
         head
         + "".join(
             f'[[vantage]]\nname = "{v}"\ncommand = ["firstflight", "lab", "exec", "{v}"]\n'
-            'interface = "eth0"\n'
+            f'interface = "eth0"\nshards = {shards}\n'
             for v in vantages
         ),
         encoding="utf-8",

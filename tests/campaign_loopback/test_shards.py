@@ -17,7 +17,7 @@ import pytest
 
 from firstflight.shard import Shard, all_of
 from tests.segments import rows_of
-from tests.shared_limits import SECOND, Sent, decided, prefix_of, too_dense, turns
+from tests.shared_limits import SECOND, Limits, Sent
 from tests.waiting import until
 
 from .test_campaign import manifest
@@ -26,14 +26,12 @@ from .world import FIRSTFLIGHT, SILENT, World, addresses
 SHARDS = all_of(3)
 RATE = 24
 # So low that each shard probes for many seconds, and the last one begins long before the first one ends.
-PREFIX_RATE, ADDRESS_RATE = 4, 2
+LIMITS = Limits(len(SHARDS), prefix_rate=4, address_rate=2, slack_s=0.1)
 # Names of one address, in the prefix of the names that answer: each shard has some.
 SAME = "127.9.1.200"
 NAMES = addresses() | {f"same{n}.camp.test": SAME for n in range(12)}
 TARGETS = len(NAMES)
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\nshards = 3\n'
-SLACK_S = 0.1
-TURNS = turns(len(SHARDS), PREFIX_RATE, ADDRESS_RATE, slack_s=SLACK_S)
 
 
 def part(run: Path, shard: Shard) -> Path:
@@ -74,9 +72,9 @@ def run(world: World) -> Path:
     """A campaign of three shards at once; kill -9 ends one while it probes, and the campaign is resumed."""
     settings = world.settings("shards.toml", rate=RATE, vantages=VANTAGES)
     limits = (
-        f"probe.per_address_rate={ADDRESS_RATE}",
-        f"probe.per_prefix_rate={PREFIX_RATE}",
-        f"campaign.clock_slack_s={SLACK_S}",
+        f"probe.per_address_rate={LIMITS.address_rate}",
+        f"probe.per_prefix_rate={LIMITS.prefix_rate}",
+        f"campaign.clock_slack_s={LIMITS.slack_s}",
         # One clock, however late a process starts.
         "clock.warn_s=3600",
     )
@@ -142,38 +140,7 @@ def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
     assert sum(summary["rate"] for summary in summaries) == RATE
     sent = [Sent(row["sent_at"], row["sent_at"], row["shard"].index, row["ip"]) for row in probed]
     assert len({one.who for one in sent if one.ip == SAME}) == len(SHARDS)
-    assert wrong_limits(sent) == set()
-    # The same probes closer to each other, later by a pause, of another shard, and of shards without turns.
-    assert wrong_limits([moved(one, one.seen_ns // 4) for one in sent]) >= {"prefix", "address"}
-    assert wrong_limits([moved(one, one.seen_ns + TURNS.pause_ns) for one in sent]) == {"turn"}
-    assert wrong_limits([one._replace(who=(one.who + 1) % len(SHARDS)) for one in sent]) == {"turn"}
-    before = Counter[tuple[int, str]]()
-    alone = []
-    for one in sorted(sent):
-        place = one.who, prefix_of(one.ip)
-        alone.append(moved(one, times[0] + before[place] * SECOND // PREFIX_RATE))
-        before[place] += 1
-    assert wrong_limits(alone) >= {"prefix", "turn"}
-
-
-def moved(one: Sent, at_ns: int) -> Sent:
-    """Return the same probe at another time."""
-    return one._replace(seen_ns=at_ns, left_ns=at_ns)
-
-
-def wrong_limits(sent: list[Sent]) -> set[str]:
-    """Return which limits the shards did not keep together, whatever delayed them."""
-    decisions = decided(sent)
-    prefixes = {prefix_of(one.ip) for one in decisions}
-    found = {
-        "prefix": any(
-            too_dense([one for one in decisions if prefix_of(one.ip) == prefix], PREFIX_RATE)
-            for prefix in prefixes
-        ),
-        "address": bool(too_dense([one for one in decisions if one.ip == SAME], ADDRESS_RATE)),
-        "turn": bool(TURNS.out_of_turn(decisions, int(SLACK_S * SECOND))),
-    }
-    return {name for name, wrong in found.items() if wrong}
+    LIMITS.check(sent)
 
 
 def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:

@@ -1,0 +1,137 @@
+"""Three shards of a vantage point in the lab, one of them killed: what its edge and the link see of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from firstflight.run.run import Run
+from firstflight.shard import Shard, all_of
+from lab.link_log import LinkLog
+from orchestration.runner import this_program
+from tests.backoff.site import CLOUDFLARE, config, connections, sets
+from tests.backoff.test_paused_network import left_ns, names_of
+from tests.campaign_loopback.stopping import halted_with
+from tests.end_to_end.site import ROOT, Site
+from tests.segments import rows_of
+from tests.shared_limits import Limits, Sent
+from tests.waiting import until
+
+SHARDS = all_of(3)
+KILLED = SHARDS[1]
+LIMITS = Limits(len(SHARDS), prefix_rate=4, address_rate=2, slack_s=0.1)
+OPTIONS = sets(
+    probe__per_prefix_rate=LIMITS.prefix_rate,
+    probe__per_address_rate=LIMITS.address_rate,
+    campaign__clock_slack_s=LIMITS.slack_s,
+    # One clock, however late a process starts.
+    clock__warn_s=3600,
+    probe__families=[4],
+    # No answer is too late: a second attempt would count.
+    probe__timeout_s=60,
+    handshake__enabled=False,
+)
+
+
+def part(run: Path, shard: Shard) -> Path:
+    """Return the folder of a shard's probe stage."""
+    return run / "hamburg" / "1" / shard.folder / "probe"
+
+
+def killed_and_resumed(site: Site, file: Path) -> tuple[Path, set[str]]:
+    """Run a campaign of which kill -9 ends a shard's stage and engine, and resume it.
+
+    Returns the run's folder, and the connection IDs of the rows that the killed engine had written.
+    """
+    runs = site.folder / "runs"
+    others = set(runs.iterdir()) if runs.is_dir() else set()
+
+    def begun() -> list[Path]:
+        found = [run for run in runs.glob("*Z-*") if run not in others] if runs.is_dir() else []
+        return [run for run in found if (part(run, KILLED) / "segments").is_dir()]
+
+    campaign = subprocess.Popen(
+        [*this_program(), "campaign", "run", "--config", str(file), *OPTIONS],
+        env=site.environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    (run,) = until(lambda: campaign.poll() is not None or begun(), "the probe stage") and begun()
+    folder = part(run, KILLED)
+    (engine,) = halted_with(1, [folder])
+    for pid in (json.loads((folder / "report.json").read_text())["pid"], engine):
+        os.kill(pid, signal.SIGKILL)
+    _, messages = campaign.communicate(timeout=400)
+    assert campaign.returncode == 1 and f"shard {KILLED}: killed by SIGKILL" in messages, messages
+    kept = {row["client_cid"] for row in rows_of(folder / "segments")}
+    site.firstflight("campaign", "run", "--resume", run.name)
+    return run, kept
+
+
+def test_a_killed_shard_keeps_the_limits_of_the_edge_and_every_row_is_loaded_once(site: Site) -> None:
+    names = names_of(site, (CLOUDFLARE,))
+    before_ns = time.time_ns()
+    run, kept = killed_and_resumed(site, config(site, "shards", names, ["hamburg"], len(SHARDS)))
+    rows: list[dict[str, Any]] = [
+        {**row, "who": shard.index}
+        for shard in SHARDS
+        for row in pq.read_table(part(run, shard) / "quic_probe.parquet").to_pylist()
+    ]
+    assert sorted(row["domain"] for row in rows) == names
+    assert {row["attempts"] for row in rows} == {1}
+    assert {row["outcome"] for row in rows} <= {"iack", "coalesced"}
+    assert Counter(row["who"] for row in rows).keys() == {0, 1, 2}
+    by_cid = {row["client_cid"]: row for row in rows}
+    assert kept and kept < {row["client_cid"] for row in rows if row["who"] == KILLED.index}
+
+    (client,) = {row["src_ip"] for row in rows}
+    seen = [
+        one
+        for one in connections(site, site.lab / "captures" / "cloudflare.pcap")
+        if one["client_ip"] == client and one["start_time_ns"] > before_ns
+    ]
+    opened = Run(run)
+    who_of = {}
+    for shard in SHARDS:
+        first, last = opened.settings.ports_at(opened.settings.vantage_named("hamburg"), shard=shard).split(
+            "-"
+        )
+        who_of |= dict.fromkeys(range(int(first), int(last) + 1), shard.index)
+    times = Counter(one["client_scid"] for one in seen)
+    assert {cid: times.pop(cid) for cid in by_cid} == dict.fromkeys(by_cid, 1)
+    # The others were in flight when their engine was killed, and were sent again.
+    lost = [one for one in seen if one["client_scid"] in times]
+    assert {who_of[one["client_port"]] for one in lost} <= {KILLED.index}
+    log = dict(LinkLog(site.lab / "lateness.csv").flows())
+    sent = []
+    for one in seen:
+        row = by_cid.get(one["client_scid"])
+        who, left = who_of[one["client_port"]], 0 if row is None else row["sent_at"]
+        assert row is None or row["who"] == who
+        sent.append(Sent(left_ns(log, one), left, who, one["server_ip"]))
+    shared = {one.ip: {other.who for other in sent if other.ip == one.ip} for one in sent}
+    assert any(len(engines) > 1 for engines in shared.values())
+    LIMITS.check(sent)
+
+    where = f"WHERE run = '{run.name}'"
+
+    def stored() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        counted = f"SELECT count() AS rows, uniqExact(domain) AS names FROM quic_probe {where}"
+        files = f"SELECT unit, state, version FROM load_file FINAL {where} AND kind = 'quic_probe' ORDER BY 1"
+        return site.sql(counted), site.sql(files)
+
+    once = stored()
+    assert once[0] == [{"rows": len(names), "names": len(names)}]
+    assert [file["state"] for file in once[1]] == ["loaded"] * len(SHARDS)
+    site.firstflight("load", run.name)
+    assert stored() == once
