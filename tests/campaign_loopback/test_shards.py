@@ -26,7 +26,7 @@ from .world import FIRSTFLIGHT, SILENT, World, addresses
 SHARDS = all_of(3)
 RATE = 24
 # So low that each shard probes for many seconds, and the last one begins long before the first one ends.
-LIMITS = Limits(len(SHARDS), prefix_rate=4, address_rate=2, slack_s=0.1)
+LIMITS = Limits(len(SHARDS), prefix_rate=5, address_rate=2.5, slack_s=0.1)
 # Names of one address, in the prefix of the names that answer: each shard has some.
 SAME = "127.9.1.200"
 NAMES = addresses() | {f"same{n}.camp.test": SAME for n in range(12)}
