@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, InputError
 from firstflight.system import binaries, children, files
 from testbed import guest, kernel, stacks, trial_row
 from testbed.cell import Cell
@@ -34,6 +36,7 @@ LIMIT_S = 900.0
 RESULTS = ("trials.jsonl", "path.pcap")
 """What a second run repeats byte for byte."""
 ROWS = "testbed_trial.jsonl"
+_FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,17 @@ class Block:
         """Return the number of its trials, without the one that is not counted."""
         return self.last - self.first + 1
 
+    def has_made(self, rows: Sequence[Row]) -> bool:
+        """Return whether `rows` are of its trials, not of a cell with the same name and other conditions."""
+        conditions = trial_row.conditions(self.cell)
+        # Without a guest there was no seed.
+        return all(
+            row["seed"] == self.seed
+            if row["seed"] is not None
+            else all(row[name] == value for name, value in conditions.items() if name in row)
+            for row in rows
+        )
+
     def unavailable(self) -> str | None:
         """Return why its trials cannot be done here, or None."""
         client, server = stacks.find(self.cell.client), stacks.find(self.cell.server)
@@ -77,10 +91,37 @@ class Block:
         return _cannot_vary(self.cell, server)
 
 
-def blocks(experiment: str, cell: Cell, repetitions: int) -> list[Block]:
-    """Return the blocks of a cell."""
-    firsts = range(1, repetitions + 1, LENGTH)
-    return [Block(experiment, cell, first, min(first + LENGTH - 1, repetitions)) for first in firsts]
+def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] = ()) -> list[Block]:
+    """Return the blocks of a cell, of the repetitions that none of `kept` has."""
+    there = {number for one in kept for number in range(one.first, one.last + 1)}
+    made: list[Block] = []
+    for first in range(1, repetitions + 1, LENGTH):
+        for number in range(first, min(first + LENGTH - 1, repetitions) + 1):
+            if number in there:
+                continue
+            if made and first <= made[-1].first and made[-1].last == number - 1:
+                made[-1] = replace(made[-1], last=number)
+            else:
+                made.append(Block(experiment, cell, number, number))
+    return made
+
+
+def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
+    """Return the blocks of a cell that are in an experiment's folder, by their first repetition."""
+    found = [_FOLDER.fullmatch(rows.parent.name) for rows in (folder / cell.name).glob(f"*/{ROWS}")]
+    return sorted(
+        (Block(experiment, cell, int(one[1]), int(one[2])) for one in found if one is not None),
+        key=lambda one: (one.first, one.last),
+    )
+
+
+def rows(folder: Path) -> list[Row]:
+    """Return the rows of a block that is complete in `folder`. InputError if one is no row."""
+    file = folder / ROWS
+    try:
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} has a line that is no row: remove its folder, and run again") from error
 
 
 def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:

@@ -6,7 +6,7 @@ killed goes on where it was.
 
 from __future__ import annotations
 
-import json
+import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -65,16 +65,36 @@ def _trial_cpu_s(cell: Cell) -> float:
 
 
 def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:
-    """Return the plan of a series. UsageError if OUT has results of it and `resume` is not asked for."""
-    wanted = [block for cell in cells for block in blocks.blocks(experiment, cell, repetitions)]
-    made = Plan(out, tuple(wanted), ())
-    present = tuple(block for block in wanted if (made.folder(block) / blocks.ROWS).is_file())
+    """Return the plan of a series: each repetition once, whatever the blocks that are there are divided by.
+
+    UsageError if OUT has results of these cells and `resume` is not asked for, or some that cannot be kept:
+    of other conditions, or of the same repetitions twice. InputError if they cannot be read.
+    """
+    folder = out / experiment
+    missing: list[Block] = []
+    present: list[Block] = []
+    chosen = list(cells)
+    for cell in chosen:
+        there = blocks.complete(folder, experiment, cell)
+        for block in there:
+            if not block.has_made(blocks.rows(folder / block.name)):
+                raise UsageError(
+                    f"{folder / block.name} has trials of other conditions than the cell has now: remove "
+                    "this folder, or give another one by --out"
+                )
+        for block, after in itertools.pairwise(there):
+            if after.first <= block.last:
+                raise UsageError(
+                    f"{folder / after.name} has repetitions that {block.name} has, too: remove one of them"
+                )
+        present += there
+        missing += blocks.blocks(experiment, cell, repetitions, there)
     if present and not resume:
         raise UsageError(
-            f"{out / experiment} has results of {len(present)} of these {len(wanted)} blocks: give --resume "
-            "to keep them, or another folder by --out"
+            f"{folder} has results of {len({block.cell.name for block in present})} of these {len(chosen)} "
+            "cells: give --resume to keep them and do the others, or another folder by --out"
         )
-    return Plan(out, tuple(block for block in wanted if block not in present), present)
+    return Plan(out, tuple(missing), tuple(present))
 
 
 def run(
@@ -102,14 +122,21 @@ def run(
 
 def rows(out: Path, experiment: str) -> list[Row]:
     """Return the rows of an experiment. InputError if there are none, or one is no row."""
+    folder = out / experiment
     found: list[Row] = []
-    for file in sorted((out / experiment).glob(f"*/*/{blocks.ROWS}")):
-        try:
-            found += [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file} has a line that is no row: remove its folder, and run again") from error
+    places: dict[tuple[str, int], Path] = {}
+    for place in sorted(file.parent for file in folder.glob(f"*/*/{blocks.ROWS}")):
+        # What a killed run left has another name.
+        if place.suffix:
+            continue
+        for row in blocks.rows(place):
+            before = places.setdefault((row["cell"], row["repetition"]), place)
+            if before != place:
+                raise InputError(
+                    f"{place} has repetition {row['repetition']} of {row['cell']}, as {before.name} beside "
+                    "it has: remove one of these folders"
+                )
+            found.append(row)
     if not found:
-        raise InputError(
-            f"{out / experiment} has no trials: `firstflight testbed run {experiment}` makes some"
-        )
+        raise InputError(f"{folder} has no trials: `firstflight testbed run {experiment}` makes some")
     return found

@@ -60,32 +60,37 @@ class Captured:
     late_p99_us: Callable[[int, int], int | None] = lambda begun_ns, ended_ns: None  # noqa: ARG005
 
 
+def conditions(cell: Cell) -> Row:
+    """Return the columns that say what a cell is."""
+    given = cell.model_dump()
+    return {
+        **{name: given[name] for name in ("client", "server", "answering", "rtt_ms", "rate_mbit")},
+        "rate_to_server_mbit": cell.up_mbit,
+        "queue_packets": cell.down_queue_packets,
+        "queue_to_server_packets": cell.up_queue_packets,
+        **{name: given[name] for name in ("queue_bytes", "qdisc", "gso", "gso_paced")},
+        "congestion_control": cell.congestion_control,
+        "ack_policy": cell.ack_policy,
+        "body_bytes": cell.body_bytes,
+        **{name: given[name] for name in ("certificate_bytes", "certificate_delay_ms", "loss_percent")},
+        "drop_to_client": list(cell.drop_to_client),
+        "drop_to_server": list(cell.drop_to_server),
+        "drop_second_flight": cell.drop_second_flight,
+    }
+
+
 def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> Row:
     """Return the row of a trial that was not done: what only a trial has is null."""
     client, server = stacks.find(cell.client), stacks.find(cell.server)
-    conditions = cell.model_dump()
     return {
         "experiment": experiment,
         "cell": cell.name,
         "repetition": repetition,
-        "client": cell.client,
         "client_version": None,
         "client_build": client.client.build if client.client else None,
-        "server": cell.server,
         "server_version": server.server_version,
         "server_build": server.server_build,
-        **{name: conditions[name] for name in ("answering", "rtt_ms", "rate_mbit")},
-        "rate_to_server_mbit": cell.up_mbit,
-        "queue_packets": cell.down_queue_packets,
-        "queue_to_server_packets": cell.up_queue_packets,
-        **{name: conditions[name] for name in ("queue_bytes", "qdisc", "gso", "gso_paced")},
-        "congestion_control": cell.congestion_control,
-        "ack_policy": cell.ack_policy,
-        "body_bytes": cell.body_bytes,
-        **{name: conditions[name] for name in ("certificate_bytes", "certificate_delay_ms", "loss_percent")},
-        "drop_to_client": list(cell.drop_to_client),
-        "drop_to_server": list(cell.drop_to_server),
-        "drop_second_flight": cell.drop_second_flight,
+        **conditions(cell),
         "dropped": None,
         "queue_drops": None,
         "queue_to_server_drops": None,

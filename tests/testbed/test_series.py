@@ -1,0 +1,94 @@
+"""What a series has to do, and what it keeps of results that are there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import InputError, UsageError
+from testbed import block, series, trial_row
+from testbed.block import Block
+from testbed.cell import Cell
+
+CELL = Cell(client="quiche", server="quiche", answering="iack")
+NOT_HERE = Cell(client="picoquic", server="quiche", answering="iack")
+
+
+def left(out: Path, one: Block, outcome: str = "done", **more: Any) -> Path:
+    """Leave the folder of a block, as a run does, and return it."""
+    folder = out / one.experiment / one.name
+    folder.mkdir(parents=True)
+    row = trial_row.without_trial(one.experiment, one.cell, 0, outcome, None) | {"seed": one.seed} | more
+    numbers = range(one.first, one.last + 1)
+    lines = [json.dumps({**row, "repetition": number}) + "\n" for number in numbers]
+    (folder / block.ROWS).write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def planned(out: Path, repetitions: int, cell: Cell = CELL, *, resume: bool = True) -> series.Plan:
+    return series.plan(out, "own", [cell], repetitions, resume=resume)
+
+
+@pytest.mark.parametrize(
+    ("there", "repetitions", "missing"),
+    [
+        ([], 120, [(1, 50), (51, 100), (101, 120)]),
+        ([(1, 10)], 100, [(11, 50), (51, 100)]),
+        ([(1, 50), (51, 60)], 100, [(61, 100)]),
+        ([(3, 4), (51, 100)], 60, [(1, 2), (5, 50)]),
+        ([(1, 50)], 10, []),
+    ],
+)
+def test_each_repetition_is_done_once(
+    tmp_path: Path, there: list[tuple[int, int]], repetitions: int, missing: list[tuple[int, int]]
+) -> None:
+    for first, last in there:
+        left(tmp_path, Block("own", CELL, first, last))
+    found = planned(tmp_path, repetitions)
+    assert [(one.first, one.last) for one in found.missing] == missing
+    assert [(one.first, one.last) for one in found.present] == there
+    if there:
+        with pytest.raises(UsageError, match="has results of 1 of these 1 cells: give --resume"):
+            planned(tmp_path, repetitions, resume=False)
+
+
+def test_a_repetition_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    for last in (2, 50):
+        left(tmp_path, Block("own", CELL, 1, last))
+    with pytest.raises(UsageError, match=r"0001-0050 has repetitions that \S+/0001-0002 has, too"):
+        planned(tmp_path, 50)
+    with pytest.raises(InputError, match="has repetition 1 of quiche-quiche-iack-9ms, as 0001-0002 beside"):
+        series.rows(tmp_path, "own")
+
+
+def test_rows_are_those_of_folders_that_are_complete(tmp_path: Path) -> None:
+    left(tmp_path, Block("own", CELL, 1, 2))
+    other = left(tmp_path, Block("own", CELL, 3, 4))
+    other.rename(other.with_name(f"{other.name}.part"))
+    assert [row["repetition"] for row in series.rows(tmp_path, "own")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ({"certificate_delay_ms": 200}, {"certificate_delay_ms": 100}),
+        ({}, {"drop_to_client": (2,)}),
+        ({"queue_packets": 25}, {"queue_packets": 30}),
+    ],
+)
+@pytest.mark.parametrize("cell", [CELL, NOT_HERE])
+def test_trials_of_other_conditions_are_not_kept(
+    tmp_path: Path, cell: Cell, was: dict[str, Any], now: dict[str, Any]
+) -> None:
+    """A cell's name has not all of its conditions; without a guest there is no seed that has."""
+    before, after = cell.model_copy(update=was), cell.model_copy(update=now)
+    assert before.name == after.name
+    one = Block("own", before, 1, 2)
+    more = {} if cell is CELL else {"seed": None}
+    left(tmp_path, one, "done" if cell is CELL else "unavailable", **more)
+    assert planned(tmp_path, 2, before).missing == ()
+    with pytest.raises(UsageError, match="has trials of other conditions than the cell has now"):
+        planned(tmp_path, 2, after)
