@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -19,20 +20,32 @@ from pathlib import Path
 
 from firstflight.errors import FirstflightError, InputError
 from firstflight.system import binaries, children, files
-from testbed import guest, kernel, stacks, trial_row
+from testbed import capture, guest, kernel, stacks, trial_row
 from testbed.cell import Cell
 from testbed.lateness import Lateness
 from testbed.path import PORT
 from testbed.trial_row import Captured, Row
 
 LENGTH = 50
-"""Repetitions of a block."""
+"""The most repetitions of a block."""
 TIMEOUT_S = 60.0
 """Of a trial, in the guest's time."""
 MEMORY_MB, BROWSER_MB = 1024, 3072
-"""Of a guest, and of one with a browser."""
+"""Of a guest, and of one with a browser. The least that they have."""
+CAPTURES_MB = 400
+"""Of such a guest, for captures: they are in its memory, in a folder that takes half of that at most."""
+CAPTURED = 4
+"""The most bytes of captures for each of a body, which is in both, repeated and in small packets."""
 LIMIT_S = 900.0
-"""Of a guest, in the host's."""
+"""Of a guest, in the host's; more only if one trial needs more."""
+SLOWER = 5
+"""A guest may take so many times the CPU time that is foretold: the machine may have other work."""
+GUEST_CPU_S = 2.0
+"""CPU seconds of a guest before its first trial (docs/testbed.md says where it was measured)."""
+TRIAL_CPU_S, BROWSER_CPU_S = 0.07, 9.0
+"""CPU seconds of a trial, and of one whose client is a browser."""
+BODY_CPU_S = 0.7
+"""CPU seconds of a megabyte of a response's body."""
 RESULTS = ("trials.jsonl", "path.pcap")
 """What a second run repeats byte for byte."""
 ROWS = "testbed_trial.jsonl"
@@ -66,6 +79,23 @@ class Block:
         """Return the number of its trials, without the one that is not counted."""
         return self.last - self.first + 1
 
+    @property
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of its guest, as foretold."""
+        return _cpu_s(self.cell, self.trials)
+
+    @property
+    def limit_s(self) -> float:
+        """Return the longest time of its guest, in seconds of the host's clock."""
+        return max(LIMIT_S, SLOWER * self.cpu_s)
+
+    @property
+    def memory_mb(self) -> int:
+        """Return the memory of its guest: more than the least only if one trial's captures need more."""
+        least = BROWSER_MB if stacks.find(self.cell.client).polls else MEMORY_MB
+        more_mb = _captures_mb(self.cell, self.trials) - CAPTURES_MB
+        return least + max(0, math.ceil(2 * more_mb))
+
     def has_made(self, rows: Sequence[Row]) -> bool:
         """Return whether `rows` are of its trials, not of a cell with the same name and other conditions."""
         conditions = trial_row.conditions(self.cell)
@@ -95,8 +125,9 @@ def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] 
     """Return the blocks of a cell, of the repetitions that none of `kept` has."""
     there = {number for one in kept for number in range(one.first, one.last + 1)}
     made: list[Block] = []
-    for first in range(1, repetitions + 1, LENGTH):
-        for number in range(first, min(first + LENGTH - 1, repetitions) + 1):
+    most = length(cell)
+    for first in range(1, repetitions + 1, most):
+        for number in range(first, min(first + most - 1, repetitions) + 1):
             if number in there:
                 continue
             if made and first <= made[-1].first and made[-1].last == number - 1:
@@ -104,6 +135,18 @@ def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] 
             else:
                 made.append(Block(experiment, cell, number, number))
     return made
+
+
+def length(cell: Cell) -> int:
+    """Return how many repetitions of a cell its guests do: its memory and its time have to be enough."""
+    return next(
+        (
+            trials
+            for trials in range(LENGTH, 1, -1)
+            if SLOWER * _cpu_s(cell, trials) <= LIMIT_S and _captures_mb(cell, trials) <= CAPTURES_MB
+        ),
+        1,
+    )
 
 
 def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
@@ -148,6 +191,14 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
     return rows
 
 
+def ended(lines: Path) -> dict[int, Row]:
+    """Return the trials of a guest that are over by their repetitions, as testbed/inside.py left them."""
+    # A guest that ended early may have left a part of a line.
+    whole = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
+    trials = [json.loads(line) for line in whole.splitlines()]
+    return {trial["repetition"]: trial for trial in trials}
+
+
 def digest(folder: Path) -> str:
     """Return one hash (SHA-256) over RESULTS of a block whose guest ended in order."""
     whole = hashlib.sha256()
@@ -187,8 +238,8 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             [sys.executable, "-P", "-m", "testbed.inside"],
             folder,
             seed=block.seed,
-            limit_s=LIMIT_S,
-            memory_mb=BROWSER_MB if client.polls else MEMORY_MB,
+            limit_s=block.limit_s,
+            memory_mb=block.memory_mb,
             still=not client.polls,
             environment={"PYTHONPATH": str(root)},
             visible=[root, Path(sys.prefix)],
@@ -198,9 +249,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             raise
         return _rows(block, "guest_failed", str(error), seed=block.seed)
     (folder / "guest.log").write_bytes(done.stderr)
-    lines = folder / "trials.jsonl"
-    trials = [json.loads(line) for line in lines.read_text().splitlines()] if lines.is_file() else []
-    by_number = {trial["repetition"]: trial for trial in trials}
+    by_number = ended(folder / "trials.jsonl")
     captured = _captured(block.cell, folder)
     of_guest = {
         "seed": block.seed,
@@ -220,6 +269,16 @@ def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[R
     """Return a row for each trial of a block, none of them done; `of_guest`: what is known all the same."""
     made = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
     return [{**made, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]
+
+
+def _cpu_s(cell: Cell, trials: int) -> float:
+    own = BROWSER_CPU_S if stacks.find(cell.client).polls else TRIAL_CPU_S
+    # The first trial of a guest is not counted.
+    return GUEST_CPU_S + (trials + 1) * (own + cell.body_bytes / 1e6 * BODY_CPU_S)
+
+
+def _captures_mb(cell: Cell, trials: int) -> float:
+    return CAPTURED * cell.body_bytes * (trials + 1) / 1e6
 
 
 def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
@@ -248,13 +307,15 @@ def _captured(cell: Cell, folder: Path) -> Captured:
         return Captured()
     own = ["--quic-port", str(PORT), "--keys", str(keys), str(client)]
     connections, acks = (_dissected(kind, *own) for kind in ("quic_connection", "quic_ack"))
+    faults = [fault for file in (client, sender) if file.is_file() and (fault := capture.fault(file))]
+    found = Captured(connections, acks, fault="; ".join(faults) or None)
     if not sender.is_file():
-        return Captured(connections, acks)
-    pacing = _dissected("pacing", str(sender))
+        return found
+    found = replace(found, pacing=_dissected("pacing", str(sender)))
     if cell.qdisc != "pfifo":
         # What the queue inside the link takes is no lateness.
-        return Captured(connections, acks, pacing)
-    return Captured(connections, acks, pacing, Lateness(sender, client, cell.rtt_ms / 2).p99_us)
+        return found
+    return replace(found, late_p99_us=Lateness(sender, client, cell.rtt_ms / 2).p99_us)
 
 
 def _dissected(kind: str, *arguments: str) -> list[Row]:

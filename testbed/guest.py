@@ -124,8 +124,8 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
             poll.register(ended, select.POLLIN)
             if not poll.poll(limit_s * 1000):
                 raise FirstflightError(
-                    f"the guest did not end within {limit_s:g} s: allow more time, or look for a program "
-                    "that polls without reading a clock"
+                    f"the guest did not end within {limit_s:g} s: look for a program that polls without "
+                    "reading a clock, or for what keeps the machine busy"
                 )
         finally:
             os.close(ended)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.system.lines import next_line
-from lab.certificates import issue, make_authority
+from lab.certificates import Authority, issue, make_authority
 from testbed import path, second_flight, server_config
 from testbed.cell import Cell
 
@@ -95,6 +95,18 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
     if cell.body_bytes:
         sent = f"udp and src host {path.SERVER_IP}"
         captures.append(_capture(folder, path.LINK, path.TAP, "sender.pcap", sent))
+    try:
+        _repeat(job, cell, folder, authority)
+    finally:
+        # Their reports say whether they are whole (testbed/capture.py).
+        for capture in captures:
+            capture.send_signal(signal.SIGINT)
+            capture.wait(GRACE_S)
+    server.kill()
+
+
+def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority) -> None:
+    """Do the trials, and leave a line for each in trials.jsonl when it is over."""
     logs = folder / "logs"
     if cell.client_qlog:
         logs.mkdir()
@@ -147,10 +159,6 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
             out.write(json.dumps(row) + "\n")
             out.flush()
     client.close()
-    for capture in captures:
-        capture.send_signal(signal.SIGINT)
-        capture.wait(GRACE_S)
-    server.kill()
 
 
 def _keep_log(logs: Path, folder: Path, repetition: int) -> None:

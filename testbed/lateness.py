@@ -20,11 +20,11 @@ class Lateness:
     def __init__(self, came_in: Path, came_out: Path, delay_ms: float) -> None:
         """Read two captures with nanoseconds, as the guest's tcpdump writes them."""
         out: dict[bytes, int] = {}
-        for time_ns, payload in _datagrams(came_out):
+        for time_ns, payload in datagrams(came_out):
             out.setdefault(payload, time_ns)
         delay_ns = round(delay_ms * 1e6)
         # What is sent again byte by byte (a server's first flight, say) is counted once.
-        pairs = {payload: time_ns for time_ns, payload in reversed(list(_datagrams(came_in)))}
+        pairs = {payload: time_ns for time_ns, payload in reversed(list(datagrams(came_in)))}
         self._late = [
             (time_ns, out[payload] - time_ns - delay_ns)
             for payload, time_ns in pairs.items()
@@ -37,7 +37,7 @@ class Lateness:
         return late[(len(late) - 1) * 99 // 100] // 1000 if late else None
 
 
-def _datagrams(file: Path) -> Iterator[tuple[int, bytes]]:
+def datagrams(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield time and beginning of the payload of each datagram; what a capture was cut off in is left out."""
     content = file.read_bytes()
     if content[:4] != struct.pack("=I", _NANOSECONDS):

@@ -52,12 +52,16 @@ _TRAIN_POINT = 10
 
 @dataclass(frozen=True)
 class Captured:
-    """What a guest's captures hold: rows of quic_connection, quic_ack and pacing, and the link's lateness."""
+    """What a guest's captures hold: rows of quic_connection, quic_ack and pacing, and the link's lateness.
+
+    `fault`: why they are not whole, or None.
+    """
 
     connections: Sequence[Row] = ()
     acks: Sequence[Row] = ()
     pacing: Sequence[Row] = ()
     late_p99_us: Callable[[int, int], int | None] = lambda begun_ns, ended_ns: None  # noqa: ARG005
+    fault: str | None = None
 
 
 def conditions(cell: Cell) -> Row:
@@ -116,8 +120,14 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
     if outcome == "done" and row["body_bytes"] not in (0, trial["body_received"]):
         outcome = "failed"
         detail = f"{trial['body_received']} of {row['body_bytes']} bytes of the body came"
+    faults = [captured.fault] if captured.fault else []
     if len(own) != 1:
-        outcome, detail = "not_captured", f"the capture has {len(own)} connections of the trial"
+        faults.append(f"the capture has {len(own)} connections of the trial")
+    if faults and outcome == "done":
+        outcome, detail = "not_captured", "; ".join(faults)
+    elif faults:
+        # What the client says of its end is the reason, and stays first.
+        detail = "; ".join([detail, *faults] if detail else faults)
     found = own[0] if len(own) == 1 else {}
     clients = [one for one in captured.acks if _is_of(one, trial) and one["acks_from"] == "client"]
     acked = clients[0] if len(own) == len(clients) == 1 else {}

@@ -1,0 +1,120 @@
+"""A guest's share of a cell: how much it does, and captures and lines that are not whole."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import block, capture, experiment, trial_row
+from testbed.cell import Cell
+
+CELL = Cell(client="quiche", server="quiche", answering="wfc")
+REPORT = (
+    "tcpdump: listening on path0\n{} packets captured\n{} packets received\n{} packets dropped by kernel\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("client", "body_bytes", "trials", "memory_mb", "limit_s"),
+    [
+        ("quiche", 0, 50, 1024, 900),
+        ("quiche", 1_000_000, 50, 1024, 900),
+        # The captures of nine trials fill what a guest has for them, the one that is not counted included.
+        ("quiche", 10 << 20, 8, 1024, 900),
+        # One trial needs more memory than that; two of the largest bodies more time, too.
+        ("quiche", 100 << 20, 1, 1902, 900),
+        ("quiche", 1 << 30, 1, 17404, 7527),
+        ("chromium", 0, 18, 3072, 900),
+    ],
+)
+def test_a_guest_does_what_its_memory_and_its_time_are_enough_for(
+    client: str, body_bytes: int, trials: int, memory_mb: int, limit_s: float
+) -> None:
+    cell = CELL.model_copy(update={"client": client, "body_bytes": body_bytes})
+    found = block.blocks("own", cell, 2 * trials)
+    assert [(one.first, one.last) for one in found] == [(1, trials), (trials + 1, 2 * trials)]
+    assert (found[0].memory_mb, round(found[0].limit_s)) == (memory_mb, limit_s)
+    assert block.SLOWER * found[0].cpu_s <= found[0].limit_s
+
+
+def test_no_experiment_here_needs_a_larger_guest() -> None:
+    for one in experiment.load().values():
+        for cell in one.cells():
+            for each in block.blocks("", cell, one.repetitions):
+                assert each.memory_mb in (block.MEMORY_MB, block.BROWSER_MB)
+                assert each.limit_s == block.LIMIT_S
+
+
+def captured(folder: Path, packets: int, log: str) -> Path:
+    """Leave a capture as the guest's tcpdump writes it, and what that reported."""
+    file = folder / "path.pcap"
+    record = struct.pack("=IIII", 1, 2, 60, 60) + bytes(60)
+    file.write_bytes(struct.pack("=I", 0xA1B23C4D) + bytes(20) + packets * record)
+    file.with_name("path.pcap.log").write_text(log, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("packets", "log", "fault"),
+    [
+        (3, REPORT.format(3, 3, 0), None),
+        (1, "1 packet captured\n1 packet received by filter\n0 packets dropped by kernel\n", None),
+        (3, REPORT.format(3, 5, 2), "tcpdump missed 2 packets of path.pcap"),
+        (2, REPORT.format(3, 3, 0), "path.pcap holds 2 of 3 packets: the guest's memory was full"),
+        (3, "tcpdump: listening on path0\nkilled\n", "tcpdump did not end path.pcap in order: killed"),
+        (0, "", "tcpdump did not end path.pcap in order: it gave no reason"),
+    ],
+)
+def test_a_capture_is_whole_or_says_why_not(
+    tmp_path: Path, packets: int, log: str, fault: str | None
+) -> None:
+    assert capture.fault(captured(tmp_path, packets, log)) == fault
+
+
+def test_what_is_cut_off_in_a_capture_is_missing(tmp_path: Path) -> None:
+    file = captured(tmp_path, 3, REPORT.format(3, 3, 0))
+    file.write_bytes(file.read_bytes()[:-1])
+    assert capture.fault(file) == "path.pcap holds 2 of 3 packets: the guest's memory was full"
+
+
+def test_a_part_of_a_line_is_no_trial(tmp_path: Path) -> None:
+    lines = tmp_path / "trials.jsonl"
+    assert block.ended(lines) == {}
+    lines.write_text('{"repetition": 0}\n{"repetition": 1}\n{"repet', encoding="utf-8")
+    assert block.ended(lines) == {0: {"repetition": 0}, 1: {"repetition": 1}}
+
+
+@pytest.mark.parametrize(
+    ("end", "detail", "connections", "fault", "expected"),
+    [
+        ("complete", None, 1, None, ("done", None)),
+        ("complete", None, 1, "a fault", ("not_captured", "a fault")),
+        ("complete", None, 0, None, ("not_captured", "the capture has 0 connections of the trial")),
+        ("timeout", "no response", 1, None, ("timeout", "no response")),
+        ("died", "no answer", 0, None, ("failed", "no answer; the capture has 0 connections of the trial")),
+        ("connect_failed", None, 2, None, ("no_connection", "the capture has 2 connections of the trial")),
+    ],
+)
+def test_a_trial_ends_as_its_client_says_unless_it_was_done(
+    end: str, detail: str | None, connections: int, fault: str | None, expected: tuple[str, str | None]
+) -> None:
+    trial: dict[str, Any] = {
+        "begun_ns": 1,
+        "ended_ns": 9,
+        "client_version": "quiche/1",
+        "end": end,
+        "detail": detail,
+        "body_received": 0,
+        "transfer_us": 5,
+        **dict.fromkeys(("dropped", "queue_drops", "queue_to_server_drops"), 0),
+        "drop_to_server": [],
+    }
+    row = trial_row.without_trial("own", CELL, 1, "guest_failed", None)
+    found = trial_row.of_trial(
+        row, trial, trial_row.Captured([{"start_time_ns": 5}] * connections, fault=fault)
+    )
+    assert (found["outcome"], found["detail"]) == expected
+    assert (found["transfer_us"] is not None) == (expected[0] == "done")
