@@ -7,6 +7,7 @@ killed goes on where it was.
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -16,17 +17,9 @@ from pathlib import Path
 from firstflight.errors import InputError, UsageError
 from firstflight.system import lock
 from testbed import block as blocks
-from testbed import stacks
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.trial_row import Row
-
-GUEST_CPU_S = 2.0
-"""CPU seconds of a guest before its first trial (docs/testbed.md says where it was measured)."""
-TRIAL_CPU_S, BROWSER_CPU_S = 0.07, 9.0
-"""CPU seconds of a trial, and of one whose client is a browser."""
-BODY_CPU_S = 0.7
-"""CPU seconds of a megabyte of a response's body."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +29,8 @@ class Plan:
     out: Path
     missing: tuple[Block, ...]
     present: tuple[Block, ...]
+    again: tuple[Block, ...] = ()
+    """Those that are there and do not count: their guests failed, or their stack was not here."""
 
     @property
     def trials(self) -> int:
@@ -50,18 +45,11 @@ class Plan:
     @property
     def cpu_s(self) -> float:
         """Return the CPU seconds that this takes, as foretold."""
-        here = [block for block in self.missing if block.unavailable() is None]
-        # The first trial of a guest is not counted.
-        return sum(GUEST_CPU_S + (block.trials + 1) * _trial_cpu_s(block.cell) for block in here)
+        return sum(block.cpu_s for block in self.missing if block.unavailable() is None)
 
     def folder(self, block: Block) -> Path:
         """Return where a block's results are."""
         return self.out / block.experiment / block.name
-
-
-def _trial_cpu_s(cell: Cell) -> float:
-    own = BROWSER_CPU_S if stacks.find(cell.client).polls else TRIAL_CPU_S
-    return own + cell.body_bytes / 1e6 * BODY_CPU_S
 
 
 def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:
@@ -73,15 +61,18 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
     folder = out / experiment
     missing: list[Block] = []
     present: list[Block] = []
+    again: list[Block] = []
     chosen = list(cells)
     for cell in chosen:
-        there = blocks.complete(folder, experiment, cell)
-        for block in there:
-            if not block.has_made(blocks.rows(folder / block.name)):
+        there: list[Block] = []
+        for block in blocks.complete(folder, experiment, cell):
+            made = blocks.rows(folder / block.name)
+            if not block.has_made(made):
                 raise UsageError(
                     f"{folder / block.name} has trials of other conditions than the cell has now: remove "
                     "this folder, or give another one by --out"
                 )
+            (again if _is_to_repeat(block, made) else there).append(block)
         for block, after in itertools.pairwise(there):
             if after.first <= block.last:
                 raise UsageError(
@@ -89,12 +80,19 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
                 )
         present += there
         missing += blocks.blocks(experiment, cell, repetitions, there)
-    if present and not resume:
+    named = {block.cell.name for block in (*present, *again)}
+    if named and not resume:
         raise UsageError(
-            f"{folder} has results of {len({block.cell.name for block in present})} of these {len(chosen)} "
-            "cells: give --resume to keep them and do the others, or another folder by --out"
+            f"{folder} has results of {len(named)} of these {len(chosen)} cells: give --resume to keep them "
+            "and do the others, or another folder by --out"
         )
-    return Plan(out, tuple(missing), tuple(present))
+    return Plan(out, tuple(missing), tuple(present), tuple(again))
+
+
+def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
+    """Return whether trials that are there are to be done again: a guest may fail for a passing reason."""
+    outcomes = {row["outcome"] for row in rows}
+    return "guest_failed" in outcomes or ("unavailable" in outcomes and block.unavailable() is None)
 
 
 def run(
@@ -106,6 +104,9 @@ def run(
     """
     planned.out.mkdir(parents=True, exist_ok=True)
     with lock.locked(planned.out / "lock", f"the results in {planned.out}"):
+        # Only runs that were killed left the former: the lock is ours.
+        for left in (*planned.out.glob("*/*/*.part"), *map(planned.folder, planned.again)):
+            shutil.rmtree(left, ignore_errors=True)
         queue = list(reversed(planned.missing))
         going: dict[Future[list[Row]], tuple[Block, float]] = {}
         with ThreadPoolExecutor(jobs) as pool:

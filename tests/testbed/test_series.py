@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,31 @@ def test_rows_are_those_of_folders_that_are_complete(tmp_path: Path) -> None:
     other = left(tmp_path, Block("own", CELL, 3, 4))
     other.rename(other.with_name(f"{other.name}.part"))
     assert [row["repetition"] for row in series.rows(tmp_path, "own")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("cell", "outcome", "again"),
+    [
+        (CELL, "guest_failed", True),
+        # The stack was not here then.
+        (CELL, "unavailable", True),
+        (NOT_HERE, "unavailable", False),
+        (CELL, "timeout", False),
+        (CELL, "not_captured", False),
+    ],
+)
+def test_what_may_go_better_is_done_again(tmp_path: Path, cell: Cell, outcome: str, again: bool) -> None:
+    folder = left(tmp_path, Block("own", cell, 1, 50), outcome)
+    found = planned(tmp_path, 60, cell)
+    assert [one.first for one in found.missing] == ([1, 51] if again else [51])
+    assert (len(found.again), len(found.present)) == ((1, 0) if again else (0, 1))
+    with pytest.raises(UsageError, match="has results of 1 of these 1 cells: give --resume"):
+        planned(tmp_path, 60, cell, resume=False)
+    killed = folder.with_name("0051-0060.part")
+    killed.mkdir()
+    series.run(dataclasses.replace(found, missing=()), 1, lambda *_: None, captures=True)
+    assert not killed.exists()
+    assert folder.exists() is not again
 
 
 @pytest.mark.parametrize(
