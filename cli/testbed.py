@@ -256,13 +256,12 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
         for one in [name] if name else experiment.load():
             chosen = experiment.chosen(experiment.find(one), _patterns(cells))
             sample = chosen if cells else same.sample(chosen)
-            for block, hashes in same.twice(one, sample, seeds, jobs):
-                made = sorted({str(each) for each in hashes if each is not None})
-                whole = None not in hashes
-                failed += not whole
-                differing += whole and len(made) > 1
-                note = " FAILED" if not whole else " DIFFER" if len(made) > 1 else ""
-                terminal.echo(f"{one}/{block.name} {' '.join(made)}{note}")
+            for both in same.twice(one, sample, seeds, jobs):
+                made = sorted({str(each) for each in both.hashes if each is not None})
+                failed += both.failed
+                differing += not (both.failed or both.same)
+                note = " FAILED" if both.failed else "" if both.same else " DIFFER"
+                terminal.echo(f"{one}/{both.block.name} {' '.join(made)}{note}")
     if failed:
         raise FirstflightError(
             f"the guests of {failed} cells failed: the rows of `firstflight testbed run` say why"

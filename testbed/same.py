@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import block as blocks
@@ -42,12 +43,27 @@ def sample(cells: Sequence[Cell]) -> list[Cell]:
     return [cells[number] for number in sorted(chosen)]
 
 
-def twice(
-    experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int
-) -> Iterator[tuple[Block, tuple[str | None, str | None]]]:
-    """Run the first block of each cell twice, and yield it with the hashes of both.
+@dataclass(frozen=True)
+class Twice:
+    """Two runs of a block: their hashes, None for a guest that failed, and how their trials ended."""
 
-    None stands for a guest that failed.
+    block: Block
+    hashes: tuple[str | None, str | None]
+    outcomes: frozenset[str]
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a guest failed."""
+        return None in self.hashes
+
+    @property
+    def same(self) -> bool:
+        """Return whether both gave the same bytes: not if they failed alike."""
+        return not self.failed and self.hashes[0] == self.hashes[1]
+
+
+def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -> Iterator[Twice]:
+    """Run the first block of each cell twice, and yield what came of it.
 
     Cells with a stack that is unavailable are left out, and those that are not repeatable. UsageError if
     guests cannot be started here.
@@ -56,13 +72,13 @@ def twice(
     chosen = [block for block in chosen if block.unavailable() is None]
     with tempfile.TemporaryDirectory(prefix="firstflight-testbed.") as folder:
 
-        def hashed(number: int, block: Block) -> str | None:
+        def hashed(number: int, block: Block) -> tuple[str | None, set[str]]:
             place = Path(folder) / f"{number}" / block.name
-            rows = blocks.run(block, place)
-            failed = any(row["outcome"] == "guest_failed" for row in rows)
-            return None if failed else blocks.digest(place)
+            outcomes = {row["outcome"] for row in blocks.run(block, place)}
+            return None if "guest_failed" in outcomes else blocks.digest(place), outcomes
 
         with ThreadPoolExecutor(jobs) as pool:
             pairs = [[pool.submit(hashed, number, block) for number in (1, 2)] for block in chosen]
             for block, (first, second) in zip(chosen, pairs, strict=True):
-                yield block, (first.result(), second.result())
+                (one, outcomes), (other, more) = first.result(), second.result()
+                yield Twice(block, (one, other), frozenset(outcomes | more))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError, UsageError
-from testbed import block, series, trial_row
+from testbed import block, same, series, trial_row
 from testbed.block import Block
 from testbed.cell import Cell
 
@@ -70,6 +70,22 @@ def test_rows_are_those_of_folders_that_are_complete(tmp_path: Path) -> None:
     other = left(tmp_path, Block("own", CELL, 3, 4))
     other.rename(other.with_name(f"{other.name}.part"))
     assert [row["repetition"] for row in series.rows(tmp_path, "own")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("hashes", "failed", "alike"),
+    [
+        (("a", "a"), False, True),
+        (("a", "b"), False, False),
+        (("a", None), True, False),
+        ((None, None), True, False),
+    ],
+)
+def test_two_guests_that_fail_are_not_the_same(
+    hashes: tuple[str | None, str | None], failed: bool, alike: bool
+) -> None:
+    found = same.Twice(Block("own", CELL, 1, 2), hashes, frozenset({"done"}))
+    assert (found.failed, found.same) == (failed, alike)
 
 
 @pytest.mark.parametrize(
