@@ -46,8 +46,10 @@ TRIAL_CPU_S, BROWSER_CPU_S = 0.07, 9.0
 """CPU seconds of a trial, and of one whose client is a browser."""
 BODY_CPU_S = 0.7
 """CPU seconds of a megabyte of a response's body."""
-RESULTS = ("trials.jsonl", "path.pcap")
-"""What a second run repeats byte for byte."""
+CAPTURE = "path.pcap"
+"""The capture at the client; a block without it has no hash."""
+RESULTS = ("trials.jsonl", "*.pcap", "*qlog")
+"""What a second run repeats byte for byte: trials, captures, and clients' logs."""
 ROWS = "testbed_trial.jsonl"
 _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
 
@@ -179,7 +181,7 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
         part.mkdir(parents=True)
         why = block.unavailable()
         rows = _trials(block, part) if why is None else _rows(block, "unavailable", why)
-        for name, column in (("path.pcap", "capture_file"), ("path.keys", "keys_file")):
+        for name, column in ((CAPTURE, "capture_file"), ("path.keys", "keys_file")):
             if not captures:
                 (part / name).unlink(missing_ok=True)
                 (part / "sender.pcap").unlink(missing_ok=True)
@@ -200,21 +202,17 @@ def ended(lines: Path) -> dict[int, Row]:
 
 
 def digest(folder: Path) -> str:
-    """Return one hash (SHA-256) over RESULTS of a block whose guest ended in order."""
+    """Return one hash (SHA-256) over RESULTS of a block whose guest ended in order, with their names."""
     whole = hashlib.sha256()
-    for name in RESULTS:
-        whole.update((folder / name).read_bytes())
+    for file in sorted({file for pattern in RESULTS for file in folder.glob(pattern)}):
+        whole.update(f"{file.name}\n{file.stat().st_size}\n".encode() + file.read_bytes())
     return whole.hexdigest()
 
 
 def digests(folder: Path) -> dict[str, str]:
     """Return the hash of each block in an experiment's folder whose captures were kept, by its name."""
-    found = sorted(path.parent for path in folder.glob(f"*/*/{RESULTS[0]}"))
-    return {
-        f"{one.parent.name}/{one.name}": digest(one)
-        for one in found
-        if not one.suffix and all((one / name).is_file() for name in RESULTS)
-    }
+    found = sorted(path.parent for path in folder.glob(f"*/*/{CAPTURE}"))
+    return {f"{one.parent.name}/{one.name}": digest(one) for one in found if not one.suffix}
 
 
 def _trials(block: Block, folder: Path) -> list[Row]:
@@ -302,7 +300,7 @@ def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
 
 def _captured(cell: Cell, folder: Path) -> Captured:
     """Return what the captures of a block hold; nothing of those that are not there."""
-    client, sender, keys = (folder / name for name in ("path.pcap", "sender.pcap", "path.keys"))
+    client, sender, keys = (folder / name for name in (CAPTURE, "sender.pcap", "path.keys"))
     if not (client.is_file() and keys.is_file()):
         return Captured()
     own = ["--quic-port", str(PORT), "--keys", str(keys), str(client)]

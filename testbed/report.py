@@ -206,5 +206,5 @@ def _repeat(name: str, experiment: Experiment, repetitions: int, scenario: Path 
     made = ["make testbed-setup", f"firstflight testbed run {what} --jobs 2{seeds}"]
     made.append(f"firstflight testbed show {what}")
     if scenario is None:
-        made.append(f"firstflight testbed verify {what} --seeds {min(repetitions, 2)}")
+        made.append(f"firstflight testbed verify {what} --seeds {min(repetitions, block.LENGTH)}")
     return made

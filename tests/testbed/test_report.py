@@ -199,7 +199,7 @@ def test_a_page_without_any_trial_that_was_done(tmp_path: Path, browser: Browser
 def test_captures_are_named_by_their_hashes(tmp_path: Path) -> None:
     """Those that `verify` prints; an unfinished block and one without captures have none."""
     for place, names in {
-        "cell/0001-0002": ("trials.jsonl", "path.pcap"),
+        "cell/0001-0002": ("trials.jsonl", "path.pcap", "sender.pcap", "client-0001.sqlog"),
         "cell/0003-0004.part": ("trials.jsonl", "path.pcap"),
         "cell/0005-0006": ("trials.jsonl",),
     }.items():
@@ -208,6 +208,13 @@ def test_captures_are_named_by_their_hashes(tmp_path: Path) -> None:
             (tmp_path / place / name).write_bytes(name.encode())
     found = block.digests(tmp_path)
     assert found == {"cell/0001-0002": block.digest(tmp_path / "cell/0001-0002")}
+    # Each of these is measured, so each is in the hash.
+    for name in ("trials.jsonl", "path.pcap", "sender.pcap", "client-0001.sqlog"):
+        file = tmp_path / "cell/0001-0002" / name
+        before = file.read_bytes()
+        file.write_bytes(before + b"x")
+        assert block.digests(tmp_path) != found, name
+        file.write_bytes(before)
     text = report.render(made_of("ack-ratio", rows_of("ack-ratio"), tmp_path))
     assert f"{found['cell/0001-0002']}  cell/0001-0002" in text
     assert text == report.render(made_of("ack-ratio", rows_of("ack-ratio"), tmp_path))
