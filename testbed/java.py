@@ -34,6 +34,9 @@ def build(program: str, source: Path) -> None:
         locked(cache() / "java.lock", "the testbed's clients in Java", wait_s=1800),
         explain_os_errors(target),
     ):
+        # Only builds that were killed left something here: the lock is ours.
+        for left in cache().glob(f"{source.name}-*"):
+            shutil.rmtree(left, ignore_errors=True)
         _build(source, source / program, target)
 
 

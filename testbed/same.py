@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from firstflight.system import files, lock
 from testbed import block as blocks
-from testbed import stacks
+from testbed import kernel, stacks
 from testbed.block import Block
 from testbed.cell import Cell
+
+_HELD = "held"
+"""The lock in a folder of two runs that go on."""
 
 
 def repeatable(cell: Cell) -> bool:
@@ -70,10 +76,10 @@ def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -
     """
     chosen = [blocks.blocks(experiment, cell, repetitions)[0] for cell in cells if repeatable(cell)]
     chosen = [block for block in chosen if block.unavailable() is None]
-    with tempfile.TemporaryDirectory(prefix="firstflight-testbed.") as folder:
+    with _scratch() as folder:
 
         def hashed(number: int, block: Block) -> tuple[str | None, set[str]]:
-            place = Path(folder) / f"{number}" / block.name
+            place = folder / f"{number}" / block.name
             outcomes = {row["outcome"] for row in blocks.run(block, place)}
             return None if "guest_failed" in outcomes else blocks.digest(place), outcomes
 
@@ -82,3 +88,23 @@ def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -
             for block, (first, second) in zip(chosen, pairs, strict=True):
                 (one, outcomes), (other, more) = first.result(), second.result()
                 yield Twice(block, (one, other), frozenset(outcomes | more))
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Yield an empty folder, which is removed at the end: at the next start if this one is killed."""
+    place = kernel.cache() / "twice"
+    with files.explain_os_errors(place):
+        place.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as holding:
+        # Held until the new folder has a lock of its own: no other start takes it for one that was left.
+        with lock.locked(place / "lock", "the testbed's folder for two runs", wait_s=60):
+            for left in place.iterdir():
+                if left.is_dir() and not lock.is_locked(left / _HELD):
+                    shutil.rmtree(left, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(dir=place))
+            holding.enter_context(lock.locked(folder / _HELD, f"the folder {folder}"))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)

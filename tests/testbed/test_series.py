@@ -134,3 +134,15 @@ def test_trials_of_other_conditions_are_not_kept(
     assert planned(tmp_path, 2, before).missing == ()
     with pytest.raises(UsageError, match="has trials of other conditions than the cell has now"):
         planned(tmp_path, 2, after)
+
+
+def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = tmp_path / "firstflight" / "testbed" / "twice"
+    (place / "killed" / "1").mkdir(parents=True)
+    (place / "killed" / "held").touch()
+    with same._scratch() as first, same._scratch() as second:
+        assert first != second
+        assert {one.name for one in place.iterdir()} == {"lock", first.name, second.name}
+        assert list(first.iterdir()) == [first / "held"]
+    assert [one.name for one in place.iterdir()] == ["lock"]
