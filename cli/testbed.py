@@ -52,7 +52,7 @@ def command() -> None:
 @click.argument("name", metavar="[EXPERIMENT]", required=False)
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
 def listed(name: str | None, output_format: str) -> None:
-    """List the experiments, and the stacks that are here; of one experiment, its cells."""
+    """List the experiments, and the stacks, with what is missing of them; of one experiment, its cells."""
     from testbed import experiment, stacks
     from testbed.figures import COMPUTED
 
@@ -90,7 +90,10 @@ def _has(stack: Stack) -> tuple[bool, bool, bool]:
 
 def _about(stack: Stack) -> str:
     sides = [side for side, given in (("client", stack.client), ("server", stack.server)) if given]
-    return f"{' and '.join(sides)}, {stack.version.text()}" if sides else f"unavailable: {stack.unavailable}"
+    if not sides:
+        return f"unavailable: {stack.unavailable}"
+    missing = "".join(f"; {reason}" for reason in stack.missing())
+    return f"{' and '.join(sides)}, {stack.version.text()}{missing}"
 
 
 @command.command(epilog="Example: firstflight testbed run iack-ttfb --seeds 25 --jobs 2")
@@ -156,12 +159,17 @@ def run(
         terminal.echo(f"{block.name}: {shown} ({took_s:.1f} s)", err=True)
 
     with interrupt.exit_on_sigint():
-        series.run(planned, jobs, say, captures=not drop_captures)
-        record_file.write(out, name)
+        try:
+            series.run(planned, jobs, say, captures=not drop_captures)
+        finally:
+            # Of what was done before a fault, too.
+            if counts or not planned.missing:
+                record_file.write(out, name)
     failed = sum(counts.values()) - counts["done"] - counts["unavailable"]
     if failed:
         raise FirstflightError(
-            f"{failed} of {sum(counts.values())} trials were not done: the rows in {out / name} say why"
+            f"{failed} of {sum(counts.values())} trials were not done: the rows in {out / name} say why, and "
+            "--resume repeats those whose guests failed"
         )
 
 

@@ -109,6 +109,14 @@ class Block:
             for row in rows
         )
 
+    def check(self) -> None:
+        """Raise UsageError if its guest could not be started here: programs missing, or too little memory."""
+        client, server = stacks.find(self.cell.client), stacks.find(self.cell.server)
+        client.client_command(logged=self.cell.client_qlog)
+        server.server_command()
+        binaries.find("firstflight-dissect")
+        guest.check_shared_memory(self.memory_mb)
+
     def unavailable(self) -> str | None:
         """Return why its trials cannot be done here, or None."""
         client, server = stacks.find(self.cell.client), stacks.find(self.cell.server)

@@ -87,7 +87,7 @@ def run(
     if not 0 <= seed < 2**64:
         raise UsageError(f"the seed {seed} is not between 0 and 2^64 - 1: choose another")
     program, built = kernel.find(), parts()
-    _check_shared_memory(memory_mb)
+    check_shared_memory(memory_mb)
     with _own_folder(folder) as own:
         shutil.copyfile(built.random_device, own / "random_device.so")
         variables = {**ENVIRONMENT, **(environment or {})}
@@ -151,7 +151,7 @@ def _result(own: Path, cpu_s: float) -> Result:
     return Result(int(number), stdout, stderr, int(took_ns), cpu_s)
 
 
-def _check_shared_memory(memory_mb: int) -> None:
+def check_shared_memory(memory_mb: int) -> None:
     """Raise UsageError if the guest's memory cannot be in SHARED_MEMORY: missing, noexec, or too small."""
     try:
         about = os.statvfs(SHARED_MEMORY)

@@ -100,8 +100,12 @@ def run(
 ) -> None:
     """Do what is missing, `jobs` guests at a time; `say` is called after each block with its wall time in s.
 
-    UsageError if another series writes to the same folder, or if guests cannot be started here.
+    UsageError if another series writes to the same folder, or if guests of one of the blocks cannot be
+    started here: nothing is done then.
     """
+    for block in planned.missing:
+        if block.unavailable() is None:
+            block.check()
     planned.out.mkdir(parents=True, exist_ok=True)
     with lock.locked(planned.out / "lock", f"the results in {planned.out}"):
         # Only runs that were killed left the former: the lock is ours.

@@ -198,6 +198,17 @@ class Stack(BaseModel):
         assert chosen is not None
         return chosen.command()
 
+    def missing(self) -> list[str]:
+        """Return what its sides lack to be started here, a sentence each."""
+        commands = [one.command for one in self.programs] + ([self.server_command] if self.server else [])
+        found = []
+        for command in commands:
+            try:
+                command()
+            except UsageError as error:
+                found.append(str(error))
+        return list(dict.fromkeys(found))
+
     def server_speaks(self, alpn: str) -> bool:
         """Return whether its server takes a protocol."""
         if isinstance(self.server, _Server):

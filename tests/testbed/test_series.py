@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import block, same, series, trial_row
+from testbed import block, guest, record_file, same, series, stacks, trial_row
 from testbed.block import Block
 from testbed.cell import Cell
 
@@ -146,3 +148,80 @@ def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch
         assert {one.name for one in place.iterdir()} == {"lock", first.name, second.name}
         assert list(first.iterdir()) == [first / "held"]
     assert [one.name for one in place.iterdir()] == ["lock"]
+
+
+def here(_: stacks.Stack, *, logged: bool = False) -> list[str]:
+    return ["true"]
+
+
+def without(missing: str) -> Any:
+    """Return a client's command for stacks of which one is not built."""
+
+    def found(self: stacks.Stack, *, logged: bool) -> list[str]:
+        if self is stacks.find(missing):
+            raise UsageError(f"{missing} is not built: run `make testbed-setup`")
+        return ["true"]
+
+    return found
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """All programs are built but the client kwik."""
+    monkeypatch.setattr(stacks.Stack, "client_command", without("kwik"))
+    monkeypatch.setattr(stacks.Stack, "server_command", here)
+    monkeypatch.setattr(block.binaries, "find", Path)
+    return monkeypatch
+
+
+def test_what_is_not_built_ends_a_series_before_its_first_guest(
+    tmp_path: Path, built: pytest.MonkeyPatch
+) -> None:
+    begun: list[Block] = []
+    built.setattr(block, "run", lambda one, folder, *, captures: begun.append(one))
+    cells = [CELL, CELL.model_copy(update={"client": "kwik"})]
+    own = series.plan(tmp_path / "out", "own", cells, 1, resume=False)
+    with pytest.raises(UsageError, match="kwik is not built: run `make testbed-setup`"):
+        series.run(own, 1, lambda *_: None, captures=True)
+    large = CELL.model_copy(update={"body_bytes": 1 << 30})
+    built.setattr(guest, "SHARED_MEMORY", tmp_path)
+    built.setattr(guest.os, "statvfs", lambda _: SimpleNamespace(f_flag=0, f_bavail=1 << 20, f_frsize=4096))
+    with pytest.raises(UsageError, match="a guest of 17404 MB does not fit into"):
+        series.run(series.plan(tmp_path / "out", "own", [large], 1, resume=False), 1, print, captures=True)
+    assert begun == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_series_that_ends_early_has_its_record_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(own: series.Plan, jobs: int, say: Any, *, captures: bool) -> None:
+        one = own.missing[0]
+        left(own.out, one)
+        say(one, series.rows(own.out, one.experiment), 1.0)
+        raise UsageError("a fault")
+
+    monkeypatch.setattr(series, "run", run)
+    with pytest.raises(UsageError, match="a fault"):
+        command(
+            ["run", "iack-ttfb", "--out", str(tmp_path), "--cells", "quiche-quiche"], standalone_mode=False
+        )
+    assert record_file.path(tmp_path, "iack-ttfb").is_file()
+
+
+def test_what_is_missing_of_a_stack_is_listed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def find(name: str) -> Path:
+        if name == "firstflight-quinn-server":
+            raise UsageError("not there")
+        return Path(name)
+
+    monkeypatch.setattr(block.binaries, "find", find)
+    command(["list"], standalone_mode=False)
+    listed = dict(line.strip().split(": ", 1) for line in capfd.readouterr().out.splitlines() if ": " in line)
+    version = stacks.find("quinn").version.text()
+    lacks = "firstflight-quinn-server is not built: run `make testbed-setup`"
+    assert listed["quinn"] == f"client and server, {version}; {lacks}"
+    assert listed["s2n-quic"] == f"client and server, {stacks.find('s2n-quic').version.text()}"
+    assert listed["picoquic"].startswith("unavailable: ")
