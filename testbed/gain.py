@@ -19,8 +19,8 @@ _BOTH: tuple[Answering, Answering] = ("wfc", "iack")
 # What the cells of a pair have in common.
 _CONDITIONS = (
     *("client", "server", "rtt_ms", "rate_mbit", "rate_to_server_mbit", "queue_packets"),
-    *("queue_to_server_packets", "certificate_bytes", "certificate_delay_ms", "loss_percent", "body_bytes"),
-    *("congestion_control", "ack_policy"),
+    *("queue_to_server_packets", "queue_bytes", "certificate_bytes", "certificate_delay_ms", "loss_percent"),
+    *("drop_second_flight", "body_bytes", "qdisc", "gso", "gso_paced", "congestion_control", "ack_policy"),
 )
 
 
@@ -28,6 +28,7 @@ _CONDITIONS = (
 class Gain:
     """A pair of cells. Times in ms; null if no trial of the cell was done.
 
+    `more`: what their names have behind the RTT, by which pairs of the same stacks differ.
     `partial_acks` counts trials with waiting in which the server acknowledged the first of a ClientHello's
     two datagrams at once, which is an instant ACK in effect: such a pair has no verdict. `rtt_first_ms` is
     the client's first sample with instant ACK, `g_ms` how much later the first ACK comes with waiting.
@@ -39,6 +40,7 @@ class Gain:
     client: str
     server: str
     rtt_ms: float
+    more: str
     wfc_trials: int
     wfc_done: int
     iack_trials: int
@@ -71,7 +73,8 @@ def gains(experiment: Experiment, rows: Sequence[Row]) -> list[Gain]:
     for row in rows:
         key = tuple(row[name] for name in _CONDITIONS)
         pairs.setdefault(key, {name: [] for name in _BOTH})[row["answering"]].append(row)
-    return [_gain(experiment, key, found) for key, found in sorted(pairs.items(), key=_order)]
+    made = [_gain(experiment, key, found) for key, found in pairs.items()]
+    return sorted(made, key=lambda one: (one.server, one.rtt_ms, one.client, one.more))
 
 
 def expected_of(
@@ -84,9 +87,8 @@ def expected_of(
     )
 
 
-def _order(item: tuple[tuple[Any, ...], object]) -> tuple[Any, ...]:
-    client, server, rtt_ms, *_ = item[0]
-    return server, rtt_ms, client
+def _more(row: Row) -> str:
+    return str(row["cell"]).partition(f"-{row['answering']}-{row['rtt_ms']:g}ms")[2].removeprefix("-")
 
 
 def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Row]]) -> Gain:
@@ -105,6 +107,7 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         client=client,
         server=server,
         rtt_ms=rtt_ms,
+        more=next(_more(row) for name in _BOTH for row in found[name]),
         wfc_trials=len(found["wfc"]),
         wfc_done=len(wfc),
         iack_trials=len(found["iack"]),

@@ -29,7 +29,8 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
     )
     checks = [
         Check(
-            f"{one.client} at {one.rtt_ms:g} ms, server {one.server}",
+            ", ".join(part for part in (f"{one.client} at {one.rtt_ms:g} ms", one.more) if part)
+            + f", server {one.server}",
             one.expected or "",
             f"{number(getattr(one, gain_of(measure)), 1)} ms",
             one.verdict == "met",
@@ -92,10 +93,12 @@ def _columns(found: Sequence[Gain], measure: Measure) -> list[Column]:
         ("\nIACK", "published_iack_ms"),
         ("\ngain", "published_gain_ms"),
     )
+    more = [one.more or "-" for one in found]
     return [
         Column("server\n", [one.server for one in found], right=False),
         Column("client\n", [one.client for one in found], right=False),
         Column("RTT\n", [f"{one.rtt_ms:g}" for one in found]),
+        *([Column("cell\n", more, right=False)] if any(one.more for one in found) else []),
         *(Column(title, [number(getattr(one, name), 1) for one in found]) for title, name in numbers),
         Column("trials done\nWFC", [f"{one.wfc_done}/{one.wfc_trials}" for one in found]),
         Column("\nIACK", [f"{one.iack_done}/{one.iack_trials}" for one in found]),

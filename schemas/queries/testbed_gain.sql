@@ -7,10 +7,15 @@ SELECT
     rate_to_server_mbit,
     queue_packets,
     queue_to_server_packets,
+    queue_bytes,
     certificate_bytes,
     certificate_delay_ms,
     loss_percent,
+    drop_second_flight,
     body_bytes,
+    qdisc,
+    gso,
+    gso_paced,
     congestion_control,
     ack_policy,
     countIf(answering = 'wfc') AS wfc_trials,
@@ -30,8 +35,10 @@ SELECT
 FROM ${database}.testbed_trial
 WHERE {experiment:String} = '' OR experiment = {experiment:String}
 GROUP BY
-    experiment, server, client, rtt_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, certificate_bytes,
-    certificate_delay_ms, loss_percent, body_bytes, congestion_control, ack_policy
+    experiment, server, client, rtt_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, queue_bytes,
+    certificate_bytes, certificate_delay_ms, loss_percent, drop_second_flight, body_bytes, qdisc, gso, gso_paced,
+    congestion_control, ack_policy
 ORDER BY
-    experiment, server, rtt_ms, client, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, certificate_bytes,
-    certificate_delay_ms, loss_percent, body_bytes, congestion_control, ack_policy
+    experiment, server, rtt_ms, client, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, queue_bytes,
+    certificate_bytes, certificate_delay_ms, loss_percent, drop_second_flight, body_bytes, qdisc, gso, gso_paced,
+    congestion_control, ack_policy

@@ -110,6 +110,16 @@ def test_what_show_says_is_what_the_store_answers(tmp_path: Path) -> None:
     assert [2, 3] in [one["drop_to_client"] for one in stored]
 
 
+def test_cells_that_differ_in_the_qdisc_are_two_rows(tmp_path: Path) -> None:
+    both = [one.model_copy(update={"qdisc": name}) for name in ("fq", "none") for one in cells()[:2]]
+    rows = [trial(cell, 1, 1000 * (10 + number)) for number, cell in enumerate(both)]
+    loader.load_files([written(tmp_path, rows)])
+    with open_store() as store:
+        asked = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
+    found = [(one["qdisc"], one["wfc_first_stream_ms"], one["wfc_trials"]) for one in asked]
+    assert found == [("fq", 10, 1), ("none", 12, 1)]
+
+
 def test_loading_again_replaces_the_rows_of_the_experiment(tmp_path: Path) -> None:
     loader.load_files([written(tmp_path / "a", some_rows())])
     (loaded,) = loader.load_files([written(tmp_path / "b", some_rows()[:2])])

@@ -360,7 +360,8 @@ def test_the_second_flight_is_known_by_content(
 
 
 def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[str, Any]:
-    cell = Cell(client="ngtcp2", server="aioquic", answering="iack").model_dump() | {"answering": answering}
+    given = {"client": "ngtcp2", "server": "aioquic", "answering": answering}
+    cell = Cell.model_validate(given | {name: more[name] for name in ("qdisc", "gso") if name in more})
     measured = {
         "first_ack_us": 9000,
         "rtt_first_us": 9000,
@@ -368,7 +369,8 @@ def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[s
         "partial_ack_us": None,
         "outcome": "done",
     }
-    return {**cell, **measured, "ack_policy": None, "first_stream_us": first_stream_us, **more}
+    conditions = cell.model_dump() | {"cell": cell.name, "ack_policy": None}
+    return {**conditions, **measured, "first_stream_us": first_stream_us, **more}
 
 
 def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
@@ -388,6 +390,22 @@ def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
     assert "    The captures show: a ClientHello of two datagrams lets the server send 7,200 bytes" in text
     other = gain.gains(experiment.find("iack-ttfb"), [{**row, "rtt_ms": 20.0} for row in rows])
     assert (other[0].found, other[0].published_gain_ms) == (None, None)
+
+
+def test_cells_that_differ_in_more_than_the_answer_are_no_pair() -> None:
+    rows = [
+        trial(answering, 1000 * ms, qdisc=qdisc)
+        for qdisc, wfc_ms, iack_ms in (("none", 30, 20), ("fq", 50, 10))
+        for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
+    ]
+    found = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert [(one.more, one.gain_ms, one.wfc_trials) for one in found] == [
+        ("at-fq", 40, 1),
+        ("at-none", 10, 1),
+    ]
+    text = shown.gained(experiment.find("iack-ttfb"), found).text(terminal=False)
+    assert "ngtcp2 at 9 ms, at-none, server aioquic: met" in text
+    assert "ngtcp2 at 9 ms, at-fq, server aioquic: not met" in text
 
 
 def test_an_experiment_says_what_is_judged() -> None:

@@ -150,27 +150,16 @@ def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch
     assert [one.name for one in place.iterdir()] == ["lock"]
 
 
-def here(_: stacks.Stack, *, logged: bool = False) -> list[str]:
-    return ["true"]
-
-
-def without(missing: str) -> Any:
-    """Return a client's command for stacks of which one is not built."""
-
-    def found(self: stacks.Stack, *, logged: bool) -> list[str]:
-        if self is stacks.find(missing):
-            raise UsageError(f"{missing} is not built: run `make testbed-setup`")
-        return ["true"]
-
-    return found
-
-
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """All programs are built but the client kwik."""
-    monkeypatch.setattr(stacks.Stack, "client_command", without("kwik"))
-    monkeypatch.setattr(stacks.Stack, "server_command", here)
-    monkeypatch.setattr(block.binaries, "find", Path)
+    """All programs are built but the client kwik and the server quinn."""
+
+    def find(name: str) -> Path:
+        if name in ("firstflight-kwik-client", "firstflight-quinn-server"):
+            raise UsageError("not there")
+        return Path(name)
+
+    monkeypatch.setattr(block.binaries, "find", find)
     return monkeypatch
 
 
@@ -178,10 +167,10 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
     tmp_path: Path, built: pytest.MonkeyPatch
 ) -> None:
     begun: list[Block] = []
-    built.setattr(block, "run", lambda one, folder, *, captures: begun.append(one))
+    built.setattr(block, "run", lambda one, *_, **__: begun.append(one))
     cells = [CELL, CELL.model_copy(update={"client": "kwik"})]
     own = series.plan(tmp_path / "out", "own", cells, 1, resume=False)
-    with pytest.raises(UsageError, match="kwik is not built: run `make testbed-setup`"):
+    with pytest.raises(UsageError, match="kwik-client is not built: run `make testbed-setup`"):
         series.run(own, 1, lambda *_: None, captures=True)
     large = CELL.model_copy(update={"body_bytes": 1 << 30})
     built.setattr(guest, "SHARED_MEMORY", tmp_path)
@@ -195,7 +184,7 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
 def test_a_series_that_ends_early_has_its_record_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(own: series.Plan, jobs: int, say: Any, *, captures: bool) -> None:
+    def run(own: series.Plan, _: int, say: Any, **__: bool) -> None:
         one = own.missing[0]
         left(own.out, one)
         say(one, series.rows(own.out, one.experiment), 1.0)
@@ -209,15 +198,8 @@ def test_a_series_that_ends_early_has_its_record_file(
     assert record_file.path(tmp_path, "iack-ttfb").is_file()
 
 
-def test_what_is_missing_of_a_stack_is_listed(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def find(name: str) -> Path:
-        if name == "firstflight-quinn-server":
-            raise UsageError("not there")
-        return Path(name)
-
-    monkeypatch.setattr(block.binaries, "find", find)
+@pytest.mark.usefixtures("built")
+def test_what_is_missing_of_a_stack_is_listed(capfd: pytest.CaptureFixture[str]) -> None:
     command(["list"], standalone_mode=False)
     listed = dict(line.strip().split(": ", 1) for line in capfd.readouterr().out.splitlines() if ": " in line)
     version = stacks.find("quinn").version.text()
