@@ -10,18 +10,24 @@ measure         what is judged: first_stream (time to first byte; unless given),
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have beside
 [[cell]]        a further cell: what differs from [held]
-[[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`
+[[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`;
+                servers: those beside which it is printed, as it depends on what they have in common with the
+                paper's; unless given, all
 [[timer]]       client, default_pto_ms, second_flight: what a paper gives of a client, and `edition`
 [[transfer]]    rtt_ms, ack_ratio, ack_delay_ms, loss_percent, ack_reordering; transfer_s, timer_percent,
                 client_percent: what a paper gives of a cell, and `edition`
-[[paced]]       server, congestion_control, qdisc, gso; dropped, goodput_mbit, below_percent, alone_percent,
-                le5_percent, gap_p50_us: what a paper gives of a server's pacing, and `edition`
+[[paced]]       server, congestion_control, qdisc, gso, gso_paced, changed (how the paper changed the server);
+                dropped, goodput_mbit, below_percent, alone_percent, le5_percent, gap_p50_us: what a paper
+                gives of a server's pacing, and `edition`
 [[updated]]     client, updates, new_acks: what a paper gives of a client's own log, and `edition`
 [[survey]]      client, ratio, parses, ack_bytes: what a paper gives of a client, and `edition`
-[[accept]]      clients, servers, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`;
-                without servers or rtt_ms: with all
+[[accept]]      clients, servers, rtt_ms; low_ms, high_ms: where the gain of instant ACK shall be, or `g`: so
+                many times how much later the first ACK comes, within_ms or within_percent; and `why`. Without
+                servers or rtt_ms: with all
 shows           what captures of an experiment about acknowledgements show, a sentence each
 [[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
+[[reason]]      of: parts of what is expected and of whom; what the captures show where such an expectation is
+                not met, as `reason`
 """
 
 from __future__ import annotations
@@ -64,6 +70,7 @@ class Published(BaseModel):
     answering: Answering
     rtt_ms: float
     first_stream_ms: float
+    servers: tuple[str, ...] = ()
 
 
 class Timer(BaseModel):
@@ -103,6 +110,8 @@ class PacedResult(BaseModel):
     congestion_control: Controller | None = None
     qdisc: Qdisc = "none"
     gso: bool = False
+    gso_paced: bool = False
+    changed: str | None = None
     dropped: float | None = None
     goodput_mbit: float | None = None
     below_percent: float | None = None
@@ -137,17 +146,40 @@ class Accept(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     clients: tuple[str, ...]
-    low_ms: float
-    high_ms: float
+    low_ms: float | None = None
+    high_ms: float | None = None
+    g: float | None = Field(default=None, gt=0)
+    within_percent: float | None = Field(default=None, gt=0)
+    within_ms: float | None = Field(default=None, gt=0)
     servers: tuple[str, ...] = ()
     rtt_ms: tuple[float, ...] = ()
     why: str
 
-    def verdict(self, value_ms: float | None) -> str | None:
-        """Return whether a value is as expected, `met` or `not met`; None if it is not known."""
-        if value_ms is None:
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Accept:
+        both = None not in (self.low_ms, self.high_ms)
+        if both == (self.g is not None) or (self.low_ms is None) != (self.high_ms is None):
+            raise ValueError("give `low_ms` and `high_ms`, or else `g`")
+        if ((self.within_ms is None) == (self.within_percent is None)) != (self.g is None):
+            raise ValueError("`g` needs either `within_ms` or `within_percent`, which need `g`")
+        return self
+
+    def limits_ms(self, g_ms: float | None) -> tuple[float, float] | None:
+        """Return the range; None if it is of a multiple of g, and `g_ms` is not known."""
+        if self.low_ms is not None and self.high_ms is not None:
+            return self.low_ms, self.high_ms
+        if g_ms is None or self.g is None:
             return None
-        return "met" if self.low_ms <= value_ms <= self.high_ms else "not met"
+        about = self.g * g_ms
+        off = self.within_ms if self.within_ms is not None else abs(about) * (self.within_percent or 0) / 100
+        return about - off, about + off
+
+    def verdict(self, value_ms: float | None, g_ms: float | None = None) -> str | None:
+        """Return whether a value is as expected, `met` or `not met`; None without it, or without a range."""
+        limits = self.limits_ms(g_ms)
+        if value_ms is None or limits is None:
+            return None
+        return "met" if limits[0] <= value_ms <= limits[1] else "not met"
 
 
 class Found(BaseModel):
@@ -157,6 +189,14 @@ class Found(BaseModel):
     clients: tuple[str, ...]
     servers: tuple[str, ...]
     rtt_ms: tuple[float, ...]
+    reason: str
+
+
+class Reason(BaseModel):
+    """What captures show of expectations that are not met, and whose text has all parts of `of`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    of: tuple[str, ...] = Field(min_length=1)
     reason: str
 
 
@@ -180,6 +220,7 @@ class Experiment(BaseModel):
     updated: tuple[Updated, ...] = ()
     accept: tuple[Accept, ...] = ()
     found: tuple[Found, ...] = ()
+    reason: tuple[Reason, ...] = ()
     shows: tuple[str, ...] = ()
 
     @model_validator(mode="after")

@@ -96,9 +96,9 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
     wfc, iack = (done(found[name]) for name in _BOTH)
     times = [median_ms(rows, column("first_stream_us")) for rows in (wfc, iack)]
     first = [median_ms(rows, column("first_ack_us")) for rows in (wfc, iack)]
-    theirs = [_published(experiment, client, name, rtt_ms) for name in _BOTH]
+    theirs = [_published(experiment, client, server, name, rtt_ms) for name in _BOTH]
     timeouts = [median_ms(rows, column("pto_first_us")) for rows in (wfc, iack)]
-    gain, pto_gain = difference(*times), difference(*timeouts)
+    gain, pto_gain, g_ms = difference(*times), difference(*timeouts), difference(*first)
     judged = pto_gain if experiment.measure == "pto_first" else gain
     accepted, reason = expected_of(experiment, client, server, rtt_ms)
     partial = sum(row["partial_ack_us"] is not None for row in wfc)
@@ -119,12 +119,12 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         iack_pto_first_ms=timeouts[1],
         pto_gain_ms=pto_gain,
         rtt_first_ms=median_ms(iack, column("rtt_first_us")),
-        g_ms=difference(*first),
+        g_ms=g_ms,
         partial_acks=partial,
         published_wfc_ms=theirs[0],
         published_iack_ms=theirs[1],
         published_gain_ms=difference(*theirs),
-        verdict=None if accepted is None or partial else accepted.verdict(judged),
+        verdict=None if accepted is None or partial else accepted.verdict(judged, g_ms),
         expected=accepted.why if accepted else None,
         found=reason,
         outcomes=", ".join(f"{name} {count}" for name, count in sorted(counted.items())),
@@ -143,7 +143,13 @@ def _has(found: Found, client: str, server: str, rtt_ms: float) -> bool:
     return client in found.clients and server in found.servers and rtt_ms in found.rtt_ms
 
 
-def _published(experiment: Experiment, client: str, answering: Answering, rtt_ms: float) -> float | None:
+def _published(
+    experiment: Experiment, client: str, server: str, answering: Answering, rtt_ms: float
+) -> float | None:
     wanted = (client, answering, rtt_ms)
-    of = [one for one in experiment.published if (one.client, one.answering, one.rtt_ms) == wanted]
+    of = [
+        one
+        for one in experiment.published
+        if (one.client, one.answering, one.rtt_ms) == wanted and (not one.servers or server in one.servers)
+    ]
     return of[0].first_stream_ms if of else None

@@ -94,6 +94,9 @@ def summary(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
 def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
     """Return the line of two cells that differ in the answer alone."""
     gain = difference(wfc.pto_ms, iack.pto_ms)
+    rfc_gain = difference(wfc.rfc_pto_ms, iack.rfc_pto_ms)
+    # By RFC 9002 it is three times the difference of the first samples.
+    g_ms = None if rfc_gain is None else rfc_gain / 3
     accepted, reason = expected_of(experiment, wfc.client, wfc.server, wfc.rtt_ms)
     return OwnPto(
         client=wfc.client,
@@ -107,8 +110,8 @@ def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
         wfc_pto_ms=wfc.pto_ms,
         iack_pto_ms=iack.pto_ms,
         pto_gain_ms=gain,
-        rfc_gain_ms=difference(wfc.rfc_pto_ms, iack.rfc_pto_ms),
-        verdict=accepted.verdict(gain) if accepted else None,
+        rfc_gain_ms=rfc_gain,
+        verdict=accepted.verdict(gain, g_ms) if accepted else None,
         expected=accepted.why if accepted else None,
         found=reason,
         damaged="; ".join(one.damaged for one in (wfc, iack) if one.damaged) or None,

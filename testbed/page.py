@@ -6,7 +6,7 @@ As text here; testbed/report.py makes a page of the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from reports.tables.columns import Column, drawn
@@ -75,10 +75,20 @@ def page(
 
     `missing`: what of all `of` lines has no trial that was done, named after `without`; `further`: notes.
     """
+    checks = [_with_reason(experiment, one) for one in checks]
     notes = [*(f"The captures show: {reason}." for reason in experiment.shows), *further]
     if missing:
         notes.append(f"{without}, {len(missing)} of {of}: {', '.join(missing)}.")
     return Page(experiment.title, experiment.source, columns, legend, checks, notes)
+
+
+def _with_reason(experiment: Experiment, check: Check) -> Check:
+    """Return a check with what the experiment's file has about it, if it is not met."""
+    if check.met or check.reason is not None:
+        return check
+    text = f"{check.about}: {check.expected}"
+    reason = next((one.reason for one in experiment.reason if all(part in text for part in one.of)), None)
+    return replace(check, reason=reason)
 
 
 def headings(columns: Sequence[Column]) -> list[str]:
