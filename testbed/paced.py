@@ -18,6 +18,11 @@ _APART_POINTS = 70.0
 """The paper's server sends so many points more of its packets alone without GSO, and with it paced."""
 _SAME_POINTS = 3.0
 """Between GSO off and paced GSO the paper's shares of packets alone differ by no more."""
+_SAME_DROPS = 0.1
+"""Between these two the paper's drops (160.80 ± 39.17 and 166.20 ± 41.00) differ by 3 %."""
+_ALONE_PERCENT, _GAP_WITHIN = 99.0, 0.02
+"""What picoquic with BBR, the paper's best, sends alone; how close its median gap is to the link's."""
+_LARGEST_FRAME = 1514
 _CONDITIONS = ("server", "congestion_control", "qdisc", "buffers")
 
 
@@ -99,7 +104,9 @@ def summary(experiment: Experiment, found: Sequence[Paced]) -> Page:
         "as the server sends them: a train's gaps are below 0.1 ms; alone: trains of one packet.\n"
     )
     missing = [one.cell for one in found if not one.done]
-    return page(experiment, columns, legend, list(_checks(here)), missing, len(found))
+    checks = [*_checks(here), *_goodputs(here), *_of_picoquic(experiment, found)]
+    further = list(_without_cell(experiment))
+    return page(experiment, columns, legend, checks, missing, len(found), further=further)
 
 
 def _checks(found: Sequence[Paced]) -> Iterator[Check]:
@@ -127,6 +134,10 @@ def _checks(found: Sequence[Paced]) -> Iterator[Check]:
         apart = one.alone_percent - off.alone_percent
         expected = f"paced GSO leaves as many packets alone as none, within {_SAME_POINTS:g} points"
         yield Check(_about(off), expected, f"{apart:+.1f} points", abs(apart) <= _SAME_POINTS)
+        if one.dropped is not None and off.dropped is not None:
+            expected = f"paced GSO drops as many packets as none, within {100 * _SAME_DROPS:g} %"
+            alike = abs(one.dropped - off.dropped) <= _SAME_DROPS * off.dropped
+            yield Check(_about(off), expected, f"{one.dropped:.0f} and {off.dropped:.0f}", alike)
     for none in found:
         fq = _other(found, none, "qdisc", "fq")
         if none.qdisc != "none" or fq is None:
@@ -136,6 +147,51 @@ def _checks(found: Sequence[Paced]) -> Iterator[Check]:
         if fq.dropped is not None and none.dropped is not None:
             drops = f"{fq.dropped:.0f} and {none.dropped:.0f}"
             yield Check(about, "fq drops more than no qdisc", drops, fq.dropped > none.dropped)
+
+
+def _goodputs(found: Sequence[Paced]) -> Iterator[Check]:
+    """Yield whether goodputs of a server have the published order."""
+    servers: dict[str, list[Paced]] = {}
+    for one in found:
+        if one.goodput_mbit is not None and one.published and one.published.goodput_mbit is not None:
+            servers.setdefault(one.server, []).append(one)
+    for server, own in servers.items():
+        if len(own) < 2:
+            continue
+        theirs = sorted(own, key=lambda one: -(one.published.goodput_mbit or 0) if one.published else 0)
+        ours = sorted(own, key=lambda one: -(one.goodput_mbit or 0))
+        order = " > ".join(_short(one) for one in theirs)
+        values = ", ".join(f"{_short(one)} {one.goodput_mbit:.2f}" for one in ours)
+        yield Check(server, f"goodput in the published order: {order}", f"{values} Mbit/s", ours == theirs)
+
+
+def _of_picoquic(experiment: Experiment, found: Sequence[Paced]) -> Iterator[Check]:
+    """Yield what the paper shows of picoquic: not met as long as it cannot be had."""
+    for one in found:
+        if one.server != "picoquic":
+            continue
+        about = f"picoquic, {one.congestion_control}"
+        none = "no trial was done, as picoquic cannot be had here"
+        if one.congestion_control == "bbr":
+            cell = next(cell for cell in experiment.cells() if cell.name == one.cell)
+            gap_us = _LARGEST_FRAME * 8 / cell.rate_mbit
+            alone, gap = one.alone_percent, one.gap_p50_us
+            near = gap is not None and abs(gap / gap_us - 1) <= _GAP_WITHIN
+            yield Check(
+                about,
+                f"{_ALONE_PERCENT:g} % of its packets are alone, with a median gap within "
+                f"{100 * _GAP_WITHIN:g} % of {gap_us:.0f} us",
+                f"{number(alone, 1)} %, {number(gap, 0)} us" if one.done else none,
+                alone is not None and alone >= _ALONE_PERCENT and near,
+            )
+        elif not one.done:
+            yield Check(about, "its packets are alone, or in trains of 16 or 17", none, False)
+
+
+def _short(one: Paced) -> str:
+    control = one.congestion_control or "own control"
+    gso = {"off": "", "on": " GSO", "paced": " paced GSO"}[one.buffers]
+    return f"{control} {one.qdisc}{gso}"
 
 
 def _about(one: Paced) -> str:
@@ -155,7 +211,6 @@ def _paced(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Paced:
     ended = done(rows)
     drops = [row["queue_drops"] for row in ended]
     goodputs = [8 * row["body_bytes"] / row["transfer_us"] for row in ended if row["transfer_us"]]
-    key = (cell.server, cell.congestion_control, cell.qdisc, cell.gso)
     return Paced(
         cell=cell.name,
         server=cell.server,
@@ -175,15 +230,36 @@ def _paced(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Paced:
         le5_percent=_median(ended, "share_in_trains_le5", 100),
         gap_p50_us=_median(ended, "gap_p50_ns", 1e-3),
         longest_train=_median(ended, "longest_train", 1),
-        published=next(
-            (
-                one
-                for one in experiment.paced
-                if (one.server, one.congestion_control, one.qdisc, one.gso) == key and not cell.gso_paced
-            ),
-            None,
-        ),
+        published=next((one for one in experiment.paced if _is_of(one, cell)), None),
     )
+
+
+def _is_of(published: PacedResult, cell: Cell) -> bool:
+    """Return whether a published result is of the conditions of a cell."""
+    return published.changed is None and all(
+        getattr(published, name) == getattr(cell, name)
+        for name in ("server", "congestion_control", "qdisc", "gso", "gso_paced")
+    )
+
+
+def _without_cell(experiment: Experiment) -> Iterator[str]:
+    """Yield what is published of conditions that no cell has, a sentence each."""
+    cells = experiment.cells()
+    for one in experiment.paced:
+        if any(_is_of(one, cell) for cell in cells):
+            continue
+        buffers = "with paced GSO" if one.gso_paced else "with GSO" if one.gso else "without GSO"
+        about = [one.server, one.congestion_control or "own control", f"qdisc {one.qdisc}", buffers]
+        numbers = (
+            ("{} dropped", one.dropped, 0),
+            ("{} Mbit/s", one.goodput_mbit, 2),
+            ("{} % of gaps up to 0.1 ms", one.below_percent, 1),
+            ("{} % alone", one.alone_percent, 1),
+            ("{} % in trains of five at most", one.le5_percent, 1),
+        )
+        given = [text.format(number(value, digits)) for text, value, digits in numbers if value is not None]
+        changed = [f"changed ({one.changed})"] if one.changed else []
+        yield f"Published, without a cell here: {', '.join(about + changed)}: {', '.join(given)}."
 
 
 def _median(rows: Sequence[Row], name: str, times: float) -> float | None:
