@@ -201,14 +201,6 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
     return rows
 
 
-def ended(lines: Path) -> dict[int, Row]:
-    """Return the trials of a guest that are over by their repetitions, as testbed/inside.py left them."""
-    # A guest that ended early may have left a part of a line.
-    whole = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
-    trials = [json.loads(line) for line in whole.splitlines()]
-    return {trial["repetition"]: trial for trial in trials}
-
-
 def digest(folder: Path) -> str:
     """Return one hash (SHA-256) over RESULTS of a block whose guest ended in order, with their names."""
     whole = hashlib.sha256()
@@ -255,7 +247,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             raise
         return _rows(block, "guest_failed", str(error), seed=block.seed)
     (folder / "guest.log").write_bytes(done.stderr)
-    by_number = ended(folder / "trials.jsonl")
+    by_number = trial_row.ended(folder / "trials.jsonl")
     captured = _captured(block.cell, folder)
     of_guest = {
         "seed": block.seed,

@@ -10,19 +10,21 @@ from typing import Any
 
 from firstflight.errors import InputError
 from firstflight.system import binaries, children
-from testbed.trial_row import Row
+from testbed.trial_row import Row, ended, is_of
 
 Packet = dict[str, Any]
 """A row of quic_packet."""
 
 
 def connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
-    """Return the packets of each connection in the captures of `rows`, but for repetition 0.
+    """Return the packets of the connections of `rows`, which are trials that were done.
 
     `folder` is the experiment's. InputError if a capture was not kept.
     """
-    captures = {(row["cell"], row["capture_file"]): row for row in rows}
-    return [one for row in captures.values() for one in _connections(folder, row)]
+    captures: dict[tuple[str, str | None], list[Row]] = {}
+    for row in rows:
+        captures.setdefault((row["cell"], row["capture_file"]), []).append(row)
+    return [one for own in captures.values() for one in _connections(folder, own)]
 
 
 def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
@@ -31,12 +33,16 @@ def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
     return [one for row in captures.values() for one in _dissected(folder, row, "quic_connection")]
 
 
-def _connections(folder: Path, row: Row) -> list[list[Packet]]:
+def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
+    """Return the packets of each connection that began in one of the trials of one capture."""
+    row = rows[0]
     found: dict[tuple[Any, ...], list[Packet]] = {}
     for packet in _dissected(folder, row, "quic_packet"):
         key = (packet["client_ip"], packet["client_port"], packet["odcid"])
         found.setdefault(key, []).append(packet)
-    return list(found.values())[1:]
+    trials = ended((folder / row["capture_file"]).with_name("trials.jsonl"))
+    of_rows = [trials[row["repetition"]] for row in rows if row["repetition"] in trials]
+    return [one for one in found.values() if any(is_of(one[0]["time_ns"], trial) for trial in of_rows)]
 
 
 def _dissected(folder: Path, row: Row, kind: str) -> list[Packet]:

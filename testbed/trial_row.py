@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from firstflight.run import provenance
@@ -64,6 +65,14 @@ class Captured:
     fault: str | None = None
 
 
+def ended(lines: Path) -> dict[int, Row]:
+    """Return the trials of a guest that are over by their repetitions, as testbed/inside.py left them."""
+    # A guest that ended early may have left a part of a line.
+    whole = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
+    trials = [json.loads(line) for line in whole.splitlines()]
+    return {trial["repetition"]: trial for trial in trials}
+
+
 def conditions(cell: Cell) -> Row:
     """Return the columns that say what a cell is."""
     given = cell.model_dump()
@@ -115,7 +124,7 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
 
     `trial`: what testbed/inside.py wrote of it; `captured`: of its guest.
     """
-    own = [one for one in captured.connections if _is_of(one, trial)]
+    own = [one for one in captured.connections if is_of(one["start_time_ns"], trial)]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
     if outcome == "done" and row["body_bytes"] not in (0, trial["body_received"]):
         outcome = "failed"
@@ -129,7 +138,9 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
         # What the client says of its end is the reason, and stays first.
         detail = "; ".join([detail, *faults] if detail else faults)
     found = own[0] if len(own) == 1 else {}
-    clients = [one for one in captured.acks if _is_of(one, trial) and one["acks_from"] == "client"]
+    clients = [
+        one for one in captured.acks if is_of(one["start_time_ns"], trial) and one["acks_from"] == "client"
+    ]
     acked = clients[0] if len(own) == len(clients) == 1 else {}
     return {
         **row,
@@ -142,7 +153,13 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
         },
         **{name: found.get(name) for name in MEASURES},
         **{name: acked.get(name) for name in ACK_MEASURES},
-        **_paced([one for one in captured.pacing if _is_of(one, trial) and one["src_ip"] == path.SERVER_IP]),
+        **_paced(
+            [
+                one
+                for one in captured.pacing
+                if is_of(one["start_time_ns"], trial) and one["src_ip"] == path.SERVER_IP
+            ]
+        ),
         "link_late_p99_us": captured.late_p99_us(trial["begun_ns"], trial["ended_ns"]),
         "transfer_us": trial["transfer_us"] if outcome == "done" else None,
         "rtt_first_us": _first(found, "rtt_series_us"),
@@ -160,9 +177,9 @@ def _paced(own: Sequence[Row]) -> Row:
     return {**{name: found[name] for name in PACING_MEASURES}, "gaps_up_to_100us_share": share}
 
 
-def _is_of(connection: Row, trial: Row) -> bool:
-    """Return whether a connection began during a trial."""
-    return bool(trial["begun_ns"] <= connection["start_time_ns"] <= trial["ended_ns"])
+def is_of(start_time_ns: int, trial: Row) -> bool:
+    """Return whether what began then did so during a trial."""
+    return bool(trial["begun_ns"] <= start_time_ns <= trial["ended_ns"])
 
 
 def _client_version(client: str, ready: str) -> str | None:

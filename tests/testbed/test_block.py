@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed import block, capture, experiment, trial_row
+from testbed import block, capture, captured, experiment, trial_row
 from testbed.cell import Cell
 
 CELL = Cell(client="quiche", server="quiche", answering="wfc")
@@ -48,7 +49,7 @@ def test_no_experiment_here_needs_a_larger_guest() -> None:
                 assert each.limit_s == block.LIMIT_S
 
 
-def captured(folder: Path, packets: int, log: str) -> Path:
+def written(folder: Path, packets: int, log: str) -> Path:
     """Leave a capture as the guest's tcpdump writes it, and what that reported."""
     file = folder / "path.pcap"
     record = struct.pack("=IIII", 1, 2, 60, 60) + bytes(60)
@@ -71,20 +72,20 @@ def captured(folder: Path, packets: int, log: str) -> Path:
 def test_a_capture_is_whole_or_says_why_not(
     tmp_path: Path, packets: int, log: str, fault: str | None
 ) -> None:
-    assert capture.fault(captured(tmp_path, packets, log)) == fault
+    assert capture.fault(written(tmp_path, packets, log)) == fault
 
 
 def test_what_is_cut_off_in_a_capture_is_missing(tmp_path: Path) -> None:
-    file = captured(tmp_path, 3, REPORT.format(3, 3, 0))
+    file = written(tmp_path, 3, REPORT.format(3, 3, 0))
     file.write_bytes(file.read_bytes()[:-1])
     assert capture.fault(file) == "path.pcap holds 2 of 3 packets: the guest's memory was full"
 
 
 def test_a_part_of_a_line_is_no_trial(tmp_path: Path) -> None:
     lines = tmp_path / "trials.jsonl"
-    assert block.ended(lines) == {}
+    assert trial_row.ended(lines) == {}
     lines.write_text('{"repetition": 0}\n{"repetition": 1}\n{"repet', encoding="utf-8")
-    assert block.ended(lines) == {0: {"repetition": 0}, 1: {"repetition": 1}}
+    assert trial_row.ended(lines) == {0: {"repetition": 0}, 1: {"repetition": 1}}
 
 
 @pytest.mark.parametrize(
@@ -118,3 +119,34 @@ def test_a_trial_ends_as_its_client_says_unless_it_was_done(
     )
     assert (found["outcome"], found["detail"]) == expected
     assert (found["transfer_us"] is not None) == (expected[0] == "done")
+
+
+@pytest.mark.parametrize(
+    ("begun", "done", "expected"),
+    [
+        # Repetition 0 is not counted, and 2 was not done.
+        ((0, 1, 2, 3), (1, 3), [1, 3]),
+        # Repetition 0 made no connection.
+        ((1, 2, 3), (1, 3), [1, 3]),
+        ((0, 1), (1, 3), [1]),
+    ],
+)
+def test_connections_are_those_of_trials_that_were_done(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begun: tuple[int, ...],
+    done: tuple[int, ...],
+    expected: list[int],
+) -> None:
+    trials = [{"repetition": one, "begun_ns": 100 * one, "ended_ns": 100 * one + 50} for one in range(4)]
+    lines = "".join(json.dumps(one) + "\n" for one in trials)
+    (tmp_path / "trials.jsonl").write_text(lines, encoding="utf-8")
+    packets = [
+        {"client_ip": "10.91.1.2", "client_port": one, "odcid": "", "time_ns": 100 * one + late}
+        for one in begun
+        for late in (10, 70)
+    ]
+    monkeypatch.setattr(captured, "_dissected", lambda *_: packets)
+    rows = [{"cell": "a", "capture_file": "path.pcap", "repetition": one} for one in done]
+    found = captured.connections(tmp_path, rows)
+    assert [[packet["client_port"] for packet in one] for one in found] == [[one] * 2 for one in expected]
