@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,6 +15,7 @@ Controller = Literal["cubic", "reno", "bbr"]
 Qdisc = Literal["pfifo", "none", "fq", "fq_codel", "etf"]
 """What queues at the server: `pfifo`, in front of the path's rate. The others are on a device without a rate,
 and the path's is behind them, at the client's end of the link (paper 001, section 3.2)."""
+_Number = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Cell(BaseModel):
@@ -57,8 +58,8 @@ class Cell(BaseModel):
     loss_percent: float = Field(
         default=0, ge=0, lt=100, description="Random loss in each direction (testbed/losses.py)."
     )
-    drop_to_client: tuple[int, ...] = Field(default=(), max_length=100)
-    drop_to_server: tuple[int, ...] = Field(default=(), max_length=100)
+    drop_to_client: tuple[_Number, ...] = Field(default=(), max_length=100)
+    drop_to_server: tuple[_Number, ...] = Field(default=(), max_length=100)
     drop_second_flight: bool = Field(
         default=False, description="Drop the client's (testbed/second_flight.py) besides those."
     )

@@ -8,7 +8,7 @@ measure         what is judged: first_stream (time to first byte; unless given),
                 pto_logged (testbed/own_pto.py)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
-[when.FIELD.VALUE]   fields that cells with this value have beside
+[when.FIELD.VALUE]   fields that cells with this value have instead of what [held] has
 [[cell]]        a further cell: what differs from [held]
 [[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`;
                 servers: those beside which it is printed, as it depends on what they have in common with the
@@ -226,25 +226,46 @@ class Experiment(BaseModel):
     @model_validator(mode="after")
     def _has_cells(self) -> Experiment:
         count = 1
-        for values in self.vary.values():
+        for field, values in self.vary.items():
+            if not values:
+                raise ValueError(f"`vary` has no values of {field}: give some, or leave it out")
             count *= len(values)
         if count > MOST_CELLS:
             raise ValueError(f"`vary` makes {count} cells, more than {MOST_CELLS}")
+        self._check_when()
         for name, count in Counter(cell.name for cell in self.cells()).items():
             if count > 1:
                 raise ValueError(f"two cells are called {name}: they differ in what their names do not show")
         return self
 
+    def _check_when(self) -> None:
+        """Raise ValueError if `when` has something that no cell is made by."""
+        for field, values in self.when.items():
+            if field not in Cell.model_fields:
+                raise ValueError(f"`when` is about {field}, which no cell has")
+            there = {_value(field, {**self.held, **one}) for one in self._given()}
+            for value, more in values.items():
+                if not any(_is(one, value) for one in there):
+                    raise ValueError(f"`when.{field}.{value}` is of no cell: none has this value")
+                for other in set(more) & set(self.vary):
+                    raise ValueError(f"`when.{field}.{value}` gives {other}, which `vary` has, too")
+
     def cells(self) -> list[Cell]:
         """Return all cells, in the order of the file. ValueError if one is impossible."""
+        return [self._made(one) for one in self._given()]
+
+    def _given(self) -> list[dict[str, Any]]:
+        """Return what each cell has of its own."""
         fields = list(self.vary)
         varied = [dict(zip(fields, values, strict=True)) for values in itertools.product(*self.vary.values())]
-        return [self._made(one) for one in (*(varied if fields else ()), *self.cell)]
+        return [*(varied if fields else ()), *self.cell]
 
     def _made(self, given: dict[str, Any]) -> Cell:
         whole = {**self.held, **given}
         for field, values in self.when.items():
-            whole = {**values.get(str(whole.get(field)), {}), **whole}
+            own = _value(field, whole)
+            more = next((more for value, more in values.items() if _is(own, value)), {})
+            whole = {**whole, **more, **given}
         try:
             made = Cell.model_validate(whole)
             for side in (made.client, made.server):
@@ -254,6 +275,24 @@ class Experiment(BaseModel):
         except UsageError as error:
             raise ValueError(str(error)) from error
         return made
+
+
+def _value(field: str, given: dict[str, Any]) -> Any:
+    """Return the value of a cell's field, which it has by default if it is not given."""
+    value = given.get(field, Cell.model_fields[field].default)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is(value: object, key: str) -> bool:
+    """Return whether a key of TOML, which is text, names a value."""
+    if isinstance(value, bool):
+        return key == str(value).lower()
+    if isinstance(value, int | float):
+        try:
+            return float(key) == value
+        except ValueError:
+            return False
+    return key == str(value)
 
 
 @cache

@@ -132,9 +132,9 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
             if repetition == job["first"] and cell.drop_second_flight:
                 cell = _with_second_flight(cell, job["dissect"], folder)
             # Repetition 0 loses nothing: it shows what is a flight of this client.
-            drops = path.drops(cell, repetition) if repetition else []
-            for command in drops:
-                _run(command)
+            drops = path.drops(cell, repetition) if repetition else None
+            if drops is not None:
+                _run(path.NFT, drops.encode())
             before = [_queue_drops(*queue) for queue in queues]
             begun = time.time_ns()
             answer = client.ask(request)
@@ -151,7 +151,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
                 "detail": answer.get("detail"),
                 "transfer_us": answer.get("duration_us"),
                 "body_received": answer.get("body_bytes"),
-                "dropped": _dropped() if drops else 0,
+                "dropped": 0 if drops is None else _dropped(),
                 "drop_to_server": cell.drop_to_server,
                 "queue_drops": _queue_drops(*queues[0]) - before[0],
                 "queue_to_server_drops": _queue_drops(*queues[1]) - before[1],
@@ -234,8 +234,8 @@ def _in(namespace: str) -> list[str]:
     return ["ip", "netns", "exec", namespace]
 
 
-def _run(argv: list[str]) -> bytes:
-    done = subprocess.run(argv, capture_output=True, check=False)
+def _run(argv: list[str], given: bytes = b"") -> bytes:
+    done = subprocess.run(argv, input=given, capture_output=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout

@@ -98,13 +98,17 @@ def bottleneck(cell: Cell) -> tuple[str, str]:
     return (SERVER, DEVICE) if cell.qdisc == "pfifo" else (LINK, f"to_{CLIENT}")
 
 
-def drops(cell: Cell, repetition: int) -> list[list[str]]:
-    """Return the commands that restart the count of datagrams, and drop those of a trial.
+NFT = ["ip", "netns", "exec", LINK, "nft", "-f", "-"]
+"""Takes what `drops` returns on standard input: an argument list would not have room for all of it."""
+
+
+def drops(cell: Cell, repetition: int) -> str | None:
+    """Return the script that restarts the count of datagrams, and drops those of a trial.
 
     None if the cell drops none in any trial.
     """
     if not (cell.drop_to_client or cell.drop_to_server or cell.loss_percent):
-        return []
+        return None
     rules = []
     for name, address, indices in (
         (f"to_{CLIENT}", CLIENT_IP, {*cell.drop_to_client, *losses.drawn(cell, "to_client", repetition)}),
@@ -124,7 +128,7 @@ def drops(cell: Cell, repetition: int) -> list[list[str]]:
         f"add chain inet {DROPS} forward {{ type filter hook forward priority 0 ; }}",
         *rules,
     ]
-    return [["ip", "netns", "exec", LINK, "nft", "; ".join(made)]]
+    return "".join(f"{line}\n" for line in made)
 
 
 def longest_wait_s(cell: Cell) -> float:

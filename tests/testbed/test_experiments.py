@@ -69,6 +69,16 @@ def test_every_combination_is_a_cell_and_each_further_one(tmp_path: Path) -> Non
         (HELD + 'ack_ratio = 2\nack_reordering = "late"\n[[cell]]\n', "ack_reordering: Input should be"),
         (HELD + '[[cell]]\nclient = "nginx"\n', "there is no stack 'nginx'"),
         (HELD + "[vary]\nqueue_packets = [1, 2]\n", "two cells are called quiche-aioquic-iack-9ms"),
+        (HELD + "[[cell]]\ndrop_to_client = [0]\n", "drop_to_client.0: Input should be greater than"),
+        (HELD + "[[cell]]\ndrop_to_server = [-3]\n", "drop_to_server.0: Input should be greater than"),
+        (HELD + "[vary]\nrtt_ms = []\n", "`vary` has no values of rtt_ms: give some, or leave it out"),
+        (HELD + "[[cell]]\n[when.answring.iack]\nrtt_ms = 1\n", "`when` is about answring, which no cell"),
+        (HELD + "[[cell]]\n[when.answering.wfc]\nrtt_ms = 1\n", "`when.answering.wfc` is of no cell: none"),
+        (HELD + "[vary]\nrtt_ms = [1, 9]\n[when.rtt_ms.20]\nrate_mbit = 1\n", "`when.rtt_ms.20` is of no"),
+        (
+            HELD + "[vary]\nrtt_ms = [1, 9]\n[when.answering.iack]\nrtt_ms = 1\n",
+            "`when.answering.iack` gives rtt_ms, which `vary` has, too",
+        ),
         (
             HELD + f"[vary]\nrtt_ms = {list(range(1, 102))}\nrate_mbit = {list(range(1, 101))}\n",
             "10100 cells",
@@ -80,6 +90,24 @@ def test_a_fault_is_one_sentence(tmp_path: Path, text: str, message: str) -> Non
         made(tmp_path, text)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_what_a_value_brings_takes_the_place_of_what_is_held(tmp_path: Path) -> None:
+    """Values are compared as numbers, and a cell's own come first."""
+    own = made(
+        tmp_path,
+        HELD
+        + "rate_mbit = 10\n[vary]\nrtt_ms = [9.0, 20]\n[when.rtt_ms.9]\nrate_mbit = 40\n"
+        + "[[cell]]\nrtt_ms = 9\nrate_mbit = 5\nqueue_packets = 9\nloss_percent = 1\n",
+    )
+    assert [cell.rate_mbit for cell in own.cells()] == [40, 10, 5]
+
+
+def test_as_many_datagrams_are_lost_as_one_likes() -> None:
+    """Their numbers are on standard input: an argument of a command has 128 KiB at most."""
+    cell = Cell(client="quiche", server="quiche", answering="wfc", loss_percent=5, body_bytes=50_000_000)
+    assert len(path.drops(cell, 1) or "") > 128 * 1024
+    assert all(len(argument) < 100 for argument in path.NFT)
 
 
 def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
@@ -210,10 +238,10 @@ def test_datagrams_are_dropped_by_number_where_they_leave_the_link() -> None:
     cell = Cell(
         client="quiche", server="quiche", answering="iack", drop_to_client=(3, 1), drop_to_server=(2,)
     )
-    (command,) = path.drops(cell, 1)
-    assert "oifname to_client numgen inc mod 1000000000 { 0, 2 } counter drop" in command[-1]
-    assert "oifname to_server numgen inc mod 1000000000 { 1 } counter drop" in command[-1]
-    assert path.drops(Cell(client="quiche", server="quiche", answering="iack"), 1) == []
+    script = path.drops(cell, 1) or ""
+    assert "oifname to_client numgen inc mod 1000000000 { 0, 2 } counter drop\n" in script
+    assert "oifname to_server numgen inc mod 1000000000 { 1 } counter drop\n" in script
+    assert path.drops(Cell(client="quiche", server="quiche", answering="iack"), 1) is None
 
 
 def test_random_loss_is_the_same_in_all_cells_of_a_repetition() -> None:
@@ -226,12 +254,12 @@ def test_random_loss_is_the_same_in_all_cells_of_a_repetition() -> None:
     assert sum(counts) / 100 == pytest.approx(5000 * 0.01, rel=0.05)
     # A trial without a lost datagram must not keep the rules of the one before it.
     rare = plain.model_copy(update={"loss_percent": 1e-6, "body_bytes": 0})
-    (command,) = path.drops(rare, 1)
-    assert "delete table" in command[-1] and "numgen" not in command[-1]
+    script = path.drops(rare, 1) or ""
+    assert "delete table" in script and "numgen" not in script
     explicit = plain.model_copy(update={"drop_to_client": (2,)})
     numbers = [2, *losses.drawn(plain, "to_client", 1)]
     shown = ", ".join(str(one - 1) for one in sorted(set(numbers)))
-    assert f"oifname to_client numgen inc mod 1000000000 {{ {shown} }}" in path.drops(explicit, 1)[0][-1]
+    assert f"oifname to_client numgen inc mod 1000000000 {{ {shown} }}" in (path.drops(explicit, 1) or "")
 
 
 def test_the_way_back_has_a_rate_and_a_queue_of_its_own() -> None:
