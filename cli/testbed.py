@@ -109,7 +109,7 @@ def _about(stack: Stack) -> str:
     "--seeds",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Trials of each cell, with a seed each (default: as the experiment says).",
+    help="Trials of each cell (default: as the experiment says); up to 50 share a guest and its seed.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
 @click.option("--resume", is_flag=True, help="Keep the trials that are there, and do the others.")

@@ -97,8 +97,9 @@ def _timer(found: Sequence[Acked]) -> Iterator[Check]:
     for loss, reordering in sorted({(one.loss_percent, one.ack_reordering or "") for one in found}):
         alike = [one for one in found if (one.loss_percent, one.ack_reordering or "") == (loss, reordering)]
         among = f", loss {loss:g} %, {reordering}" if loss else ""
-        for rtt_ms, two, ten in _pairs(alike, 2, 10):
-            yield from check(f"RTT {rtt_ms:g} ms, ratio 10 after 2{among}", two, ten)
+        for one, other in itertools.pairwise(sorted({one.ack_ratio for one in alike if one.ack_ratio})):
+            for rtt_ms, less, more in _pairs(alike, one, other):
+                yield from check(f"RTT {rtt_ms:g} ms, ratio {other} after {one}{among}", less, more)
         tens = sorted((one for one in alike if one.ack_ratio == 10), key=lambda one: one.rtt_ms)
         for short, long in itertools.pairwise(tens):
             yield from check(f"ratio 10, RTT {long.rtt_ms:g} after {short.rtt_ms:g} ms{among}", short, long)
@@ -151,8 +152,9 @@ def _choices(
 def _pairs(found: Sequence[Acked], one: int, other: int) -> Iterator[tuple[float, Acked, Acked]]:
     """Yield paths that have both ratios with the same delay: RTT, and the cells."""
     for first, second in itertools.product(found, repeat=2):
-        same = (first.rtt_ms, first.loss_percent, first.ack_reordering) == (
-            *(second.rtt_ms, second.loss_percent, second.ack_reordering),
+        same = all(
+            getattr(first, name) == getattr(second, name)
+            for name in ("rtt_ms", "ack_delay_ms", "loss_percent", "ack_reordering")
         )
         if same and (first.ack_ratio, second.ack_ratio) == (one, other):
             yield first.rtt_ms, first, second

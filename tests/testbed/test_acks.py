@@ -111,6 +111,22 @@ def test_expectations_without_loss() -> None:
     assert [check.met for check in checks.checks(one, rows)][:3] == [False, False, True]
 
 
+def test_cells_are_compared_with_those_of_the_same_delay() -> None:
+    """And each ratio with the next one."""
+    wanted = [(2, 25), (10, 25), (20, 25), (100, 25), (100, 125)]
+    rows = [
+        trial(named("ack-ratio", rtt_ms=638, ack_ratio=ratio, ack_delay_ms=late), acks_by_timer=1 + number)
+        for number, (ratio, late) in enumerate(wanted)
+    ]
+    found = checks.checks(experiment.find("ack-ratio"), rows)
+    assert [one.about for one in found if "takes as long" in one.expected] == [
+        f"RTT 638 ms, ratio {ratio}" for ratio in (10, 20, 100)
+    ]
+    assert [one.about for one in found if "larger share" in one.expected] == [
+        f"RTT 638 ms, ratio {pair}" for pair in ("10 after 2", "20 after 10", "100 after 20")
+    ]
+
+
 @pytest.mark.parametrize(
     ("differences", "expected"),
     [
