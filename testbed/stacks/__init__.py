@@ -30,6 +30,8 @@ unavailable why neither can be had here: each of its trials has the outcome `una
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
 import subprocess
 import sys
@@ -145,6 +147,14 @@ def _crates(lock: str) -> dict[str, str]:
 
 
 @cache
+def _built_with(program: str) -> str | None:
+    """Return the version of its stack that a program was built with: PROGRAM VERSION (STACK VERSION)."""
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=60)
+    found = re.fullmatch(r"\S+ \S+ \(\S+ (\S+)\)", done.stdout.strip())
+    return found[1] if found else None
+
+
+@cache
 def _installed(package: str) -> str | None:
     """Return the version of a Debian package; None if it is not installed."""
     argv = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}", package]
@@ -227,8 +237,14 @@ class Stack(BaseModel):
 
     @property
     def server_version(self) -> str | None:
-        """Return the version of its server, as testbed_trial has it; None if it is not known."""
+        """Return the version of its server, as testbed_trial has it; None if it is not known.
+
+        A program says what it was built with, which may be another version than the one that would be built.
+        """
         known = self.version.known()
+        if isinstance(self.server, _Server) or (self.server and lab_stacks.find(self.server).program):
+            with contextlib.suppress(UsageError):
+                known = _built_with(self.server_command()[0])
         changed = isinstance(self.server, _Server) and self.server.patched
         return f"{known}+changed" if known and changed else known
 

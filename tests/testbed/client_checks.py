@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+from ipaddress import ip_network
+from pathlib import Path
 
+from firstflight import egress
 from firstflight.system import binaries
 from testbed import stacks
 
@@ -21,6 +24,10 @@ REQUEST = {
 WRONG: tuple[tuple[list[str], str, str], ...] = (
     (["nonsense"], "", "nonsense: expected allow-net=CIDR"),
     (["allow-net=10.0.0.0/99"], "", "allow-net=10.0.0.0/99: "),
+    *(
+        ([f"allow-net={network}"], "", f"allow-net={network}: it must lie inside loopback, RFC 1918")
+        for network in ("0.0.0.0/0", "8.8.8.0/24", "10.0.0.0/7", "::/0", "2001:db8::/31")
+    ),
     (["allow-net=127.0.0.0/8"], "no json\n", '"no json" is no request'),
     (["allow-net=127.0.0.0/8"], '{"ip": "nowhere"}\n', "is no request"),
 )
@@ -58,6 +65,18 @@ def contacts_no_other_address(program: str, networks: list[str]) -> None:
     assert "127.0.0.2 is in no network of allow-net" in answer["detail"]
 
 
+def takes_the_networks_of_the_policy(program: str) -> None:
+    """Check that it takes each range in which --allow-net is accepted, and nothing of twice its size."""
+    lines = Path(egress.__file__).with_name("special_networks.csv").read_text(encoding="utf-8").splitlines()
+    ranges = [ip_network(line.split(",")[0]) for line in lines if ",allowable," in line]
+    assert len(ranges) == 8
+    done = run(program, *(f"allow-net={one}" for one in ranges))
+    assert (done.returncode, done.stderr) == (0, "")
+    for one in ranges:
+        wider = one.supernet()
+        assert run(program, f"allow-net={wider}").returncode == 2, wider
+
+
 def needs_its_roots(program: str) -> None:
     """Check that one inside them is not blocked, but fails without a readable file of roots."""
     done = run(program, "allow-net=127.0.0.0/24", given=json.dumps({**REQUEST, "roots": "/nowhere"}) + "\n")
@@ -69,6 +88,13 @@ def needs_its_roots(program: str) -> None:
 
 
 def says_what_it_is(program: str) -> None:
-    """Check --version and --help."""
+    """Check --version and --help, and that it names the version of the stack that is in it."""
+    ready = json.loads(run(program, "allow-net=127.0.0.0/8").stdout)["ready"]
+    (stack,) = (
+        name
+        for name, one in stacks.load().items()
+        if program in (one.client and one.client.program, one.logging and one.logging.program)
+    )
+    assert ready == f"{stack}/{stacks.find(stack).version.known()}"
     assert run(program, "--version").stdout == f"{program} 0.1.0\n"
     assert f"Example: {program} allow-net=" in run(program, "--help").stdout

@@ -36,3 +36,4 @@ def test_an_address_inside_them_is(program: str) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_they_say_what_they_are(program: str) -> None:
     checks.says_what_it_is(program)
+    checks.takes_the_networks_of_the_policy(program)

@@ -123,7 +123,7 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
         if browsers:
             assert browsers == {"chromium", "firefox"}
             with_browsers.add(name)
-        if "client" in one.vary and name != "iack-browsers":
+        if "client" in one.vary and name not in ("iack-browsers", "iack-half-hello", "certificate-limit"):
             clients = {
                 "aioquic",
                 "go-x-net",
@@ -223,6 +223,33 @@ def test_the_version_of_a_stack_inside_a_library_is_its_own() -> None:
     for name in ("quinn", "s2n-quic", "go-x-net"):
         assert stacks.find(name).version.text()[0].isdigit()
     assert stacks._Version(cargo="no-such-crate").text() == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ("firstflight-edge 0.1.0 (quiche 0.29.1)", "0.29.1"),
+        # One that was built before it could say so.
+        ("firstflight-edge 0.1.0", None),
+        (None, stacks.find("quiche").version.text()),
+    ],
+)
+def test_a_servers_version_is_that_of_what_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str | None, version: str | None
+) -> None:
+    """And not of what the lock file would build."""
+
+    def find(name: str) -> Path:
+        if says is None:
+            raise UsageError("not there")
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho '{says}'\n", encoding="utf-8")
+        program.chmod(0o755)
+        return program
+
+    monkeypatch.setattr(stacks.binaries, "find", find)
+    assert stacks.find("quiche").server_version == version
+    assert stacks.find("aioquic").server_version == stacks.find("aioquic").version.known()
 
 
 def test_blocks_cover_each_repetition_once_with_seeds_of_their_own() -> None:

@@ -30,8 +30,8 @@ use firstflight_core::policy::{Namespace, Policy, Refusal, Trust};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
-/// The whole program, by its name; it ends the process with the failure's status.
-pub fn main(program: &str, version: &str, observer: &mut dyn Observer) {
+/// The whole program, by its name, its version and quiche's; it ends the process with the failure's status.
+pub fn main(program: &str, version: &str, quiche: &str, observer: &mut dyn Observer) {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let shown = match given.first().map(String::as_str) {
         Some("--help" | "-h") => Some(help(program)),
@@ -42,7 +42,7 @@ pub fn main(program: &str, version: &str, observer: &mut dyn Observer) {
         let _ = writeln!(std::io::stdout(), "{text}");
         return;
     }
-    if let Err(failure) = run(observer) {
+    if let Err(failure) = run(quiche, observer) {
         let _ = writeln!(std::io::stderr(), "{program}: {failure}");
         std::process::exit(failure.exit_status().into());
     }
@@ -59,7 +59,7 @@ Example: {program} allow-net=127.0.0.0/8 < requests.jsonl"
     )
 }
 
-fn run(observer: &mut dyn Observer) -> Result<(), Failure> {
+fn run(quiche: &str, observer: &mut dyn Observer) -> Result<(), Failure> {
     let mut policy = policy(std::env::args().skip(1))?;
     let clock = Clock::start();
     let keys = std::env::var_os("SSLKEYLOGFILE").map(PathBuf::from);
@@ -70,7 +70,7 @@ fn run(observer: &mut dyn Observer) -> Result<(), Failure> {
             .and_then(|()| out.flush())
             .map_err(|error| Failure::Output(format!("standard output: {error}")))
     };
-    say(format!(r#"{{"ready":"quiche/{}"}}"#, "0.30"))?;
+    say(format!(r#"{{"ready":"quiche/{quiche}"}}"#))?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Input(format!("standard input: {error}")))?;
         let request: Request = serde_json::from_str(&line)

@@ -6,6 +6,7 @@ fn main() {
     firstflight_quic_download::main(
         "firstflight-quic-download",
         env!("CARGO_PKG_VERSION"),
+        env!("BUILT_WITH_QUICHE"),
         &mut Nothing,
     );
 }

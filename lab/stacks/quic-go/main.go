@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"firstflight/lab/stacks/quic-go/built"
 )
 
 const version = "0.1.0"
@@ -30,7 +32,7 @@ func main() {
 		return
 	}
 	if err == nil && *showVersion {
-		fmt.Println("firstflight-quicgo", version)
+		fmt.Printf("firstflight-quicgo %s (quic-go %s)\n", version, built.With("github.com/quic-go/quic-go"))
 		return
 	}
 	if err != nil || *file == "" || options.NArg() != 0 {

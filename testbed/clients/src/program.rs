@@ -66,10 +66,15 @@ impl Progress {
     }
 }
 
-/// Runs the program NAME: requests on standard input, answers on standard output. Returns the exit status.
+/// Runs the program NAME: requests on standard input, answers on standard output. Returns the exit status. `stack` is
+/// what it is built with, NAME/VERSION.
 /// `exchange` sends a request to an address that is permitted, on a new connection, and waits until that is closed.
-pub fn run(name: &str, exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>) -> u8 {
-    match answer_all(name, exchange) {
+pub fn run(
+    name: &str,
+    stack: &str,
+    exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>,
+) -> u8 {
+    match answer_all(name, stack, exchange) {
         Ok(()) => 0,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "{name}: {error}");
@@ -80,6 +85,7 @@ pub fn run(name: &str, exchange: impl Fn(&Request, &mut Progress) -> Result<(), 
 
 fn answer_all(
     name: &str,
+    stack: &str,
     exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>,
 ) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
@@ -91,11 +97,11 @@ fn answer_all(
     let given: Vec<String> = std::env::args().skip(1).collect();
     match given.first().map(String::as_str) {
         Some("--help" | "-h") => return say(&help(name)),
-        Some("--version" | "-V") => return say(&version(name, ' ')),
+        Some("--version" | "-V") => return say(&format!("{name} {}", env!("CARGO_PKG_VERSION"))),
         _ => {}
     }
     let networks = networks(&given)?;
-    say(&format!(r#"{{"ready":"{}"}}"#, version(name, '/')))?;
+    say(&format!(r#"{{"ready":"{stack}"}}"#))?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| format!("standard input: {error}"))?;
         let request: Request = serde_json::from_str(&line)
@@ -124,20 +130,30 @@ Example: {name} allow-net=127.0.0.0/8 < requests.jsonl"
     )
 }
 
-fn version(name: &str, between: char) -> String {
-    format!("{name}{between}{}", env!("CARGO_PKG_VERSION"))
-}
-
 fn networks(arguments: &[String]) -> Result<Vec<IpNet>, String> {
     let network = |argument: &String| match argument.strip_prefix("allow-net=") {
-        Some(value) => value
-            .parse()
-            .map_err(|error| format!("{argument}: {error}")),
+        Some(value) => match value.parse() {
+            Ok(network) if is_allowable(&network) => Ok(network),
+            Ok(_) => Err(format!(
+                "{argument}: it must lie inside loopback, RFC 1918, fc00::/7, 198.18.0.0/15 or 2001:db8::/32"
+            )),
+            Err(error) => Err(format!("{argument}: {error}")),
+        },
         None => Err(format!(
             "{argument}: expected allow-net=CIDR; --help shows an example"
         )),
     };
     arguments.iter().map(network).collect()
+}
+
+/// Returns whether a network leads to no machines of others, by the list that the scanner's policy has.
+fn is_allowable(network: &IpNet) -> bool {
+    const RANGES: &str = include_str!("../../../firstflight/egress/special_networks.csv");
+    RANGES
+        .lines()
+        .filter_map(|line| line.strip_suffix(",allowable,"))
+        .filter_map(|range| range.parse::<IpNet>().ok())
+        .any(|range| range.contains(network))
 }
 
 fn answered(
@@ -171,7 +187,19 @@ mod tests {
     fn networks_are_arguments() {
         let of = |text: &str| networks(&[text.to_owned()]);
         assert_eq!(of("allow-net=127.0.0.0/8").expect("a network").len(), 1);
-        for wrong in ["", "allow-net=", "allow-net=10.0.0.0/99", "blocklist=x"] {
+        for inside in ["::1/128", "10.91.0.0/16", "fc00::/7", "198.18.0.1/32"] {
+            assert!(of(&format!("allow-net={inside}")).is_ok(), "{inside}");
+        }
+        for wrong in [
+            "",
+            "allow-net=",
+            "allow-net=10.0.0.0/99",
+            "allow-net=10.0.0.0/7",
+            "allow-net=0.0.0.0/0",
+            "allow-net=8.8.8.0/24",
+            "allow-net=::/0",
+            "blocklist=x",
+        ] {
             let Err(error) = of(wrong) else {
                 panic!("{wrong:?} is taken for a network");
             };

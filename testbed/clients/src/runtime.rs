@@ -22,9 +22,9 @@ pub trait Stack {
     fn closed(&self, progress: &mut Progress) -> impl Future<Output = ()>;
 }
 
-/// Runs the program NAME, as `program::run` does.
-pub fn run(name: &str, stack: &impl Stack) -> u8 {
-    program::run(name, |request, progress| {
+/// Runs the program NAME, which is built with `version`, as `program::run` does.
+pub fn run(name: &str, version: &str, stack: &impl Stack) -> u8 {
+    program::run(name, version, |request, progress| {
         exchanged(stack, request, progress)
     })
 }

@@ -32,6 +32,7 @@ def test_only_permitted_addresses_are_contacted(program: str) -> None:
         checks.contacts_no_other_address(program, networks)
     checks.needs_its_roots(program)
     checks.says_what_it_is(program)
+    checks.takes_the_networks_of_the_policy(program)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

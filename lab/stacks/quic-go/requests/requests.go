@@ -14,12 +14,28 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
+
+	"firstflight/lab/stacks/quic-go/built"
 )
 
 const version = "0.1.0"
+
+// allowable are the networks that lead to no machines of others, as firstflight/egress/special_networks.csv has them.
+var allowable = []string{
+	"127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "198.18.0.0/15", "2001:db8::/32",
+}
+
+func isAllowable(network netip.Prefix) bool {
+	for _, one := range allowable {
+		outer := netip.MustParsePrefix(one)
+		if outer.Bits() <= network.Bits() && outer.Contains(network.Addr()) {
+			return true
+		}
+	}
+	return false
+}
 
 // Request holds what these clients use of a request.
 type Request struct {
@@ -116,6 +132,10 @@ func (c *Client) Main() {
 			if err != nil {
 				c.fail(fmt.Errorf("%s: %w", argument, err))
 			}
+			if !isAllowable(network) {
+				c.fail(fmt.Errorf(
+					"%s: it must lie inside loopback, RFC 1918, fc00::/7, 198.18.0.0/15 or 2001:db8::/32", argument))
+			}
 			networks = append(networks, network)
 		default:
 			c.fail(fmt.Errorf("%s: expected allow-net=CIDR; --help shows an example", argument))
@@ -129,7 +149,7 @@ func (c *Client) Main() {
 		}
 		keys = file
 	}
-	fmt.Printf("{\"ready\":\"%s/%s\"}\n", c.Library, c.stackVersion())
+	fmt.Printf("{\"ready\":\"%s/%s\"}\n", c.Library, built.With(c.Module))
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		var asked Request
@@ -175,18 +195,6 @@ func (c *Client) answered(asked *Request, networks []netip.Prefix, keys io.Write
 		}
 	}
 	return made
-}
-
-// stackVersion returns the version of the stack that this program was built with.
-func (c *Client) stackVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range info.Deps {
-			if module.Path == c.Module {
-				return strings.TrimPrefix(module.Version, "v")
-			}
-		}
-	}
-	return "unknown"
 }
 
 func (c *Client) fail(err error) {

@@ -16,7 +16,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     firstflight_listener::run(
         "firstflight-edge",
-        env!("CARGO_PKG_VERSION"),
+        concat!(
+            env!("CARGO_PKG_VERSION"),
+            " (quiche ",
+            env!("BUILT_WITH_QUICHE"),
+            ")"
+        ),
         server::Edge::new,
     )
 }

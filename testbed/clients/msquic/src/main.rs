@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     // SAFETY: this program has no other thread yet.
     unsafe { own_tls::trust_no_others() };
     let registration = OnceCell::new();
-    program::run("firstflight-msquic-client", |request, progress| {
+    let version = concat!("msquic/", env!("BUILT_WITH_MSQUIC"));
+    program::run("firstflight-msquic-client", version, |request, progress| {
         exchanged(&registration, request, progress)
     })
     .into()

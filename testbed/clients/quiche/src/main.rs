@@ -26,5 +26,10 @@ impl Observer for Logged {
 
 fn main() {
     let log = OwnLog::new();
-    firstflight_quic_download::main(NAME, env!("CARGO_PKG_VERSION"), &mut Logged(log));
+    firstflight_quic_download::main(
+        NAME,
+        env!("CARGO_PKG_VERSION"),
+        env!("BUILT_WITH_QUICHE"),
+        &mut Logged(log),
+    );
 }

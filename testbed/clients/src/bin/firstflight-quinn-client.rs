@@ -83,5 +83,6 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 fn main() -> ExitCode {
-    runtime::run("firstflight-quinn-client", &Quinn).into()
+    let version = concat!("quinn/", env!("BUILT_WITH_QUINN"));
+    runtime::run("firstflight-quinn-client", version, &Quinn).into()
 }

@@ -85,5 +85,6 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 fn main() -> ExitCode {
-    runtime::run("firstflight-s2n-client", &S2n).into()
+    let version = concat!("s2n-quic/", env!("BUILT_WITH_S2N_QUIC"));
+    runtime::run("firstflight-s2n-client", version, &S2n).into()
 }

@@ -24,7 +24,8 @@ use tquic::{Config, Endpoint, TlsConfig};
 fn main() -> ExitCode {
     // SAFETY: this program has one thread.
     unsafe { own_tls::trust_no_others() };
-    program::run("firstflight-tquic-client", exchanged).into()
+    let version = concat!("tquic/", env!("BUILT_WITH_TQUIC"));
+    program::run("firstflight-tquic-client", version, exchanged).into()
 }
 
 fn exchanged(request: &Request, progress: &mut Progress) -> Result<(), Failure> {

@@ -23,15 +23,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (quinn ",
+    env!("BUILT_WITH_QUINN"),
+    ")"
+);
 const IDLE: Duration = Duration::from_secs(5);
 
 /// The program: returns its exit status when it cannot serve.
 pub fn main() -> ExitCode {
-    firstflight_listener::run(
-        "firstflight-quinn-server",
-        env!("CARGO_PKG_VERSION"),
-        Edge::new,
-    )
+    firstflight_listener::run("firstflight-quinn-server", VERSION, Edge::new)
 }
 
 struct Edge {

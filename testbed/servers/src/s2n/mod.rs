@@ -18,6 +18,12 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (s2n-quic ",
+    env!("BUILT_WITH_S2N_QUIC"),
+    ")"
+);
 const PROGRAM: &str = "firstflight-s2n-server";
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -49,7 +55,7 @@ impl Plan {
 
 /// The program: returns its exit status when it cannot serve.
 pub fn main() -> ExitCode {
-    let plan = match firstflight_listener::prepared(PROGRAM, env!("CARGO_PKG_VERSION"), Plan::new) {
+    let plan = match firstflight_listener::prepared(PROGRAM, VERSION, Plan::new) {
         Ok((_, plan)) => plan,
         Err(status) => return status,
     };

@@ -2,10 +2,22 @@ package firstflight.kwik;
 
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.util.List;
 
 /** A network in CIDR notation: the first `bits` bits of its address. */
 record Network(byte[] address, int bits) {
     private static final String ARGUMENT = "allow-net=";
+
+    /** What leads to no machines of others, as firstflight/egress/special_networks.csv has it. */
+    private static final List<Network> ALLOWABLE = List.of(
+            range("127.0.0.0", 8),
+            range("::1", 128),
+            range("10.0.0.0", 8),
+            range("172.16.0.0", 12),
+            range("192.168.0.0", 16),
+            range("fc00::", 7),
+            range("198.18.0.0", 15),
+            range("2001:db8::", 32));
 
     /** Parses an argument `allow-net=CIDR`. */
     static Network of(String argument) throws Wrong {
@@ -26,7 +38,20 @@ record Network(byte[] address, int bits) {
         if (bits > 8 * address.length) {
             throw new Wrong(argument + ": an address has only " + 8 * address.length + " bits");
         }
-        return new Network(address, bits);
+        Network made = new Network(address, bits);
+        if (ALLOWABLE.stream().noneMatch(one -> one.contains(made))) {
+            throw new Wrong(
+                    argument + ": it must lie inside loopback, RFC 1918, fc00::/7, 198.18.0.0/15 or 2001:db8::/32");
+        }
+        return made;
+    }
+
+    private static Network range(String text, int bits) {
+        try {
+            return new Network(literal(text).getAddress(), bits);
+        } catch (Wrong error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     /** Returns the address that a text spells; a name is none, and is never resolved. */
@@ -43,8 +68,15 @@ record Network(byte[] address, int bits) {
         }
     }
 
+    private boolean contains(Network inner) {
+        return inner.bits >= bits && contains(inner.address);
+    }
+
     boolean contains(InetAddress one) {
-        byte[] other = one.getAddress();
+        return contains(one.getAddress());
+    }
+
+    private boolean contains(byte[] other) {
         if (other.length != address.length) {
             return false;
         }
