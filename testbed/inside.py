@@ -25,6 +25,8 @@ PAUSE_S = 2.0
 """Between trials, when the path's queues are empty: what is still sent belongs to the trial before."""
 READY_S = 60.0
 GRACE_S = 5.0
+_BUFFER_KB = 32_768
+"""Of a capture: some 16,000 packets. With tcpdump's own 2 MB it misses some of a server with GSO."""
 
 
 class Client:
@@ -200,7 +202,8 @@ def _server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[b
 def _capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
     """Start a capture and wait until it sees packets."""
     argv = [*_in(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
-    argv += ["-Z", "root", "-w", str(folder / name), *wanted.split()]
+    # While the clock stands still a server hands over all of its window before tcpdump gets the processor.
+    argv += ["-B", str(_BUFFER_KB), "-Z", "root", "-w", str(folder / name), *wanted.split()]
     log = folder / f"{name}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(argv, stderr=out)
