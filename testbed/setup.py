@@ -1,6 +1,6 @@
 """`make testbed-setup`: builds what the guest needs, once.
 
-python -m testbed.setup [--jobs N]
+python -m testbed.setup [--jobs N] [--source NAME=FOLDER]
 """
 
 from __future__ import annotations
@@ -8,15 +8,27 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import terminal
-from testbed import apart, kernel, patched
+from testbed import apart, kernel, patched, sourced, stacks
+from testbed.sourced import Source
 
 
 def report(text: str) -> None:
     """Print a message on standard error."""
     terminal.echo(f"testbed: {text}", err=True)
+
+
+def _source(text: str) -> tuple[str, Source, Path]:
+    """Return name, manifest and folder of NAME=FOLDER; UsageError if no stack of this name has a `source`."""
+    name, _, folder = text.partition("=")
+    source = stacks.find(name).source
+    if source is None or not folder:
+        named = ", ".join(each for each, one in stacks.load().items() if one.source)
+        raise UsageError(f"--source {text}: expected NAME=FOLDER, where NAME is one of {named}")
+    return name, source, Path(folder)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,13 +37,24 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m testbed.setup", description="Builds the guest's kernel, once, servers and clients."
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at a time")
-    jobs = parser.parse_args(arguments).jobs
+    parser.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="also build the client of a stack from a folder of its source (repeatable)",
+    )
+    given = parser.parse_args(arguments)
+    jobs = given.jobs
     if jobs < 1:
         parser.error(f"--jobs {jobs} is less than 1")
     try:
+        sources = [_source(text) for text in given.source]
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
         report(f"packages of their own: {', '.join(apart.build_all())}")
+        for name, source, folder in sources:
+            report(f"from {folder}: {sourced.build(name, source, folder, jobs)}")
     except FirstflightError as error:
         report(str(error))
         return error.exit_status

@@ -26,6 +26,7 @@ launch_times  true: its server gives each datagram the time at which fq and etf 
 polls       true: its client polls without reading a clock, so a guest's clock goes on while it computes: no
             two runs of its cells are the same
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
+source      how its client is built from a folder of its source (testbed/sourced.py); `unavailable` until then
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from firstflight.system import binaries
 from lab import stacks as lab_stacks
 from testbed import checked
 from testbed.cell import Controller, Reordering
+from testbed.sourced import Source
 
 FOLDER = Path(__file__).parent
 
@@ -59,6 +61,7 @@ class _Program(BaseModel):
     program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
     package: str | None = Field(default=None, pattern=r"^testbed/[a-z0-9/-]+$")
     programs: tuple[str, ...] = ()
+    sourced: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_one(self) -> _Program:
@@ -71,6 +74,8 @@ class _Program(BaseModel):
     @property
     def build(self) -> str:
         """Return how it was built, as testbed_trial has it."""
+        if self.sourced:
+            return "release"
         return "wheel" if self.wheel else "python" if self.module else "release"
 
     def command(self) -> list[str]:
@@ -78,6 +83,8 @@ class _Program(BaseModel):
         for name in self.programs:
             if shutil.which(name) is None:
                 raise UsageError(f"{name} is missing: `make setup` installs it")
+        if self.sourced:
+            return list(self.sourced)
         if self.module:
             return [sys.executable, "-P", "-m", self.module]
         return [_path(str(self.program), by_testbed_setup=self.package is not None)]
@@ -185,6 +192,7 @@ class Stack(BaseModel):
     qlog: bool = False
     polls: bool = False
     unavailable: str | None = None
+    source: Source | None = None
 
     @model_validator(mode="after")
     def _has_something(self) -> Stack:
@@ -192,7 +200,17 @@ class Stack(BaseModel):
             raise ValueError("give `client`, `server` or both, or else `unavailable`")
         if self.logging is not None and not self.qlog:
             raise ValueError("`logging` is a client that writes a log: give `qlog`, too")
+        if self.source is not None and self.unavailable is None:
+            raise ValueError("`source` needs `unavailable`, for as long as nothing is built of it")
         return self
+
+    def here(self, name: str) -> Stack:
+        """Return it with the client that was built from its source, if there is one."""
+        command = self.source.command(name) if self.source is not None else None
+        if command is None:
+            return self
+        client = _Program(module="testbed.sourced", sourced=tuple(command))
+        return self.model_copy(update={"client": client, "unavailable": None})
 
     @property
     def programs(self) -> tuple[_Program, ...]:
@@ -260,7 +278,8 @@ class Stack(BaseModel):
 @cache
 def load(folder: Path = FOLDER) -> dict[str, Stack]:
     """Return all stacks by name, sorted. UsageError if a file is wrong."""
-    return {file.stem: checked.read(file, Stack) for file in sorted(folder.glob("*.toml"))}
+    files = sorted(folder.glob("*.toml"))
+    return {file.stem: checked.read(file, Stack).here(file.stem) for file in files}
 
 
 def find(name: str) -> Stack:
