@@ -72,7 +72,7 @@ class Block:
     def seed(self) -> int:
         """Return the seed of the guest's random numbers."""
         # Cells without these have the seeds that they had before there were such.
-        left_out = {name for name in ("client_qlog", "gso_paced") if not getattr(self.cell, name)}
+        left_out = {name for name in ("client_qlog", "gso_paced", "named") if not getattr(self.cell, name)}
         text = f"{self.experiment}\n{self.cell.model_dump_json(exclude=left_out)}\n{self.first}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 

@@ -11,6 +11,8 @@ Answering = Literal["iack", "wfc"]
 Reordering = Literal["at_once", "ignored", "next_three"]
 """What a receiver does when packets come out of order (paper 003, section 5.6: D, NR, 3A): it sends an ACK at
 once, or takes no notice, or acknowledges each of the next three packets."""
+Named = Literal["certificate_bytes", "certificate_delay_ms", "drop_to_client", "drop_to_server"]
+"""Fields that a cell's name has only where the cell says so."""
 Controller = Literal["cubic", "reno", "bbr"]
 Qdisc = Literal["pfifo", "none", "fq", "fq_codel", "etf"]
 """What queues at the server: `pfifo`, in front of the path's rate. The others are on a device without a rate,
@@ -75,6 +77,7 @@ class Cell(BaseModel):
     )
     ack_reordering: Reordering | None = Field(default=None, description="With ack_ratio.")
 
+    named: tuple[Named, ...] = Field(default=(), description="Fields that the cell's name has, too.")
     client_qlog: bool = Field(
         default=False, description="The client writes what it knows of the connection, as qlog."
     )
@@ -117,8 +120,19 @@ class Cell(BaseModel):
             "{:g}late": self.ack_delay_ms,
             "{:g}lost": self.loss_percent or None,
         }
+        more |= {words: value for field, words, value in self._more_named() if field in self.named}
         name += "".join("-" + words.format(value) for words, value in more.items() if value is not None)
         return name if self.ack_reordering is None else f"{name}-{self.ack_reordering.replace('_', '-')}"
+
+    def _more_named(self) -> tuple[tuple[Named, str, float | str | None], ...]:
+        """Return fields that may be in the name, with the words for them there."""
+        to_client, to_server = ("-".join(map(str, one)) for one in (self.drop_to_client, self.drop_to_server))
+        return (
+            ("certificate_bytes", "{}der", self.certificate_bytes),
+            ("certificate_delay_ms", "{:g}waiting", self.certificate_delay_ms),
+            ("drop_to_client", "down-{}-lost", to_client or None),
+            ("drop_to_server", "up-{}-lost", to_server or None),
+        )
 
     @property
     def ack_policy(self) -> str | None:

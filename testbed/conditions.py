@@ -66,6 +66,7 @@ def conditions(cells: Sequence[Cell]) -> list[Condition]:
             tuple(dict.fromkeys(_text(field, getattr(cell, field)) for cell in cells)),
         )
         for field in Cell.model_fields
+        if field != "named"
     ]
     return sorted(found, key=lambda one: not one.varied)
 

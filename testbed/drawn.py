@@ -56,14 +56,17 @@ def computed(figure: Numeric) -> list[Panel]:
 
 
 def _gains(found: Sequence[Gain], measure: Measure) -> list[Panel]:
-    """Return a panel for each server: times of both answers, or the gain over several RTTs."""
+    """Return a panel for each server: times of both answers, or the gain over several RTTs.
+
+    Over several RTTs pairs of the same stacks that differ in more have panels of their own, too.
+    """
     many = len({one.rtt_ms for one in found}) > 1
     made = []
-    for server in dict.fromkeys(one.server for one in found):
-        own = [one for one in found if one.server == server]
+    for server, more in dict.fromkeys((one.server, one.more if many else "") for one in found):
+        own = [one for one in found if one.server == server and (not many or one.more == more)]
         if not any(one.wfc_done or one.iack_done for one in own):
             continue
-        title = f"server {server}"
+        title = f"server {server}" + (f", {more}" if more else "")
         if many:
             curves = _over_rtt([one for one in own if one.wfc_done and one.iack_done], gain_of(measure))
             made.append(Panel(title, _GAINS[measure], curves, _RTT))
@@ -71,11 +74,15 @@ def _gains(found: Sequence[Gain], measure: Measure) -> list[Panel]:
         dots: list[Series] = []
         for answer, name in (("wfc", "WFC"), ("iack", "IACK")):
             ours, theirs = f"{answer}_{measure}_ms", f"published_{answer}_ms"
-            dots += series(name, [(one.client, getattr(one, ours)) for one in own])
-            dots += series(name, [(one.client, getattr(one, theirs)) for one in own], published=True)
+            dots += series(name, [(_pair(one), getattr(one, ours)) for one in own])
+            dots += series(name, [(_pair(one), getattr(one, theirs)) for one in own], published=True)
         axis = "Time to first byte [ms]" if measure == "first_stream" else "First PTO [ms]"
         made.append(Panel(title, axis, tuple(dots)))
     return made
+
+
+def _pair(one: Gain) -> str:
+    return f"{one.client}, {one.more}" if one.more else one.client
 
 
 def _over_rtt(found: Sequence[Gain], name: str) -> tuple[Series, ...]:

@@ -71,7 +71,7 @@ def gains(experiment: Experiment, rows: Sequence[Row]) -> list[Gain]:
     """Return a line for each pair of cells that `rows` have, in their order."""
     pairs: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for row in rows:
-        key = tuple(row[name] for name in _CONDITIONS)
+        key = (*(row[name] for name in _CONDITIONS), _more(row))
         pairs.setdefault(key, {name: [] for name in _BOTH})[row["answering"]].append(row)
     made = [_gain(experiment, key, found) for key, found in pairs.items()]
     return sorted(made, key=lambda one: (one.server, one.rtt_ms, one.client, one.more))

@@ -52,8 +52,35 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
         missing,
         len({one.client for one in found}),
         without=UNAVAILABLE,
-        further=further if early else (),
+        further=[*(further if early else ()), *(_crossings(here) if experiment.crossing else ())],
     )
+
+
+def _crossings(found: Sequence[Gain]) -> list[str]:
+    """Return from which RTT on each pair of stacks gains, between two RTTs in proportion, a sentence each."""
+    made = []
+    for client, server, more in dict.fromkeys((one.client, one.server, one.more) for one in found):
+        own = [
+            (one.rtt_ms, one.gain_ms)
+            for one in sorted(found, key=lambda one: one.rtt_ms)
+            if (one.client, one.server, one.more) == (client, server, more) and one.gain_ms is not None
+        ]
+        about = f"{client}, server {server}{f', {more}' if more else ''}"
+        last = next((number for number in reversed(range(len(own))) if own[number][1] < 0), None)
+        if not own:
+            continue
+        if last is None:
+            made.append(f"{about}: an instant ACK costs no time at any of these RTTs.")
+        elif last == len(own) - 1:
+            made.append(f"{about}: an instant ACK does not help up to an RTT of {own[-1][0]:g} ms.")
+        else:
+            (below, loss), (above, gain) = own[last], own[last + 1]
+            at = below + (above - below) * -loss / (gain - loss)
+            made.append(
+                f"{about}: an instant ACK helps from an RTT of some {at:.0f} ms on "
+                f"({loss:+.1f} ms at {below:g}, {gain:+.1f} ms at {above:g})."
+            )
+    return made
 
 
 def gain_of(measure: Measure) -> str:

@@ -1,5 +1,6 @@
 SELECT
     experiment,
+    replaceOne(cell, concat('-', toString(answering), '-'), '-') AS pair,
     server,
     client,
     rtt_ms,
@@ -35,10 +36,10 @@ SELECT
 FROM ${database}.testbed_trial
 WHERE {experiment:String} = '' OR experiment = {experiment:String}
 GROUP BY
-    experiment, server, client, rtt_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, queue_bytes,
+    experiment, pair, server, client, rtt_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, queue_bytes,
     certificate_bytes, certificate_delay_ms, loss_percent, drop_second_flight, body_bytes, qdisc, gso, gso_paced,
     congestion_control, ack_policy
 ORDER BY
     experiment, server, rtt_ms, client, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, queue_bytes,
     certificate_bytes, certificate_delay_ms, loss_percent, drop_second_flight, body_bytes, qdisc, gso, gso_paced,
-    congestion_control, ack_policy
+    congestion_control, ack_policy, pair

@@ -14,6 +14,7 @@ from reports.numbers.compared import Panel, Series
 from testbed import drawn, experiment
 from testbed.acks.asymmetry import Asymmetric
 from testbed.default_pto import Client
+from testbed.gain import Gain
 from testbed.own_log import Logged
 from testbed.own_pto import OwnPto
 
@@ -57,6 +58,21 @@ def test_the_figure_has_what_is_known(name: str, line: Any, expected: dict[Any, 
     assert all(f"{value:.4g}" in description for _, value in expected.values())
     for size in style.SIZES:
         assert "<svg" in figures.draw([panel], size, "figure", "A title", description)
+
+
+def test_pairs_that_differ_in_more_have_panels_of_their_own() -> None:
+    """Over several RTTs a panel each; at one RTT they stand beside each other."""
+    known = {"client": "quinn", "server": "quic-go", "wfc_done": 1, "iack_done": 1, "gain_ms": 5}
+    pairs = [
+        made(Gain, **known, rtt_ms=rtt, more=more) for more in ("0waiting", "9waiting") for rtt in (9, 20)
+    ]
+    found = drawn.panels(experiment.find("iack-map"), pairs)
+    assert [one.title for one in found] == ["server quic-go, 0waiting", "server quic-go, 9waiting"]
+    assert [one.series[0].points for one in found] == [((9, 5), (20, 5))] * 2
+    single = [dataclasses.replace(one, rtt_ms=9, wfc_first_stream_ms=7) for one in pairs[::2]]
+    (panel,) = drawn.panels(experiment.find("certificate-limit"), single)
+    assert panel.title == "server quic-go"
+    assert [place for place, _ in panel.series[0].points] == ["quinn, 0waiting", "quinn, 9waiting"]
 
 
 def test_without_values_there_is_no_figure() -> None:

@@ -13,6 +13,7 @@ from firstflight.errors import UsageError
 from testbed import (
     block,
     checked,
+    conditions,
     experiment,
     gain,
     losses,
@@ -470,11 +471,12 @@ def test_the_second_flight_is_known_by_content(
     assert second_flight.indices(packets) == expected
 
 
+_FIELDS = ("client", "rtt_ms", "qdisc", "gso", "named", "drop_to_server")
+
+
 def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[str, Any]:
     given = {"client": "ngtcp2", "server": "aioquic", "answering": answering}
-    cell = Cell.model_validate(
-        given | {name: more[name] for name in ("client", "qdisc", "gso") if name in more}
-    )
+    cell = Cell.model_validate(given | {name: more[name] for name in _FIELDS if name in more})
     measured = {
         "first_ack_us": 9000,
         "rtt_first_us": 9000,
@@ -482,8 +484,8 @@ def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[s
         "partial_ack_us": None,
         "outcome": "done",
     }
-    conditions = cell.model_dump() | {"cell": cell.name, "ack_policy": None}
-    return {**conditions, **measured, "first_stream_us": first_stream_us, **more}
+    held = cell.model_dump() | {"cell": cell.name, "ack_policy": None}
+    return {**held, **measured, "first_stream_us": first_stream_us, **more}
 
 
 def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
@@ -519,6 +521,56 @@ def test_cells_that_differ_in_more_than_the_answer_are_no_pair() -> None:
     text = shown.gained(experiment.find("iack-ttfb"), found).text(terminal=False)
     assert "ngtcp2 at 9 ms, at-none, server aioquic: met" in text
     assert "ngtcp2 at 9 ms, at-fq, server aioquic: not met" in text
+
+
+def test_a_name_has_further_fields_where_the_cell_says_so() -> None:
+    """Cells without have the names and seeds that they had before there were such."""
+    given = {"client": "quiche", "server": "quiche", "answering": "iack", "certificate_delay_ms": 25.5}
+    plain = Cell.model_validate({**given, "drop_to_client": (2, 3)})
+    assert plain.name == "quiche-quiche-iack-9ms"
+    fields = ("certificate_bytes", "certificate_delay_ms", "drop_to_client", "drop_to_server")
+    named = plain.model_copy(update={"named": fields})
+    assert named.name == "quiche-quiche-iack-9ms-1200der-25.5waiting-down-2-3-lost"
+    assert "named" not in {one.name for one in conditions.conditions([named])}
+    assert block.blocks("x", plain, 1)[0].seed != block.blocks("x", named, 1)[0].seed
+
+
+def test_pairs_that_lose_other_datagrams_are_lines_of_their_own() -> None:
+    rows = [
+        trial(answering, 1000 * ms, named=("drop_to_server",), drop_to_server=(lost,))
+        for lost, wfc_ms, iack_ms in ((1, 30, 20), (2, 50, 10))
+        for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
+    ]
+    found = gain.gains(experiment.find("iack-half-hello"), rows)
+    assert [(one.more, one.gain_ms) for one in found] == [("up-1-lost", 10), ("up-2-lost", 40)]
+
+
+@pytest.mark.parametrize(
+    ("gains", "sentence"),
+    [
+        (
+            {20: -150, 100: 50, 200: 90},
+            "helps from an RTT of some 80 ms on (-150.0 ms at 20, +50.0 ms at 100).",
+        ),
+        (
+            {20: 5, 100: -50, 200: 50},
+            "helps from an RTT of some 150 ms on (-50.0 ms at 100, +50.0 ms at 200).",
+        ),
+        ({20: -5, 100: -50}, "does not help up to an RTT of 100 ms."),
+        ({20: 0, 100: 50}, "costs no time at any of these RTTs."),
+    ],
+)
+def test_the_crossing_is_where_an_instant_ack_begins_to_help(gains: dict[int, float], sentence: str) -> None:
+    one = experiment.find("iack-crossing")
+    rows = [
+        trial(answering, 1_000_000 + (answering == "wfc") * round(1000 * ms), client="quinn", rtt_ms=rtt_ms)
+        for rtt_ms, ms in gains.items()
+        for answering in ("wfc", "iack")
+    ]
+    text = shown.gained(one, gain.gains(one, rows)).text(terminal=False)
+    assert f"quinn, server aioquic: an instant ACK {sentence}" in text
+    silent = experiment.find("iack-loss-server")
+    assert "an instant ACK helps" not in shown.gained(silent, gain.gains(one, rows)).text(terminal=False)
 
 
 def test_an_experiment_says_what_is_judged() -> None:
