@@ -248,7 +248,7 @@ def test_a_servers_version_is_that_of_what_is_built(
         program.chmod(0o755)
         return program
 
-    monkeypatch.setattr(stacks.binaries, "find", find)
+    monkeypatch.setattr("testbed.stacks.binaries.find", find)
     assert stacks.find("quiche").server_version == version
     assert stacks.find("aioquic").server_version == stacks.find("aioquic").version.known()
 

@@ -159,7 +159,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
             raise UsageError("not there")
         return Path(name)
 
-    monkeypatch.setattr(block.binaries, "find", find)
+    monkeypatch.setattr("testbed.block.binaries.find", find)
     return monkeypatch
 
 
@@ -174,7 +174,9 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
         series.run(own, 1, lambda *_: None, captures=True)
     large = CELL.model_copy(update={"body_bytes": 1 << 30})
     built.setattr(guest, "SHARED_MEMORY", tmp_path)
-    built.setattr(guest.os, "statvfs", lambda _: SimpleNamespace(f_flag=0, f_bavail=1 << 20, f_frsize=4096))
+    built.setattr(
+        "testbed.guest.os.statvfs", lambda _: SimpleNamespace(f_flag=0, f_bavail=1 << 20, f_frsize=4096)
+    )
     with pytest.raises(UsageError, match="a guest of 17404 MB does not fit into"):
         series.run(series.plan(tmp_path / "out", "own", [large], 1, resume=False), 1, print, captures=True)
     assert begun == []
