@@ -24,7 +24,7 @@ measure         what is judged: first_stream (time to first byte; unless given),
 [[accept]]      clients, servers, rtt_ms; low_ms, high_ms: where the gain of instant ACK shall be, or `g`: so
                 many times how much later the first ACK comes, within_ms or within_percent; and `why`. Without
                 servers or rtt_ms: with all
-crossing        true: the RTT from which on the gain is one is printed, too
+crossing        true: the RTT below which an instant ACK costs time is printed, too
 shows           what captures of an experiment about acknowledgements show, a sentence each
 [[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
 [[reason]]      of: parts of what is expected and of whom; what the captures show where such an expectation is

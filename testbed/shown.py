@@ -11,6 +11,8 @@ from testbed.numeric import Numeric
 from testbed.page import UNAVAILABLE, Check, Page, number, page
 
 _UNAVAILABLE = "unavailable"
+_SAME_MS = 0.5
+"""Gains nearer to zero are none."""
 _MEASURES = {
     "first_stream": " from the client's first packet to the first STREAM frame of the server",
     "pto_first": " of RFC 9002's probe timeout after the client's first RTT sample, by its packets",
@@ -57,7 +59,7 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
 
 
 def _crossings(found: Sequence[Gain]) -> list[str]:
-    """Return from which RTT on each pair of stacks gains, between two RTTs in proportion, a sentence each."""
+    """Return below which RTT each pair of stacks loses time, in proportion between two, a sentence each."""
     made = []
     for client, server, more in dict.fromkeys((one.client, one.server, one.more) for one in found):
         own = [
@@ -66,18 +68,18 @@ def _crossings(found: Sequence[Gain]) -> list[str]:
             if (one.client, one.server, one.more) == (client, server, more) and one.gain_ms is not None
         ]
         about = f"{client}, server {server}{f', {more}' if more else ''}"
-        last = next((number for number in reversed(range(len(own))) if own[number][1] < 0), None)
+        last = next((number for number in reversed(range(len(own))) if own[number][1] < -_SAME_MS), None)
         if not own:
             continue
         if last is None:
             made.append(f"{about}: an instant ACK costs no time at any of these RTTs.")
         elif last == len(own) - 1:
-            made.append(f"{about}: an instant ACK does not help up to an RTT of {own[-1][0]:g} ms.")
+            made.append(f"{about}: an instant ACK costs time at an RTT of {own[-1][0]:g} ms, too.")
         else:
             (below, loss), (above, gain) = own[last], own[last + 1]
             at = below + (above - below) * -loss / (gain - loss)
             made.append(
-                f"{about}: an instant ACK helps from an RTT of some {at:.0f} ms on "
+                f"{about}: an instant ACK costs time below an RTT of some {at:.0f} ms "
                 f"({loss:+.1f} ms at {below:g}, {gain:+.1f} ms at {above:g})."
             )
     return made

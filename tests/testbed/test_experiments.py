@@ -550,14 +550,14 @@ def test_pairs_that_lose_other_datagrams_are_lines_of_their_own() -> None:
     [
         (
             {20: -150, 100: 50, 200: 90},
-            "helps from an RTT of some 80 ms on (-150.0 ms at 20, +50.0 ms at 100).",
+            "costs time below an RTT of some 80 ms (-150.0 ms at 20, +50.0 ms at 100).",
         ),
         (
             {20: 5, 100: -50, 200: 50},
-            "helps from an RTT of some 150 ms on (-50.0 ms at 100, +50.0 ms at 200).",
+            "costs time below an RTT of some 150 ms (-50.0 ms at 100, +50.0 ms at 200).",
         ),
-        ({20: -5, 100: -50}, "does not help up to an RTT of 100 ms."),
-        ({20: 0, 100: 50}, "costs no time at any of these RTTs."),
+        ({20: -5, 100: -50}, "costs time at an RTT of 100 ms, too."),
+        ({20: 0, 100: 50, 200: -0.1}, "costs no time at any of these RTTs."),
     ],
 )
 def test_the_crossing_is_where_an_instant_ack_begins_to_help(gains: dict[int, float], sentence: str) -> None:
@@ -570,7 +570,7 @@ def test_the_crossing_is_where_an_instant_ack_begins_to_help(gains: dict[int, fl
     text = shown.gained(one, gain.gains(one, rows)).text(terminal=False)
     assert f"quinn, server aioquic: an instant ACK {sentence}" in text
     silent = experiment.find("iack-loss-server")
-    assert "an instant ACK helps" not in shown.gained(silent, gain.gains(one, rows)).text(terminal=False)
+    assert "an instant ACK costs" not in shown.gained(silent, gain.gains(one, rows)).text(terminal=False)
 
 
 def test_an_experiment_says_what_is_judged() -> None:
