@@ -247,7 +247,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             raise
         return _rows(block, "guest_failed", str(error), seed=block.seed)
     (folder / "guest.log").write_bytes(done.stderr)
-    by_number = trial_row.ended(folder / "trials.jsonl")
+    by_number = trial_row.by_repetition(folder / "trials.jsonl")
     captured = _captured(block.cell, folder)
     of_guest = {
         "seed": block.seed,

@@ -10,7 +10,7 @@ from typing import Any
 
 from firstflight.errors import InputError
 from firstflight.system import binaries, children
-from testbed.trial_row import Row, ended, is_of
+from testbed.trial_row import Row, by_repetition, is_of
 
 Packet = dict[str, Any]
 """A row of quic_packet."""
@@ -40,7 +40,7 @@ def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
     for packet in _dissected(folder, row, "quic_packet"):
         key = (packet["client_ip"], packet["client_port"], packet["odcid"])
         found.setdefault(key, []).append(packet)
-    trials = ended((folder / row["capture_file"]).with_name("trials.jsonl"))
+    trials = by_repetition((folder / row["capture_file"]).with_name("trials.jsonl"))
     of_rows = [trials[row["repetition"]] for row in rows if row["repetition"] in trials]
     return [one for one in found.values() if any(is_of(one[0]["time_ns"], trial) for trial in of_rows)]
 

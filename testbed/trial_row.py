@@ -65,7 +65,7 @@ class Captured:
     fault: str | None = None
 
 
-def ended(lines: Path) -> dict[int, Row]:
+def by_repetition(lines: Path) -> dict[int, Row]:
     """Return the trials of a guest that are over by their repetitions, as testbed/inside.py left them."""
     # A guest that ended early may have left a part of a line.
     whole = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""

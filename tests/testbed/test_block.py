@@ -83,9 +83,9 @@ def test_what_is_cut_off_in_a_capture_is_missing(tmp_path: Path) -> None:
 
 def test_a_part_of_a_line_is_no_trial(tmp_path: Path) -> None:
     lines = tmp_path / "trials.jsonl"
-    assert trial_row.ended(lines) == {}
+    assert trial_row.by_repetition(lines) == {}
     lines.write_text('{"repetition": 0}\n{"repetition": 1}\n{"repet', encoding="utf-8")
-    assert trial_row.ended(lines) == {0: {"repetition": 0}, 1: {"repetition": 1}}
+    assert trial_row.by_repetition(lines) == {0: {"repetition": 0}, 1: {"repetition": 1}}
 
 
 @pytest.mark.parametrize(
