@@ -5,6 +5,7 @@ The gain is the median with waiting minus the median with instant ACK, not the m
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -74,7 +75,7 @@ def gains(experiment: Experiment, rows: Sequence[Row]) -> list[Gain]:
         key = (*(row[name] for name in _CONDITIONS), _more(row))
         pairs.setdefault(key, {name: [] for name in _BOTH})[row["answering"]].append(row)
     made = [_gain(experiment, key, found) for key, found in pairs.items()]
-    return sorted(made, key=lambda one: (one.server, one.rtt_ms, one.client, one.more))
+    return sorted(made, key=lambda one: (one.server, one.rtt_ms, one.client, _by_number(one.more)))
 
 
 def expected_of(
@@ -85,6 +86,12 @@ def expected_of(
         next((one for one in experiment.accept if _is_about(one, client, server, rtt_ms)), None),
         next((one.reason for one in experiment.found if _has(one, client, server, rtt_ms)), None),
     )
+
+
+def _by_number(text: str) -> list[str | float]:
+    """Return what sorts a text so that the numbers in it ascend."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _more(row: Row) -> str:

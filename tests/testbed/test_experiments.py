@@ -538,11 +538,15 @@ def test_a_name_has_further_fields_where_the_cell_says_so() -> None:
 def test_pairs_that_lose_other_datagrams_are_lines_of_their_own() -> None:
     rows = [
         trial(answering, 1000 * ms, named=("drop_to_server",), drop_to_server=(lost,))
-        for lost, wfc_ms, iack_ms in ((1, 30, 20), (2, 50, 10))
+        for lost, wfc_ms, iack_ms in ((10, 9, 8), (1, 30, 20), (2, 50, 10))
         for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
     ]
     found = gain.gains(experiment.find("iack-half-hello"), rows)
-    assert [(one.more, one.gain_ms) for one in found] == [("up-1-lost", 10), ("up-2-lost", 40)]
+    assert [(one.more, one.gain_ms) for one in found] == [
+        ("up-1-lost", 10),
+        ("up-2-lost", 40),
+        ("up-10-lost", 1),
+    ]
 
 
 @pytest.mark.parametrize(
