@@ -22,6 +22,7 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.system import children
 from firstflight.system.files import explain_os_errors
 from testbed import kernel, processor
+from testbed.folder import cache
 from testbed.parts import parts
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -106,7 +107,7 @@ def run(
             # The kernel keeps a folder for itself below it, and runs in the job's.
             "HOME": str(own.absolute()),
         }
-        with (own / "console").open("wb") as console, processor.reserved(kernel.cache()) as processors:
+        with (own / "console").open("wb") as console, processor.reserved(cache()) as processors:
             with processor.only(processors):
                 process = children.start(
                     command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host

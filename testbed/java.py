@@ -16,7 +16,7 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import binaries
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
-from testbed.kernel import cache
+from testbed.folder import cache
 
 _STAMP = "built-from"
 

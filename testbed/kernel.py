@@ -19,6 +19,7 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
 from testbed.apt import Archive, open_archive
+from testbed.folder import cache
 
 PACKAGE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).with_name("uml.config")
@@ -29,14 +30,6 @@ NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "
 NEEDED |= {"xz": "xz-utils", "strip": "binutils", "dpkg-deb": "dpkg"}
 NICENESS = 5
 _SCRATCH = "build-"
-
-
-def cache() -> Path:
-    """Return the folder of the testbed in the user's cache (XDG Base Directory Specification)."""
-    chosen = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification: a relative path is invalid and is to be ignored.
-    base = Path(chosen) if Path(chosen).is_absolute() else Path.home() / ".cache"
-    return base / "firstflight" / "testbed"
 
 
 def recipe() -> str:

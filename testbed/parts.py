@@ -12,7 +12,7 @@ from pathlib import Path
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
-from testbed.kernel import cache
+from testbed.folder import cache
 
 SOURCE = Path(__file__).parent
 _SCRATCH = "compile-"

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from firstflight.system import files, lock
 from testbed import block as blocks
-from testbed import kernel, stacks
+from testbed import stacks
 from testbed.block import Block
 from testbed.cell import Cell
+from testbed.folder import cache
 
 _HELD = "held"
 """The lock in a folder of two runs that go on."""
@@ -93,7 +94,7 @@ def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -
 @contextmanager
 def _scratch() -> Iterator[Path]:
     """Yield an empty folder, which is removed at the end: at the next start if this one is killed."""
-    place = kernel.cache() / "twice"
+    place = cache() / "twice"
     with files.explain_os_errors(place):
         place.mkdir(parents=True, exist_ok=True)
     with ExitStack() as holding:

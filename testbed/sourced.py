@@ -24,7 +24,7 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
 from testbed import compiler
-from testbed.kernel import cache
+from testbed.folder import cache
 
 _VERSION = "built-from"
 _LISTS = ("blocklist=", "optout=", "allow-net=")

@@ -28,7 +28,7 @@ from firstflight.system import binaries
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
 from testbed import checked, compiler
-from testbed.kernel import cache
+from testbed.folder import cache
 
 FOLDER = Path(__file__).parent
 GO_SERVER = "lab/stacks/quic-go"

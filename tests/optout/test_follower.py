@@ -105,7 +105,7 @@ def test_what_is_no_list_changes_and_confirms_nothing(
 def test_a_list_without_most_of_its_entries_is_not_taken(
     answers: tuple[str, list[Answers]], tmp_path: Path, kept: str, offered: str, is_taken: bool
 ) -> None:
-    """The centre may have been set up anew."""
+    """The centre may have been set up a second time."""
     url, given = answers
     path = tmp_path / "list"
     follower = Follower(url, lambda: SECRET, path, lambda _: None)

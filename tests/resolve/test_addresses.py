@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import OutputError
 from firstflight.settings import Resolve
 from scanner.resolver.addresses import Addresses
@@ -25,7 +26,9 @@ def addresses(named: Named) -> Addresses:
     settings = Resolve(resolver=resolver.address, port=named.port, rate=10_000)
     of_stage = ("run", "vantage", "repetition", "resolver", "tool_version")
     common = {name: value for name, value in answer("", "A").items() if name in of_stage}
-    return Addresses([Name(None, name, "list") for name in NAMES], (4,), resolver, settings, common)
+    return Addresses(
+        [Name(None, name, "list") for name in NAMES], (4,), resolver, settings, Permitted([], []), common
+    )
 
 
 def asked(path: Path) -> list[tuple[Any, ...]]:

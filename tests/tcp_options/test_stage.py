@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose names are resolved by hand: what a resolver said is not what is tested."""
+    """A run whose names are resolved by hand: what a resolver answers is not what is tested."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "names.txt").write_text("a.test\n")

@@ -12,6 +12,7 @@ import pytest
 
 from firstflight.errors import FirstflightError, UsageError
 from testbed import kernel
+from testbed.folder import cache
 
 
 @pytest.fixture
@@ -32,13 +33,13 @@ def put(folder: Path, version: str, configuration: str | None = None) -> Path:
 
 
 def test_the_cache_is_the_users(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernel.cache() == folder
+    assert cache() == folder
     home = Path.home() / ".cache" / "firstflight" / "testbed"
     for wrong in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", wrong)
-        assert kernel.cache() == home
+        assert cache() == home
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert kernel.cache() == home
+    assert cache() == home
 
 
 def test_the_key_changes_with_version_and_configuration() -> None:

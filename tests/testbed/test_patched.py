@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from testbed import kernel, patched, stacks
+from testbed import folder, patched, stacks
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    kernel.cache().mkdir(parents=True)
-    return kernel.cache()
+    folder.cache().mkdir(parents=True)
+    return folder.cache()
 
 
 def spec(old: str) -> patched.Patched:

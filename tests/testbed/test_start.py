@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from cli.testbed import command
 from firstflight.errors import FirstflightError, InputError, UsageError
 from testbed import guest, kernel
+from testbed.folder import cache
 from testbed.parts import parts
 
 
@@ -20,7 +21,7 @@ from testbed.parts import parts
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in the place of the kernel, in a new cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = kernel.cache() / kernel.key("6.12.1-1", kernel.recipe())
+    folder = cache() / kernel.key("6.12.1-1", kernel.recipe())
     folder.mkdir(parents=True)
     path = folder / "linux"
     path.write_text("#!/bin/sh\necho it is broken\nexit 1\n")
@@ -114,20 +115,18 @@ def test_shared_memory_that_cannot_have_a_guest(job: Path, mount: str, message: 
 
 @pytest.mark.usefixtures("program")
 def test_the_programs_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = kernel.cache() / "compile-killed"
+    left = cache() / "compile-killed"
     left.mkdir()
     built = parts()
     assert not left.exists()
-    assert all(
-        path.parent.parent == kernel.cache() for path in (built.init, built.seeded, built.random_device)
-    )
+    assert all(path.parent.parent == cache() for path in (built.init, built.seeded, built.random_device))
     # Without a compiler now, because nothing is to be done.
     monkeypatch.setenv("PATH", "/nowhere")
     assert parts() == built
     built.init.parent.rename(left)
     with pytest.raises(UsageError, match=r"^gcc is not installed, .*: run `make testbed-setup`$"):
         parts()
-    assert [path.name for path in kernel.cache().glob("compile-*")] == []
+    assert [path.name for path in cache().glob("compile-*")] == []
 
 
 @pytest.mark.usefixtures("program")

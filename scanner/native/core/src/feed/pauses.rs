@@ -7,7 +7,7 @@ use crate::targets::Groups;
 /// The feed, and how it ended.
 pub struct Pauses {
     feed: Option<Feed>,
-    /// The feeding program said that it is done.
+    /// The feeding program has ended its list.
     complete: bool,
     broken: Option<Failure>,
 }

@@ -255,7 +255,7 @@ impl Current {
     }
 }
 
-/// Returns what is said of a list when its trust is another than at the last look. Much time can lie between
+/// Returns the sentence about a list whose trust is another than at the last look. Much time can lie between
 /// two looks, so any trust can follow any other.
 fn sentence(before: Trust, now: Trust) -> Option<String> {
     let unconfirmed = |ns: u64| format!("was not confirmed in the last {} s", ns / SECOND);

@@ -1,0 +1,14 @@
+"""The folder where the testbed keeps what it has built: kernels, programs, copies of stacks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache() -> Path:
+    """Return the folder of the testbed in the user's cache (XDG Base Directory Specification)."""
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification: a relative path is invalid and is to be ignored.
+    base = Path(chosen) if Path(chosen).is_absolute() else Path.home() / ".cache"
+    return base / "firstflight" / "testbed"
