@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.system import lock
 from lab import control, internet
 from lab.programs import program
 from lab.state import Record, State, boot_id, kill, start_ticks
@@ -28,8 +29,28 @@ def up(
     is left running.
     """
     # What `up` clears may be of a lab that another one starts, which has no record yet.
-    with lock.locked(state.lock, f"the lab's folder {state.folder}"):
+    with _alone(state):
         _up(state, behaviour, capture_edges=capture_edges, realtime=realtime, progress=progress)
+
+
+@contextmanager
+def _alone(state: State) -> Iterator[None]:
+    """Hold the lock of the state folder, which the kernel releases with this process."""
+    try:
+        state.folder.mkdir(parents=True, exist_ok=True)
+        file = state.lock.open("wb")
+    except OSError as error:
+        raise FirstflightError(
+            f"the lab cannot write its state to {state.folder}: {error.strerror}"
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"the lab in {state.folder} is being started by another process: wait until it is up"
+            ) from error
+        yield
 
 
 def _up(

@@ -90,7 +90,7 @@ def test_of_two_that_start_a_lab_at_once_one_does(other_lab: Lab) -> None:
     errors = [one.communicate(timeout=300)[1].decode() for one in both]
     assert sorted(one.returncode for one in both) == [0, 2], errors
     (refused,) = [error for one, error in zip(both, errors, strict=True) if one.returncode == 2]
-    assert "is in use by process" in refused or "is up already" in refused
+    assert "is being started by another process" in refused or "is up already" in refused
     assert set(json.loads(other_lab.run("status"))["services"].values()) == {"up"}
     other_lab.run("down")
     until(lambda: not processes_of(other_lab), lambda: processes_of(other_lab))
