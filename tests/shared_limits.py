@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -75,11 +75,14 @@ class Limits:
         """The pause at the end of a turn, a fifth of it."""
         return int((1 / min(self.prefix_rate, self.address_rate) + self.slack_s) * SECOND)
 
-    def check(self, sent: Sequence[Sent]) -> None:
-        """Check that none is broken, and that each is found broken in the same probes with a fault."""
+    def check(self, sent: Sequence[Sent], dense: Set[str] = frozenset({"prefix", "address"})) -> None:
+        """Check that none is broken, and that each is found broken in the same probes with a fault.
+
+        `dense`: the limits that have enough probes to be found broken by probes that are closer.
+        """
         assert self.broken(sent) == {}
         closer = [one.moved(one.seen_ns // 4) for one in sent]
-        assert self.broken(closer).keys() >= {"prefix", "address"}
+        assert self.broken(closer).keys() >= dense
         early = [one.moved(one.seen_ns - self.pause_ns) for one in sent]
         assert self.broken(early).keys() == {"turn"}
         others = [one._replace(who=(one.who + 1) % self.of) for one in sent]
@@ -129,12 +132,14 @@ class Limits:
 def decided(sent: Iterable[Sent]) -> list[Decided]:
     """Return when each probe was decided.
 
-    An engine of fewer than 200 probes a second decides for one at a time: after the one before had left.
+    An engine decides for several prefixes at once, and sends them all before it decides again. So it decides
+    for a prefix after the last probe to that prefix had left.
     """
-    found, last = [], dict[int, int]()
+    found, last = [], dict[tuple[int, str], int]()
     for probe in sorted(sent, key=lambda one: one.left_ns or one.seen_ns):
-        found.append(Decided(last.get(probe.who, 0), probe.seen_ns, probe.who, probe.ip))
-        last[probe.who] = max(last.get(probe.who, 0), probe.left_ns)
+        place = probe.who, prefix_of(probe.ip)
+        found.append(Decided(last.get(place, 0), probe.seen_ns, probe.who, probe.ip))
+        last[place] = max(last.get(place, 0), probe.left_ns)
     return found
 
 

@@ -117,7 +117,8 @@ def test_a_killed_shard_keeps_the_limits_of_the_edge_and_every_row_is_loaded_onc
     assert times == dict.fromkeys(by_cid, 1)
     shared = {one.ip: {other.who for other in sent if other.ip == one.ip} for one in sent}
     assert any(len(engines) > 1 for engines in shared.values())
-    LIMITS.check(sent)
+    # An address has two names at most; tests/campaign_loopback/test_shards.py has one with more.
+    LIMITS.check(sent, dense={"prefix"})
 
     where = f"WHERE run = '{run.name}'"
     files = f"SELECT unit, state, version FROM load_file FINAL {where} AND kind = 'quic_probe' ORDER BY unit"
