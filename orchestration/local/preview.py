@@ -151,33 +151,27 @@ def _crawl(settings: Settings, names: int | None) -> str:
 def _handshakes(settings: Settings, names: int | None) -> str:
     """Return the line about the handshake stage."""
     handshake = settings.handshake
-    known = "" if names is None else f", at most {_drawn(handshake, names)}"
-    of = f" with addresses of {', '.join(handshake.cdn)}" if handshake.cdn else ""
     return (
-        f"handshakes: with {handshake.share * 100:g} % of the names{of}{known}, one HTTP/3 HEAD request of "
-        f"{handshake.path} each; at most {handshake.rate:g} per second and vantage point"
+        f"handshakes: {_with(handshake, names)}, one HTTP/3 HEAD request of {handshake.path} each; "
+        f"at most {handshake.rate:g} per second and vantage point"
     )
 
 
 def _pairs(settings: Settings, names: int | None) -> str:
     """Return the line about the calibrate stage."""
     calibrate = settings.calibrate
-    known = "" if names is None else f", at most {_drawn(calibrate, names)}"
-    of = f" with addresses of {', '.join(calibrate.cdn)}" if calibrate.cdn else ""
     return (
-        f"pairs of a probe and a handshake: with {calibrate.share * 100:g} % of the names{of}{known}, in "
-        f"blocks of {calibrate.block}; at most {calibrate.rate:g} connections per second and vantage point"
+        f"pairs of a probe and a handshake: {_with(calibrate, names)}, in blocks of {calibrate.block}; "
+        f"at most {calibrate.rate:g} connections per second and vantage point"
     )
 
 
 def _tcp_options(settings: Settings, names: int | None) -> str:
     """Return the line about the tcp_options stage."""
     survey = settings.tcp_options
-    known = "" if names is None else f", at most {_drawn(survey, names)}"
-    of = f" with addresses of {', '.join(survey.cdn)}" if survey.cdn else ""
     return (
-        f"TCP options: with {survey.share * 100:g} % of the names{of}{known}, a TCP connection to port "
-        f"{survey.port} each; at most {survey.rate:g} per second and vantage point"
+        f"TCP options: {_with(survey, names)}, a TCP connection to port {survey.port} each; "
+        f"at most {survey.rate:g} per second and vantage point"
     )
 
 
@@ -188,6 +182,13 @@ def _pairs_s(settings: Settings, names: int) -> float:
     silent = 2 * (settings.probe.timeout_s + settings.handshake.timeout_s)
     blocks = math.ceil(pairs / calibrate.block)
     return 2 * pairs / calibrate.rate + blocks * (4 * calibrate.gap_s + silent)
+
+
+def _with(sample: Drawn, names: int | None) -> str:
+    """Return which names a stage that draws them contacts."""
+    known = "" if names is None else f", at most {_drawn(sample, names)}"
+    of = f" with addresses of {', '.join(sample.cdn)}" if sample.cdn else ""
+    return f"with {sample.share * 100:g} % of the names{of}{known}"
 
 
 def _drawn(sample: Drawn, names: int) -> int:

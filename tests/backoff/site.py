@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from socket import IPPROTO_UDP
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests.end_to_end.site import Site
+from lab.link_log import Flow, Passage
+from orchestration.runner import this_program
+from tests.end_to_end.site import ROOT, Site
 
 CLOUDFLARE, FASTLY = 13335, 54113
 
@@ -56,3 +60,33 @@ def connections(site: Site, capture: Path) -> list[dict[str, Any]]:
     """Return the connections of a capture, from its start until now."""
     text = site.firstflight("dissect", str(capture), "--kind", "quic_connection", "--format", "jsonl")
     return [json.loads(line) for line in text.splitlines()]
+
+
+def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
+    """Return names with an IPv4 address in one of these AS and one of the usual answers."""
+    return sorted(
+        {
+            line["domain"]
+            for line in site.lines("lab", "truth", "--format", "jsonl")
+            if line["asn"] in asns and ":" not in line["ip"] and line["outcome"] in ("iack", "coalesced")
+        }
+    )
+
+
+def left_ns(log: dict[Flow, list[Passage]], connection: dict[str, Any]) -> int:
+    """Return when a connection's first packet was at the link; `log`: its packets by flow."""
+    flow = (connection["client_ip"], connection["server_ip"], IPPROTO_UDP, connection["client_port"], 443)
+    (packet,) = [one for one in log[flow] if one.holds(connection["start_time_ns"])]
+    return packet.arrived_ns
+
+
+def start_campaign(site: Site, file: Path, options: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a campaign with these settings; its output is held in pipes."""
+    return subprocess.Popen(
+        [*this_program(), "campaign", "run", "--config", str(file), *options],
+        env=site.environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
-from socket import IPPROTO_UDP
-from typing import Any
 
-from lab.link_log import Flow, LinkLog, Passage
-from orchestration.runner import this_program
-from tests.backoff.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
-from tests.end_to_end.site import ROOT, Site
+from lab.link_log import LinkLog
+from tests.backoff.site import (
+    CLOUDFLARE,
+    FASTLY,
+    config,
+    connections,
+    left_ns,
+    names_of,
+    rows,
+    sets,
+    start_campaign,
+)
+from tests.end_to_end.site import Site
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -32,17 +38,6 @@ OPTIONS = sets(
 )
 
 
-def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
-    """Return names with an IPv4 address in one of these AS and one of the usual answers."""
-    return sorted(
-        {
-            line["domain"]
-            for line in site.lines("lab", "truth", "--format", "jsonl")
-            if line["asn"] in asns and ":" not in line["ip"] and line["outcome"] in ("iack", "coalesced")
-        }
-    )
-
-
 def server_of(host: str, site: Site) -> int:
     """Return the process number of the quiche server of an edge of this lab."""
     found = []
@@ -59,13 +54,6 @@ def server_of(host: str, site: Site) -> int:
     return pid
 
 
-def left_ns(log: dict[Flow, list[Passage]], connection: dict[str, Any]) -> int:
-    """Return when a connection's first packet was at the link; `log`: its packets by flow."""
-    flow = (connection["client_ip"], connection["server_ip"], IPPROTO_UDP, connection["client_port"], 443)
-    (packet,) = [one for one in log[flow] if one.holds(connection["start_time_ns"])]
-    return packet.arrived_ns
-
-
 def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Site) -> None:
     file = config(site, "paused", names_of(site, (CLOUDFLARE, FASTLY)), ["hamburg"])
     runs = site.folder / "runs"
@@ -80,14 +68,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
         """Return the number of rows of Cloudflare's names in closed segments."""
         return sum(1 for row in rows_of(folder / "segments") if "cloudflare" in row["domain"])
 
-    campaign = subprocess.Popen(
-        [*this_program(), "campaign", "run", "--config", str(file), *OPTIONS],
-        env=site.environment,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    campaign = start_campaign(site, file, OPTIONS)
     pid = server_of("cloudflare", site)
     try:
         (folder,) = until(lambda: campaign.poll() is not None or probing(), "the probe stage") and probing()

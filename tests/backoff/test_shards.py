@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,11 +15,9 @@ import pyarrow.parquet as pq
 from firstflight.run.run import Run
 from firstflight.shard import Shard, all_of
 from lab.link_log import LinkLog
-from orchestration.runner import this_program
-from tests.backoff.site import CLOUDFLARE, config, connections, sets
-from tests.backoff.test_paused_network import left_ns, names_of
+from tests.backoff.site import CLOUDFLARE, config, connections, left_ns, names_of, sets, start_campaign
 from tests.campaign_loopback.stopping import halted_with
-from tests.end_to_end.site import ROOT, Site
+from tests.end_to_end.site import Site
 from tests.segments import rows_of
 from tests.shared_limits import Limits, Sent
 from tests.waiting import until
@@ -58,14 +55,7 @@ def killed_and_resumed(site: Site, file: Path) -> tuple[Path, set[str]]:
         found = [run for run in runs.glob("*Z-*") if run not in others] if runs.is_dir() else []
         return [run for run in found if (part(run, KILLED) / "segments").is_dir()]
 
-    campaign = subprocess.Popen(
-        [*this_program(), "campaign", "run", "--config", str(file), *OPTIONS],
-        env=site.environment,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    campaign = start_campaign(site, file, OPTIONS)
     (run,) = until(lambda: campaign.poll() is not None or begun(), "the probe stage") and begun()
     folder = part(run, KILLED)
     (engine,) = halted_with(1, [folder])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-import socket
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import dns.edns
 import dns.flags
 import dns.message
 import dns.rcode
 import dns.rrset
+
+from tests.resolve.replies import replying
 
 ZONE = "damage.test"
 # Two records of each type, as the owner `end` has them.
@@ -88,40 +88,23 @@ def _changed(wire: bytes, source: random.Random) -> bytes:
     return bytes(changed)
 
 
-@contextmanager
-def serving(answers: Mapping[tuple[str, str], bytes]) -> Iterator[int]:
+def serving(answers: Mapping[tuple[str, str], bytes]) -> AbstractContextManager[int]:
     """Run a server on loopback with these answers, by lower-case name and type; the block gets its port.
 
     Behind each comes one that both engines read, with status OTHER and the detail MARK: it is the answer
     where the first was ignored. All other names do not exist. Nobody listens on TCP.
     """
-    stop = threading.Event()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        server.bind(("127.0.0.1", 0))
-        server.settimeout(0.05)
 
-        def serve() -> None:
-            while not stop.is_set():
-                try:
-                    wire, client = server.recvfrom(4096)
-                except TimeoutError:
-                    continue
-                query = dns.message.from_wire(wire)
-                (question,) = query.question
-                asked = (question.name.to_text(omit_final_dot=True).lower(), question.rdtype.name)
-                response = dns.message.make_response(query, recursion_available=True)
-                response.set_rcode(dns.rcode.NXDOMAIN)
-                if asked in answers:
-                    server.sendto(wire[:2] + answers[asked][2:], client)
-                    response.set_rcode(dns.rcode.YXDOMAIN)
-                    response.use_edns(0, options=[dns.edns.EDEOption(dns.edns.EDECode.OTHER, "mark")])
-                server.sendto(response.to_wire(), client)
+    def reply(wire: bytes) -> Iterator[bytes]:
+        query = dns.message.from_wire(wire)
+        (question,) = query.question
+        asked = (question.name.to_text(omit_final_dot=True).lower(), question.rdtype.name)
+        response = dns.message.make_response(query, recursion_available=True)
+        response.set_rcode(dns.rcode.NXDOMAIN)
+        if asked in answers:
+            yield wire[:2] + answers[asked][2:]
+            response.set_rcode(dns.rcode.YXDOMAIN)
+            response.use_edns(0, options=[dns.edns.EDEOption(dns.edns.EDECode.OTHER, "mark")])
+        yield response.to_wire()
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            stop.set()
-            thread.join()
+    return replying(reply)

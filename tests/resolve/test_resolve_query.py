@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -17,6 +14,7 @@ from scanner.resolver.configured import Resolver
 from scanner.resolver.pace import Pace
 from scanner.resolver.query import Asker
 from tests.resolve.named import Named, free_port
+from tests.resolve.replies import replying
 
 # Of a question that is answered: a timeout that expires would be another status, or a second attempt.
 ANSWERED_S = 60.0
@@ -115,30 +113,9 @@ def test_closed_port_is_network() -> None:
     assert outcome.attempts == 2
 
 
-@contextmanager
-def answering(answer: bytes | None) -> Iterator[int]:
+def answering(answer: bytes | None) -> AbstractContextManager[int]:
     """Run a host that answers every datagram with its id and `answer`, or (None) never."""
-    stop = threading.Event()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(("127.0.0.1", 0))
-        server.settimeout(0.05)
-
-        def serve() -> None:
-            while not stop.is_set():
-                try:
-                    query, client = server.recvfrom(4096)
-                except TimeoutError:
-                    continue
-                if answer is not None:
-                    server.sendto(query[:2] + answer, client)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            stop.set()
-            thread.join()
+    return replying(lambda query: [] if answer is None else [query[:2] + answer])
 
 
 def test_silence_is_timeout_and_takes_its_time() -> None:
