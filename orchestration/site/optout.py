@@ -150,7 +150,7 @@ class Follower:
         self._tell(None)
 
     def _refuse_loss(self, kept: list[str], entries: Iterable[str]) -> None:
-        """Raise CentreUnreachable if most entries are gone: a centre that is set up anew has none."""
+        """Raise CentreUnreachable if most entries are gone: one that was set up again has none."""
         lost = len(set(kept) - set(entries))
         if 2 * lost > len(kept):
             raise CentreUnreachable(

@@ -1,0 +1,196 @@
+"""What an instant ACK gains: medians, ranges of the papers, pairs of cells, and what is shown of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from testbed import block, experiment, gain, shown
+from testbed.cell import Cell
+
+
+@pytest.mark.parametrize(
+    "name", ["iack-ttfb", "iack-loss-server", "iack-loss-client", "iack-first-pto", "iack-first-pto-logs"]
+)
+def test_every_pair_here_has_a_range(name: str) -> None:
+    """None of the paper's expectations is left out because it may not be met."""
+    one = experiment.find(name)
+    for cell in one.cells():
+        if block.blocks(name, cell, 1)[0].unavailable() is None:
+            accepted, _ = gain.expected_of(one, cell.client, cell.server, cell.rtt_ms)
+            assert accepted is not None and accepted.limits_ms(4) is not None, cell.name
+
+
+@pytest.mark.parametrize(
+    ("given", "value_ms", "g_ms", "verdict"),
+    [
+        ({"low_ms": -1, "high_ms": 1}, 1, None, "met"),
+        ({"low_ms": -1, "high_ms": 1}, 1.1, 4, "not met"),
+        ({"g": 3, "within_percent": 25}, 15.3, 4.1, "met"),
+        ({"g": 3, "within_percent": 25}, 15, 3.9, "not met"),
+        ({"g": 3, "within_ms": 1}, 13.2, 4.1, "met"),
+        ({"g": 3, "within_ms": 1}, 13.2, 4, "not met"),
+        ({"g": 3, "within_ms": 1}, 13.2, None, None),
+        ({"g": 3, "within_ms": 1}, None, 4, None),
+    ],
+)
+def test_a_range_may_be_of_what_was_measured(
+    given: dict[str, float], value_ms: float | None, g_ms: float | None, verdict: str | None
+) -> None:
+    made = experiment.Accept.model_validate({"clients": ["quinn"], "why": "", **given})
+    assert made.verdict(value_ms, g_ms) == verdict
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"low_ms": 1},
+        {"low_ms": 1, "high_ms": 2, "g": 3},
+        {"g": 3},
+        {"g": 3, "within_ms": 1, "within_percent": 1},
+    ],
+)
+def test_a_range_is_of_one_kind(given: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"give `low_ms` and `high_ms`, or else `g`|`g` needs either"):
+        experiment.Accept.model_validate({"clients": ["quinn"], "why": "", **given})
+
+
+def test_published_values_stand_beside_servers_like_the_papers() -> None:
+    """A loss of the server's flight is repaired by the server's default PTO."""
+    one = experiment.find("iack-loss-server")
+    for server, value in {"aioquic": 248.3, "quic-go": 248.3, "quiche": None, "s2n-quic": None}.items():
+        rows = [{**trial(name, 30_000, client="aioquic"), "server": server} for name in ("wfc", "iack")]
+        (found,) = gain.gains(one, rows)
+        assert found.published_iack_ms == value, server
+
+
+_FIELDS = ("client", "rtt_ms", "qdisc", "gso", "named", "drop_to_server")
+
+
+def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[str, Any]:
+    given = {"client": "ngtcp2", "server": "aioquic", "answering": answering}
+    cell = Cell.model_validate(given | {name: more[name] for name in _FIELDS if name in more})
+    measured = {
+        "first_ack_us": 9000,
+        "rtt_first_us": 9000,
+        "pto_first_us": 27_000,
+        "partial_ack_us": None,
+        "outcome": "done",
+    }
+    held = cell.model_dump() | {"cell": cell.name, "ack_policy": None}
+    return {**held, **measured, "first_stream_us": first_stream_us, **more}
+
+
+def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
+    rows = [
+        *(trial("wfc", 1000 * value, first_ack_us=209_000) for value in (30, 31, 40)),
+        *(trial("iack", 1000 * value) for value in (20, 21, 50)),
+        trial("iack", None, outcome="timeout", rtt_first_us=None, first_ack_us=None),
+    ]
+    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert (found.wfc_first_stream_ms, found.iack_first_stream_ms, found.gain_ms) == (31, 21, 10)
+    assert (found.iack_done, found.iack_trials, found.g_ms, found.rtt_first_ms) == (3, 4, 200, 9)
+    assert (found.published_wfc_ms, found.published_iack_ms, found.published_gain_ms) == (249, 239, 10)
+    assert found.verdict == "met"
+    assert found.outcomes == "done 6, timeout 1"
+    text = shown.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
+    assert "ngtcp2 at 9 ms, server aioquic: met: 0.8 to 1.3 RTT" in text
+    assert "    The captures show: a ClientHello of two datagrams lets the server send 7,200 bytes" in text
+    other = gain.gains(experiment.find("iack-ttfb"), [{**row, "rtt_ms": 20.0} for row in rows])
+    assert (other[0].found, other[0].published_gain_ms) == (None, None)
+
+
+def test_cells_that_differ_in_more_than_the_answer_are_no_pair() -> None:
+    rows = [
+        trial(answering, 1000 * ms, qdisc=qdisc)
+        for qdisc, wfc_ms, iack_ms in (("none", 30, 20), ("fq", 50, 10))
+        for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
+    ]
+    found = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert [(one.more, one.gain_ms, one.wfc_trials) for one in found] == [
+        ("at-fq", 40, 1),
+        ("at-none", 10, 1),
+    ]
+    text = shown.gained(experiment.find("iack-ttfb"), found).text(terminal=False)
+    assert "ngtcp2 at 9 ms, at-none, server aioquic: met" in text
+    assert "ngtcp2 at 9 ms, at-fq, server aioquic: not met" in text
+
+
+def test_pairs_that_lose_other_datagrams_are_lines_of_their_own() -> None:
+    rows = [
+        trial(answering, 1000 * ms, named=("drop_to_server",), drop_to_server=(lost,))
+        for lost, wfc_ms, iack_ms in ((10, 9, 8), (1, 30, 20), (2, 50, 10))
+        for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
+    ]
+    found = gain.gains(experiment.find("iack-half-hello"), rows)
+    assert [(one.more, one.gain_ms) for one in found] == [
+        ("up-1-lost", 10),
+        ("up-2-lost", 40),
+        ("up-10-lost", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gains", "sentence"),
+    [
+        (
+            {20: -150, 100: 50, 200: 90},
+            "costs time below an RTT of some 80 ms (-150.0 ms at 20, +50.0 ms at 100).",
+        ),
+        (
+            {20: 5, 100: -50, 200: 50},
+            "costs time below an RTT of some 150 ms (-50.0 ms at 100, +50.0 ms at 200).",
+        ),
+        ({20: -5, 100: -50}, "costs time at an RTT of 100 ms, too."),
+        ({20: 0, 100: 50, 200: -0.1}, "costs no time at any of these RTTs."),
+    ],
+)
+def test_the_crossing_is_where_an_instant_ack_begins_to_help(gains: dict[int, float], sentence: str) -> None:
+    one = experiment.find("iack-crossing")
+    rows = [
+        trial(answering, 1_000_000 + (answering == "wfc") * round(1000 * ms), client="quinn", rtt_ms=rtt_ms)
+        for rtt_ms, ms in gains.items()
+        for answering in ("wfc", "iack")
+    ]
+    text = shown.gained(one, gain.gains(one, rows)).text(terminal=False)
+    assert f"quinn, server aioquic: an instant ACK {sentence}" in text
+    silent = experiment.find("iack-loss-server")
+    assert "an instant ACK costs" not in shown.gained(silent, gain.gains(one, rows)).text(terminal=False)
+
+
+def test_an_experiment_says_what_is_judged() -> None:
+    """The first probe timeout of Figure 16 instead of the time to first byte."""
+    measured = {"client": "quinn", "rtt_first_us": 9000}
+    waits = {**measured, "first_ack_us": 13_000}
+    rows = [
+        *(trial("wfc", 50_000, pto_first_us=value, **waits) for value in (38_900, 39_100, 39_000)),
+        *(trial("iack", 50_000, pto_first_us=27_000, **measured) for _ in range(3)),
+    ]
+    one = experiment.find("iack-first-pto")
+    (found,) = gain.gains(one, rows)
+    assert (found.wfc_pto_first_ms, found.iack_pto_first_ms, found.pto_gain_ms) == (39, 27, 12)
+    assert (found.gain_ms, found.verdict) == (0, "met")
+    text = shown.gained(one, [found]).text(terminal=False)
+    assert "Medians in ms of RFC 9002's probe timeout after the client's first RTT sample" in text
+    assert " 39.0  27.0  12.0 " in text
+    (other,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert other.verdict == "not met"
+
+
+def test_a_server_that_acknowledges_half_a_client_hello_does_not_wait() -> None:
+    rows = [trial("wfc", 30_000, partial_ack_us=9000), trial("iack", 30_000)]
+    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert (found.partial_acks, found.verdict) == (1, None)
+    text = shown.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
+    assert "WFC is an instant ACK in effect with ngtcp2 (server aioquic)" in text
+
+
+def test_what_was_not_done_has_no_time() -> None:
+    rows = [trial(name, None, outcome="unavailable", first_ack_us=None) for name in ("wfc", "iack")]
+    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert (found.gain_ms, found.g_ms, found.verdict, found.wfc_done) == (None, None, None, 0)
+    assert "Unavailable as clients here, 1 of 1: ngtcp2." in shown.gained(
+        experiment.find("iack-ttfb"), [found]
+    ).text(terminal=False)
