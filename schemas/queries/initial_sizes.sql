@@ -19,8 +19,7 @@ FROM
         initial_size,
         outcome,
         outcome IN ('blocked', 'send_failed') AS unsent,
-        NOT unsent AND outcome NOT IN ('timeout', 'refused')
-            AND (outcome != 'malformed' OR server_cid IS NOT NULL) AS has_answer,
+        ${spoke_quic} AS has_answer,
         retried,
         bytes_received,
         bytes_sent,

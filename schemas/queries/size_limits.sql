@@ -16,8 +16,7 @@ FROM
         ip,
         domain,
         assumeNotNull(initial_size) AS size,
-        outcome NOT IN ('timeout', 'refused', 'send_failed')
-            AND (outcome != 'malformed' OR server_cid IS NOT NULL) AS answered,
+        ${spoke_quic} AS answered,
         ifNull(icmp_type = 3 AND icmp_code = 4 AND family = 4 OR icmp_type = 2 AND family = 6, false) AS too_big
     FROM ${database}.quic_probe
     WHERE ${asked}

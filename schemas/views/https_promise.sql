@@ -76,9 +76,7 @@ LEFT JOIN
         domain,
         any(cdn) AS probed_cdn,
         countIf(outcome NOT IN ('blocked', 'send_failed')) AS probes,
-        -- What is malformed may be of nobody who speaks QUIC, unless a packet of it authenticated.
-        countIf(outcome NOT IN ('blocked', 'send_failed', 'timeout', 'refused')
-            AND (outcome != 'malformed' OR server_cid IS NOT NULL)) AS answered
+        countIf(${spoke_quic}) AS answered
     FROM ${database}.quic_probe
     GROUP BY run, vantage, repetition, domain
 ) AS probed USING (run, vantage, repetition, domain)
