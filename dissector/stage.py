@@ -54,7 +54,7 @@ def stage(run: Run, key: StageKey) -> None:
         report.rows_in = sum(known) if len(known) == len(taken) else None
         _account(run, report, summary["quic_connection"], out)
         if broken:
-            raise InputError(f"{broken}; the connections before that position are in {out}")
+            raise InputError(f"{broken}; the connections that could be read are in {out}")
 
 
 def _captures(run: Run, key: StageKey) -> list[Path]:

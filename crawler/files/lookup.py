@@ -33,7 +33,8 @@ class Lookup:
 
     UsageError if it is no address, or on a list. Questions are plain UDP, and TCP for long answers; none is
     sent while requests may not be, or once `is_ending` says yes. `rate`: questions a second at most, 0 = no
-    limit, None = RESOLVER_RATE to a resolver that is not our own, or is that of /etc/resolv.conf.
+    limit, None = RESOLVER_RATE to a resolver that is not our own, or is that of /etc/resolv.conf. One
+    without an answer is sent again after `timeout_s`, which neither counts nor looks again.
     """
 
     def __init__(

@@ -44,10 +44,10 @@ def find(name: str) -> Path:
 
 
 def unreadable(status: int, stderr: bytes, written: Path | None = None) -> list[str]:
-    """Return the dissector's message about each capture that it could not read to the end.
+    """Return the dissector's message about each capture, or key log beside one, that it could not read.
 
-    The records before that position are written. OutputError with the dissector's reason if they are not: the
-    file `written` is missing. FirstflightError if the dissector failed otherwise.
+    The records before the position of a broken capture are written. OutputError with the dissector's reason
+    if they are not: the file `written` is missing. FirstflightError if the dissector failed otherwise.
     """
     if status == 0:
         return []
@@ -56,12 +56,13 @@ def unreadable(status: int, stderr: bytes, written: Path | None = None) -> list[
         for line in stderr.decode(errors="replace").strip().splitlines()
     ]
     # The other lines count the packets of the captures that are in no record.
+    keyless = [line for line in lines if "the key log beside it cannot be read" in line]
     broken = [line for line in lines if "at byte" in line]
     if status == InputError.exit_status:
         if written is not None and not written.is_file():
             # Of several messages, the last is why it ended.
             reason = (lines or ["it gave no reason"])[-1]
             raise OutputError(f"the dissector wrote no records: {reason}")
-        return broken or lines[-1:] or ["it gave no reason"]
+        return keyless + broken or lines[-1:] or ["it gave no reason"]
     reason = (broken or lines or ["it gave no reason"])[-1]
     raise FirstflightError(f"the dissector failed with status {status}: {reason}")

@@ -37,7 +37,8 @@ def start(
     `pass_fds` stay open in it. Raises UsageError if the program is missing or not executable.
     """
     try:
-        # preexec_fn is safe here: this process has no other threads when it starts children.
+        # preexec_fn is safe here: when this process starts children, it has no other thread but one that
+        # waits in read(2) (orchestration/held.py).
         return subprocess.Popen(
             argv,
             stdin=stdin,

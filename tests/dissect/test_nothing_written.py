@@ -14,7 +14,7 @@ from downloader.flows import Flows
 from firstflight import settings
 from firstflight.errors import FirstflightError
 from firstflight.run.run import Run
-from firstflight.system import files
+from firstflight.system import binaries, files
 from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import Capture
@@ -77,3 +77,22 @@ def test_a_key_log_that_is_missing_is_named(tmp_path: Path) -> None:
         FirstflightError, match=f"wrote no records: the key log {missing} cannot be read: No such"
     ):
         write.write(captured(tmp_path), [missing], tmp_path / "out")
+
+
+KEYLESS = "p.pcap: the key log beside it cannot be read: Is a directory"
+BROKEN = "q.pcap: at byte 24: expected a whole frame"
+COUNTED = "p.pcap: of 9 frames, 2 are no IP packets"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([KEYLESS, COUNTED], [KEYLESS]),
+        ([BROKEN, KEYLESS, COUNTED], [KEYLESS, BROKEN]),
+        ([COUNTED, BROKEN, COUNTED], [BROKEN]),
+        ([COUNTED], [COUNTED]),
+    ],
+)
+def test_what_could_not_be_read_is_the_reason_and_no_count(lines: list[str], expected: list[str]) -> None:
+    shown = "".join(f"firstflight-dissect: {line}\n" for line in lines).encode()
+    assert binaries.unreadable(3, shown) == expected
