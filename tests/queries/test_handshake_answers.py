@@ -135,3 +135,39 @@ def test_edge_locations_are_counted_per_vantage_point_and_cdn(tmp_path: Path) ->
     assert ask("edge_locations", columns, limit="1") == hamburg[:1]
     for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}):
         assert ask("edge_locations", "location", **day) == []
+
+
+def test_servers_that_take_ack_frequency_are_counted_with_code_point_and_value(tmp_path: Path) -> None:
+    """Without the parameter a server is a row, too: a share is of all that showed their parameters."""
+
+    def takes(domain: str, code_point: str | None, value_us: int | None, **values: Any) -> dict[str, Any]:
+        return sent(domain, min_ack_delay_id=code_point, min_ack_delay_us=value_us, **values)
+
+    load(
+        tmp_path,
+        [
+            takes("a.example", "0xff04de1b", 1_000, stack="quinn"),
+            takes("b.example", "0xff04de1b", 1_000, stack="quinn", vantage="hong_kong"),
+            takes("b.example", "0xff02de1a", 10_000, ip="198.18.48.2"),
+            takes("c.example", None, None),
+            takes("d.example", None, None),
+            takes("e.example", None, None),
+            takes("f.example", "0x00", 0, cdn=None, asn=None),
+            # Without transport parameters nothing is known.
+            handshake("g.example"),
+        ],
+    )
+    columns = "of_cdn named code_point min_ack_delay_us handshakes names addresses share_of_cdn"
+    others = [["Others", None, "0x00", 0, 1, 1, 1, 1]]
+    first = ["Cloudflare", "quinn", "0xff04de1b", 1_000, 2, 2, 1, pytest.approx(1 / 3)]
+    assert ask("handshake_ack_frequency", columns) == [
+        first,
+        ["Cloudflare", None, "0xff02de1a", 10_000, 1, 1, 1, pytest.approx(1 / 6)],
+        ["Cloudflare", None, None, None, 3, 3, 1, 0.5],
+        *others,
+    ]
+    assert ask("handshake_ack_frequency", columns, cdn="Others") == others
+    assert ask("handshake_ack_frequency", columns, limit="1") == [first]
+    assert ask("handshake_ack_frequency", "named", vantage="hong_kong") == [["quinn"]]
+    for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}):
+        assert ask("handshake_ack_frequency", "named", **day) == []
