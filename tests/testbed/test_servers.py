@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,23 @@ def test_a_response_has_the_body_that_is_declared(tmp_path: Path, stack: str, bo
     assert answer["body_bytes"] == body_bytes
 
 
+def test_the_server_quiche_writes_datagrams_and_windows(tmp_path: Path) -> None:
+    """A line for each; times are those of this machine's clock. The server is killed: the last may lack."""
+    log = tmp_path / "sender.jsonl"
+    given = loopback.configuration(tmp_path, "quiche", 3_000_000)
+    given["transport"] = {"log": str(log)}
+    begun_ns = time.time_ns()
+    answer = loopback.answer(tmp_path, "quinn", "quiche", given)
+    assert answer["end"] == "complete"
+    whole = log.read_text(encoding="utf-8").rpartition("\n")[0]
+    lines = [json.loads(line) for line in whole.splitlines()]
+    assert all(begun_ns <= one["time_ns"] <= time.time_ns() + 10**9 for one in lines)
+    tags = [one["tag"] for one in lines if "tag" in one]
+    assert len(set(tags)) > 1000 and {len(one) for one in tags} == {32}
+    windows = [one["window_bytes"] for one in lines if "window_bytes" in one]
+    assert windows[0] < windows[-1]
+
+
 @pytest.mark.parametrize(
     ("transport", "message"),
     [
@@ -89,6 +107,7 @@ def test_a_response_has_the_body_that_is_declared(tmp_path: Path, stack: str, bo
         ({"congestion_control": "vegas"}, "`vegas` is none of cubic, reno and bbr"),
         ({"launch_clock": "boottime"}, "neither monotonic nor tai"),
         ({"pace": 1}, "unknown field `pace`"),
+        ({"log": "/missing/sender.jsonl"}, "cannot write /missing/sender.jsonl: "),
     ],
 )
 def test_the_server_quiche_refuses_settings_that_it_lacks(

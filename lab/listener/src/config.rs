@@ -39,6 +39,8 @@ pub struct Transport {
     pub gso_paced: bool,
     /// Datagrams have launch times by this clock, `monotonic` or `tai`.
     pub launch_clock: Option<String>,
+    /// Where the launch time of each datagram is written, and each change of a congestion window.
+    pub log: Option<PathBuf>,
 }
 
 impl Transport {

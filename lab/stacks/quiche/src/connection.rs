@@ -3,6 +3,7 @@
 use crate::behaviour::{Behaviour, Mode};
 use crate::buffer::Buffer;
 use crate::http::Http;
+use crate::log::Log;
 use crate::tls::{Allowed, SharedProgress};
 use firstflight_listener::{DATAGRAM_BYTES, Sockets};
 use quiche::RecvInfo;
@@ -36,6 +37,8 @@ pub struct Connection {
     pub paced_until: Option<Instant>,
     pub http: Http,
     sending: Sending,
+    /// With the window and the count of lost packets that it has of this connection.
+    log: Option<(Log, (usize, usize))>,
 }
 
 impl Connection {
@@ -45,6 +48,7 @@ impl Connection {
         peer: SocketAddr,
         behaviour: Behaviour,
         sending: Sending,
+        log: Option<Log>,
     ) -> Self {
         Self {
             quic,
@@ -59,6 +63,29 @@ impl Connection {
             paced_until: None,
             http: Http::default(),
             sending,
+            log: log.map(|log| (log, (0, 0))),
+        }
+    }
+
+    /// Notes the window that quiche has since `at`, if it is another one.
+    pub fn note_window(&mut self, at: Instant) {
+        let Some((log, known)) = &mut self.log else {
+            return;
+        };
+        let Some(path) = self.quic.path_stats().next() else {
+            return;
+        };
+        let found = (path.cwnd, path.lost);
+        if found != *known {
+            *known = found;
+            log.window(at, found.0, found.1);
+        }
+    }
+
+    /// Writes what the log has.
+    pub fn flush_log(&self) {
+        if let Some((log, _)) = &self.log {
+            log.flush();
         }
     }
 
@@ -101,6 +128,9 @@ impl Connection {
                 break;
             };
             let datagram = &datagram[..length];
+            if let Some((log, _)) = &self.log {
+                log.datagram(to.at, datagram);
+            }
             if self.sending == Sending::Single {
                 sockets.send_at(self.local, to.to, datagram, Some(to.at));
             } else if !gathered

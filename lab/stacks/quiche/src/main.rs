@@ -6,6 +6,7 @@ mod behaviour;
 mod buffer;
 mod connection;
 mod http;
+mod log;
 mod server;
 mod table;
 mod tls;

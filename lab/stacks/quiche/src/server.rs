@@ -5,6 +5,7 @@ mod accept;
 use crate::behaviour::{Behaviour, Mode, PROTOCOL};
 use crate::connection::Sending;
 use crate::http::Answers;
+use crate::log::Log;
 use crate::table::{Connections, Id};
 use crate::tls::{self, Allowed, SharedProgress};
 use crate::token::Tokens;
@@ -37,6 +38,7 @@ pub struct Edge {
     /// Connections with quiche's own timers (retransmission or idle) or an answer that is due.
     timers: Releases<Id>,
     sending: Sending,
+    log: Option<Log>,
 }
 
 impl Edge {
@@ -47,10 +49,17 @@ impl Edge {
             launch_clock: None,
             gso: false,
             gso_paced: false,
+            log: None,
             ..config.transport.clone()
         };
         others.refuse()?;
         let sending = sending(&config.transport)?;
+        let log = config
+            .transport
+            .log
+            .as_deref()
+            .map(Log::create)
+            .transpose()?;
         let progress = SharedProgress::default();
         let context = tls::context(config.certificates.iter(), &progress)?;
         let configured = |error: quiche::Error| format!("quiche cannot be set up: {error}");
@@ -81,6 +90,7 @@ impl Edge {
             preparations: Releases::default(),
             timers: Releases::default(),
             sending,
+            log,
         })
     }
 
@@ -125,6 +135,7 @@ impl Edge {
             .advance(&mut connection.quic, &self.answers, number, Instant::now());
         connection.flush(&self.progress, sockets);
         if connection.is_over() {
+            connection.flush_log();
             self.connections.bury(id, Instant::now() + IDLE);
             return;
         }
@@ -149,6 +160,7 @@ impl Edge {
         let due = connection.quic.timeout_instant();
         if due.is_some_and(|at| at <= now) {
             connection.quic.on_timeout();
+            connection.note_window(now);
         }
         self.settle(sockets, id);
     }
@@ -211,6 +223,7 @@ impl Host for Edge {
         };
         if connection.hello_read {
             connection.receive(&self.progress, bytes);
+            connection.note_window(arrival.at);
         } else if accept::read_hello(&self.progress, &self.routes, connection, bytes) {
             self.answer(sockets, id, arrival.at);
         }

@@ -91,7 +91,7 @@ mod tests {
             certificate: 0,
             endpoint: 0,
         };
-        Connection::new(quic, local, peer, behaviour, Sending::Single)
+        Connection::new(quic, local, peer, behaviour, Sending::Single, None)
     }
 
     #[test]

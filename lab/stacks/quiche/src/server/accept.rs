@@ -57,8 +57,14 @@ impl Edge {
         let Some(behaviour) = self.routes.find(arrival.local.ip(), None) else {
             return;
         };
-        let mut connection =
-            Connection::new(quic, arrival.local, arrival.peer, behaviour, self.sending);
+        let mut connection = Connection::new(
+            quic,
+            arrival.local,
+            arrival.peer,
+            behaviour,
+            self.sending,
+            self.log.clone(),
+        );
         let answerable = read_hello(&self.progress, &self.routes, &mut connection, bytes);
         if answerable && connection.behaviour.wants_retry() && odcid.is_none() {
             self.retry(sockets, arrival, header, &scid);
