@@ -48,8 +48,10 @@ BODY_CPU_S = 0.7
 """CPU seconds of a megabyte of a response's body."""
 CAPTURE = "path.pcap"
 """The capture at the client; a block without it has no hash."""
-RESULTS = ("trials.jsonl", "*.pcap", "*qlog")
-"""What a second run repeats byte for byte: trials, captures, and clients' logs."""
+SENDER_LOG = "sender.jsonl"
+"""What the server writes of its datagrams and windows."""
+RESULTS = ("trials.jsonl", "*.pcap", "*qlog", SENDER_LOG)
+"""What a second run repeats byte for byte: trials, captures, logs of clients and of the server."""
 ROWS = "testbed_trial.jsonl"
 _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
 
@@ -72,7 +74,11 @@ class Block:
     def seed(self) -> int:
         """Return the seed of the guest's random numbers."""
         # Cells without these have the seeds that they had before there were such.
-        left_out = {name for name in ("client_qlog", "gso_paced", "named") if not getattr(self.cell, name)}
+        left_out = {
+            name
+            for name in ("client_qlog", "gso_paced", "named", "server_log")
+            if not getattr(self.cell, name)
+        }
         text = f"{self.experiment}\n{self.cell.model_dump_json(exclude=left_out)}\n{self.first}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
@@ -283,6 +289,8 @@ def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
     """Return what the cell asks of its server, and this cannot do; None if it can all."""
     if cell.body_bytes and not server.bodies:
         return f"the server {cell.server} sends no bodies of responses"
+    if cell.server_log and not server.server_log:
+        return f"the server {cell.server} writes no launch times"
     if cell.congestion_control is not None and cell.congestion_control not in server.controllers:
         return f"the server {cell.server} has no choice of {cell.congestion_control}"
     if cell.gso and not server.gso:

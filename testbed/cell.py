@@ -11,7 +11,7 @@ Answering = Literal["iack", "wfc"]
 Reordering = Literal["at_once", "ignored", "next_three"]
 """What a receiver does when packets come out of order (paper 003, section 5.6: D, NR, 3A): it sends an ACK at
 once, or takes no notice, or acknowledges each of the next three packets."""
-Named = Literal["certificate_bytes", "certificate_delay_ms", "drop_to_client", "drop_to_server"]
+Named = Literal["certificate_bytes", "certificate_delay_ms", "drop_to_client", "drop_to_server", "body_bytes"]
 """Fields that a cell's name has only where the cell says so."""
 Controller = Literal["cubic", "reno", "bbr"]
 Qdisc = Literal["pfifo", "none", "fq", "fq_codel", "etf"]
@@ -81,6 +81,9 @@ class Cell(BaseModel):
     client_qlog: bool = Field(
         default=False, description="The client writes what it knows of the connection, as qlog."
     )
+    server_log: bool = Field(
+        default=False, description="The server writes launch times and windows (testbed/sender_log.py)."
+    )
 
     @model_validator(mode="after")
     def _asks_for_a_ratio(self) -> Cell:
@@ -132,6 +135,7 @@ class Cell(BaseModel):
             ("certificate_delay_ms", "{:g}waiting", self.certificate_delay_ms),
             ("drop_to_client", "down-{}-lost", to_client or None),
             ("drop_to_server", "up-{}-lost", to_server or None),
+            ("body_bytes", "{}body", self.body_bytes),
         )
 
     @property

@@ -57,6 +57,11 @@ def column(name: str) -> Callable[[Row], float | None]:
     return lambda row: row[name]
 
 
+def quotient(part: str, whole: str) -> Callable[[Row], float | None]:
+    """Return what divides one column by another; None without either, or if that is zero."""
+    return lambda row: row[part] / row[whole] if row[part] is not None and row[whole] else None
+
+
 def percent(part: str, whole: str) -> Callable[[Row], float | None]:
     """Return what divides one column by another, in percent; None without either, or if that is zero."""
     return lambda row: 100 * row[part] / row[whole] if row[part] is not None and row[whole] else None

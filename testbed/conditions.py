@@ -32,6 +32,7 @@ _NAMES = {
     "ack_delay_ms": "Longest delay of an ACK, as asked [ms]",
     "ack_reordering": "Answer to reordering, as asked",
     "client_qlog": "The client writes its own log (qlog)",
+    "server_log": "The server writes launch times and windows",
 }
 # What a cell has where it gives no value of its own.
 _SAME = {

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from reports.numbers.compared import Panel, Series, Where, series
 from testbed.acks.asymmetry import Asymmetric
+from testbed.acks.byte_delay import Round
 from testbed.acks.cells import Acked
+from testbed.acks.composition import Composed
 from testbed.acks.survey import Client as Surveyed
 from testbed.default_pto import Client
 from testbed.experiment import Experiment, Measure
@@ -16,6 +18,7 @@ from testbed.own_log import Logged
 from testbed.own_pto import OwnPto
 from testbed.paced import Paced
 from testbed.page import Line
+from testbed.sender_log import Launches
 from testbed.shown import gain_of
 
 _GAINS = {"first_stream": "Gain in time to first byte [ms]", "pto_first": "Gain in first PTO [ms]"}
@@ -30,8 +33,11 @@ def panels(experiment: Experiment, lines: Sequence[Line]) -> list[Panel]:
         *_acked([one for one in lines if isinstance(one, Acked)]),
         *_asymmetric([one for one in lines if isinstance(one, Asymmetric)]),
         *_surveyed([one for one in lines if isinstance(one, Surveyed)]),
+        *_composed([one for one in lines if isinstance(one, Composed)]),
         *_logged([one for one in lines if isinstance(one, Logged)]),
         *_own_timeouts([one for one in lines if isinstance(one, OwnPto)]),
+        *_late([one for one in lines if isinstance(one, Round)]),
+        *_launched([one for one in lines if isinstance(one, Launches)]),
         *_paced([one for one in lines if isinstance(one, Paced)]),
     ]
     return [one for one in found if one.series]
@@ -152,6 +158,25 @@ def _surveyed(found: Sequence[Surveyed]) -> list[Panel]:
     return [Panel("By client", "Packets for each ACK", dots)] if found else []
 
 
+def _composed(found: Sequence[Composed]) -> list[Panel]:
+    """Return panels of each length of a body: bytes by kind, and ACKs that are bundled."""
+    made = []
+    for size in dict.fromkeys(one.body_bytes for one in found):
+        own = [one for one in found if one.body_bytes == size]
+        title = f"Body of {size / 1000:g} kB"
+        dots: list[Series] = []
+        dots += series("headers", [(one.client, one.all_headers) for one in own])
+        # What is left has no look of its own; the table has it.
+        for kind in ("tags", "ack", "crypto", "stream", "padding"):
+            dots += series(kind, [(one.client, getattr(one, kind)) for one in own])
+        made.append(Panel(title, "Bytes for 100 of the server's", tuple(dots)))
+        bundled = series("bundled", [(one.client, one.bundled_percent) for one in own])
+        theirs = [(one.client, one.published.bundled_high_percent if one.published else None) for one in own]
+        bundled += series("bundled", theirs, published=True)
+        made.append(Panel(title, "ACKs with other frames [%]", bundled))
+    return made
+
+
 def _logged(found: Sequence[Logged]) -> list[Panel]:
     dots = series("updates", [(one.client, one.updates) for one in found])
     dots += series("updates", [(one.client, one.published_updates) for one in found], published=True)
@@ -185,6 +210,38 @@ def _paced(found: Sequence[Paced]) -> list[Panel]:
             (_server(one), getattr(one.published, name) if one.published else None) for one in found
         ]
         made.append(Panel(title, axis, dots + series("server", theirs, published=True)))
+    return made if found else []
+
+
+def _late(found: Sequence[Round]) -> list[Panel]:
+    """Return a panel for each RTT: the packets that have come, over time, and how late these are."""
+    made = []
+    for rtt_ms in dict.fromkeys(one.rtt_ms for one in found):
+        own = [one for one in found if one.rtt_ms == rtt_ms]
+        came: tuple[Series, ...] = ()
+        late: tuple[Series, ...] = ()
+        for ratio in dict.fromkeys(one.ack_ratio for one in own):
+            of_ratio = [one for one in own if one.ack_ratio == ratio]
+            known = [(one.at_ms, one.packets) for one in of_ratio if one.at_ms is not None]
+            came += series(f"ratio {ratio}", [(at_ms / 1000, packets) for at_ms, packets in known])
+            late += series(f"ratio {ratio}", [(one.round, one.later_ms) for one in of_ratio])
+        made.append(Panel(f"RTT {rtt_ms:g} ms", "Packets", came, "Time [s]"))
+        made.append(Panel(f"RTT {rtt_ms:g} ms", "Later than ratio 2 [ms]", late, "Round trip"))
+    return made
+
+
+def _launched(found: Sequence[Launches]) -> list[Panel]:
+    """Return the panels of precision by qdisc, and of a window over time for each cell with rollbacks."""
+    dots: tuple[Series, ...] = ()
+    for control in dict.fromkeys(one.congestion_control for one in found):
+        own = [one for one in found if one.congestion_control == control]
+        dots += series(str(control), [(one.qdisc, one.precision_ms) for one in own])
+    dots += series("server", [(one.qdisc, one.published_precision_ms) for one in found], published=True)
+    made = [Panel("Launch times", "Standard deviation [ms]", dots)]
+    for one in found:
+        if one.congestion_control == "cubic":
+            curve = series("window", [(at_s, size / 1000) for at_s, size in one.windows])
+            made.append(Panel(f"CUBIC, qdisc {one.qdisc}", "Window [kB]", curve, "Time [s]"))
     return made if found else []
 
 

@@ -4,8 +4,8 @@ title, source   what is measured, and which figure of which paper did
 repetitions     trials of each cell
 measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO),
                 default_pto (the client's before any sample: testbed/default_pto.py), acks, ack_asymmetry,
-                ack_survey (testbed/acks), pacing (testbed/paced.py), rtt_updates (testbed/own_log.py) or
-                pto_logged (testbed/own_pto.py)
+                ack_survey, ack_bytes, byte_delay (testbed/acks), pacing (testbed/paced.py), launches
+                (testbed/sender_log.py), rtt_updates (testbed/own_log.py) or pto_logged (testbed/own_pto.py)
 [held]          fields of every cell (testbed/cell.py)
 [vary]          fields with several values each: every combination is a cell
 [when.FIELD.VALUE]   fields that cells with this value have instead of what [held] has
@@ -19,8 +19,13 @@ measure         what is judged: first_stream (time to first byte; unless given),
 [[paced]]       server, congestion_control, qdisc, gso, gso_paced, changed (how the paper changed the server);
                 dropped, goodput_mbit, below_percent, alone_percent, le5_percent, gap_p50_us: what a paper
                 gives of a server's pacing, and `edition`
+[[launched]]    server, qdisc, precision_ms: what a paper gives of a server's launch times, and `edition`
 [[updated]]     client, updates, new_acks: what a paper gives of a client's own log, and `edition`
 [[survey]]      client, ratio, parses, ack_bytes: what a paper gives of a client, and `edition`
+[[counted]]     client, packet_bytes, packets_each: what a paper's counters give of all packets of a client
+                (IP bytes of one, packets that came for each), two bounds each, and `edition`
+[[composition]] client, body_bytes, ack_low_percent, ack_high_percent, bundled_high_percent: what a paper
+                gives of a client's bytes in percent of the server's, of its ACKs, and `edition`
 [[accept]]      clients, servers, rtt_ms; low_ms, high_ms: where the gain of instant ACK shall be, or `g`: so
                 many times how much later the first ACK comes, within_ms or within_percent; and `why`. Without
                 servers or rtt_ms: with all
@@ -55,7 +60,10 @@ Measure = Literal[
     "acks",
     "ack_asymmetry",
     "ack_survey",
+    "ack_bytes",
+    "byte_delay",
     "pacing",
+    "launches",
     "rtt_updates",
     "pto_logged",
 ]
@@ -121,6 +129,16 @@ class PacedResult(BaseModel):
     gap_p50_us: float | None = None
 
 
+class Launched(BaseModel):
+    """What a paper gives of launch times: standard deviation of how late datagrams left."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    server: str
+    qdisc: Qdisc
+    precision_ms: float
+
+
 class Survey(BaseModel):
     """What a paper gives of a client: ratio of its ACKs, whether it parses ACK_FREQUENCY, bytes of an ACK."""
 
@@ -130,6 +148,28 @@ class Survey(BaseModel):
     ratio: str
     parses: bool
     ack_bytes: int | None = None
+
+
+class Counted(BaseModel):
+    """What a paper's counters give of a client's packets: mean IP bytes, and packets that came for each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    packet_bytes: tuple[float, float]
+    packets_each: tuple[float, float]
+
+
+class Composition(BaseModel):
+    """What a paper gives of a client's ACKs, in percent of the server's bytes, and how many are bundled."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    body_bytes: int
+    ack_low_percent: float | None = None
+    ack_high_percent: float | None = None
+    bundled_high_percent: float | None = None
 
 
 class Updated(BaseModel):
@@ -217,7 +257,10 @@ class Experiment(BaseModel):
     timer: tuple[Timer, ...] = ()
     transfer: tuple[Transfer, ...] = ()
     paced: tuple[PacedResult, ...] = ()
+    launched: tuple[Launched, ...] = ()
     survey: tuple[Survey, ...] = ()
+    counted: tuple[Counted, ...] = ()
+    composition: tuple[Composition, ...] = ()
     updated: tuple[Updated, ...] = ()
     accept: tuple[Accept, ...] = ()
     found: tuple[Found, ...] = ()

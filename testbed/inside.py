@@ -187,7 +187,7 @@ def _server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[b
     """Start the server with the cell's answer and wait until it listens."""
     files = issue(make_authority(folder), "server", [NAME], chain_bytes=cell.certificate_bytes)
     configuration = server_config.configuration(
-        cell, NAME, job["alpn"], files, launch_times=job["launch_times"]
+        cell, NAME, job["alpn"], files, launch_times=job["launch_times"], log=folder / "sender.jsonl"
     )
     file = folder / "server.json"
     file.write_text(json.dumps(configuration), encoding="utf-8")

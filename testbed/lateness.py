@@ -10,7 +10,7 @@ _NANOSECONDS = 0xA1B23C4D
 _FILE_HEADER, _RECORD = 24, struct.Struct("=IIII")
 _HEADERS = 14 + 20 + 8
 """Of Ethernet, IPv4 and UDP."""
-_SAME_BYTES = 64
+_SAME = slice(64)
 """Of a payload, by which a datagram is known again: packet protection leaves no two alike."""
 
 
@@ -37,8 +37,8 @@ class Lateness:
         return late[(len(late) - 1) * 99 // 100] // 1000 if late else None
 
 
-def datagrams(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield time and beginning of the payload of each datagram; what a capture was cut off in is left out."""
+def datagrams(file: Path, part: slice = _SAME) -> Iterator[tuple[int, bytes]]:
+    """Yield time and a part of the payload of each datagram; what a capture was cut off in is left out."""
     content = file.read_bytes()
     if content[:4] != struct.pack("=I", _NANOSECONDS):
         return
@@ -50,6 +50,6 @@ def datagrams(file: Path) -> Iterator[tuple[int, bytes]]:
             return
         yield (
             seconds * 1_000_000_000 + nanoseconds,
-            content[at + _HEADERS : at + min(size, _HEADERS + _SAME_BYTES)],
+            content[at + _HEADERS : at + size][part],
         )
         at += size

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from testbed import default_pto, gain, own_log, own_pto, paced, shown
-from testbed.acks import asymmetry, cells, checks, survey
+from testbed import default_pto, gain, own_log, own_pto, paced, sender_log, shown
+from testbed.acks import asymmetry, byte_delay, cells, checks, composition, survey
 from testbed.acks import shown as acks_shown
 from testbed.experiment import Experiment
 from testbed.page import Line, Page
@@ -33,12 +33,21 @@ def measured(
     if experiment.measure == "ack_survey":
         clients = survey.clients(experiment, rows)
         return clients, lambda: acks_shown.surveyed(experiment, clients)
+    if experiment.measure == "ack_bytes":
+        composed = composition.cells(experiment, rows)
+        return composed, lambda: composition.summary(experiment, composed)
     if experiment.measure == "rtt_updates":
         logs = own_log.clients(experiment, folder, rows)
         return logs, lambda: own_log.summary(experiment, logs)
     if experiment.measure == "pto_logged":
         timeouts = own_pto.pairs(experiment, folder, rows)
         return timeouts, lambda: own_pto.summary(experiment, timeouts)
+    if experiment.measure == "byte_delay":
+        trips = byte_delay.rounds(experiment, folder, rows)
+        return trips, lambda: byte_delay.summary(experiment, trips)
+    if experiment.measure == "launches":
+        launches = sender_log.cells(experiment, folder, rows)
+        return launches, lambda: sender_log.summary(experiment, launches)
     if experiment.measure == "pacing":
         servers = paced.cells(experiment, rows)
         return servers, lambda: paced.summary(experiment, servers)

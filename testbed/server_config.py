@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from lab.certificates import ServerCertificate
@@ -12,11 +13,12 @@ _CLOCKS = {"fq": "monotonic", "etf": "tai"}
 
 
 def configuration(
-    cell: Cell, name: str, alpn: str, files: ServerCertificate, *, launch_times: bool
+    cell: Cell, name: str, alpn: str, files: ServerCertificate, *, launch_times: bool, log: Path | None = None
 ) -> dict[str, Any]:
     """Return what the server of a cell is to do, with the certificate `files` of `name`.
 
-    `launch_times`: it can give its datagrams the times at which fq and etf send them.
+    `launch_times`: it can give its datagrams the times at which fq and etf send them; `log`: where it writes
+    them, if the cell asks for that.
     """
     endpoint: dict[str, Any] = {
         "domain": name,
@@ -36,7 +38,10 @@ def configuration(
         "certificates": {"chain": {"chain": str(files.chain), "key": str(files.key)}},
     }
     # Only servers that have them take these keys.
-    if asked := transport(cell, launch_times=launch_times):
+    asked = transport(cell, launch_times=launch_times)
+    if cell.server_log:
+        asked["log"] = str(log)
+    if asked:
         made["transport"] = asked
     return made
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from testbed.cell import Cell
-from testbed.cell_rows import by_cell, column, done, median_of, percent
+from testbed.cell_rows import by_cell, column, done, median_of, percent, quotient
 from testbed.experiment import Experiment
 from testbed.page import Check
 from testbed.trial_row import Row
@@ -24,6 +24,8 @@ class Client:
 
     `takes_requests`: its transport parameters have min_ack_delay; `asked_ratio` was asked of it then, and
     `asked_eliciting_per_ack` is what it did. `follows`: it takes requests, and did that within a fifth.
+    `packet_bytes`: mean IP bytes of all its packets, and `packets_each`: datagrams that came for each of
+    them, as counters of a device have them.
     """
 
     client: str
@@ -36,6 +38,8 @@ class Client:
     after100: float | None
     ack_bytes: float | None
     bundled_percent: float | None
+    packet_bytes: float | None
+    packets_each: float | None
     min_ack_delay_ms: float | None
     takes_requests: bool | None
     asked_ratio: int | None
@@ -44,6 +48,8 @@ class Client:
     published_ratio: str | None
     published_ack_bytes: int | None
     published_parses: bool | None
+    published_packet_bytes: tuple[float, float] | None
+    published_packets_each: tuple[float, float] | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the columns by name."""
@@ -64,6 +70,7 @@ def _client(experiment: Experiment, name: str, server: str, own: Sequence[tuple[
     asked = next((cell.ack_ratio for cell, _ in own if cell.ack_ratio is not None), None)
     requested = done([row for cell, rows in own if cell.ack_ratio is not None for row in rows])
     theirs = next((one for one in experiment.survey if one.client == name), None)
+    counted = next((one for one in experiment.counted if one.client == name), None)
     delays = [row["min_ack_delay_us_client"] for row in ended]
     takes = any(one is not None for one in delays) if delays else None
     followed = median_of(requested, column("eliciting_per_ack_after100"))
@@ -78,6 +85,8 @@ def _client(experiment: Experiment, name: str, server: str, own: Sequence[tuple[
         after100=median_of(ended, column("eliciting_per_ack_after100")),
         ack_bytes=median_of(ended, column("ack_only_ip_bytes_p50")),
         bundled_percent=median_of(ended, percent("bundled_packets", "ack_packets")),
+        packet_bytes=median_of(ended, quotient("ip_bytes_client", "datagrams_client")),
+        packets_each=median_of(ended, quotient("datagrams_server", "datagrams_client")),
         min_ack_delay_ms=median([one / 1000 for one in delays if one is not None]) if takes else None,
         takes_requests=takes,
         asked_ratio=asked,
@@ -88,6 +97,8 @@ def _client(experiment: Experiment, name: str, server: str, own: Sequence[tuple[
         published_ratio=theirs.ratio if theirs else None,
         published_ack_bytes=theirs.ack_bytes if theirs else None,
         published_parses=theirs.parses if theirs else None,
+        published_packet_bytes=counted.packet_bytes if counted else None,
+        published_packets_each=counted.packets_each if counted else None,
     )
 
 

@@ -23,6 +23,7 @@ qlog        true: its client writes a qlog file of each connection into the fold
 logging     the program that does so, if the client is built without
 launch_times  true: its server gives each datagram the time at which fq and etf shall send it, also those
             that it sends as one
+server_log  true: its server writes the launch time of each datagram, and its congestion window
 polls       true: its client polls without reading a clock, so a guest's clock goes on while it computes: no
             two runs of its cells are the same
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
@@ -189,6 +190,7 @@ class Stack(BaseModel):
     ack_requests: tuple[Reordering, ...] = ()
     gso: bool = False
     launch_times: bool = False
+    server_log: bool = False
     qlog: bool = False
     polls: bool = False
     unavailable: str | None = None

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import captured, checked, experiment, gain, own_log, same, series
+from testbed import captured, checked, experiment, gain, own_log, same, sender_log, series
 from testbed.acks import asymmetry, checks
 from testbed.second_flight import has_stream
 
@@ -228,6 +228,20 @@ def test_clients_write_their_own_logs(tmp_path: Path) -> None:
         assert each.updates is not None and each.samples is not None
         assert 1 <= each.updates <= each.samples + 1, each
         assert each.pto_ms == pytest.approx(each.rfc_pto_ms, rel=0.02), each
+
+
+def test_a_server_writes_launch_times_that_fq_keeps(tmp_path: Path) -> None:
+    """Each datagram of the transfer is in its log, and leaves within 0.1 ms of its launch time."""
+    held = 'client = "quiche"\nserver = "quiche"\nanswering = "wfc"\nbody_bytes = 300000\nqdisc = "fq"\n'
+    scenario = tmp_path / "launches.toml"
+    more = 'congestion_control = "bbr"\nserver_log = true\n'
+    scenario.write_text(f'title = "launches"\nmeasure = "launches"\n[held]\n[[cell]]\n{held}{more}')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
+    one, rows = checked.read(scenario, experiment.Experiment), series.rows(tmp_path, "launches")
+    (found,) = sender_log.cells(one, tmp_path / "launches", rows)
+    assert found.datagrams is not None and found.datagrams > 250
+    assert found.precision_ms is not None and found.precision_ms < 0.1
+    assert found.windows[0][1] > 10_000
 
 
 def test_a_series_goes_on_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,78 @@
+"""How much later slow start grows with fewer ACKs: from packets made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import drawn, experiment, measured, trial_row
+from testbed.acks import byte_delay
+from testbed.cell import Cell
+from testbed.trial_row import Row
+
+OWN = experiment.find("ack-byte-delay")
+
+
+def packet(number: int, ms: float, **more: Any) -> dict[str, Any]:
+    made = {"frame_number": number, "time_ns": round(ms * 1e6), "from_client": False, "type": "1rtt"}
+    return {**made, "datagram_size": 1228, **more}
+
+
+def named(ratio: int) -> Cell:
+    (found,) = (cell for cell in OWN.cells() if (cell.rtt_ms, cell.ack_ratio) == (638, ratio))
+    return found
+
+
+def test_full_datagrams_of_the_server_count() -> None:
+    packets = [
+        packet(1, 5, type="handshake"),
+        packet(2, 10),
+        # A second packet of the same datagram, one of the client, an ACK, and the smallest that is full.
+        packet(2, 10),
+        packet(3, 11, from_client=True),
+        packet(4, 12, datagram_size=999),
+        packet(5, 13.5, datagram_size=1000),
+    ]
+    assert byte_delay.arrivals_ms(packets) == [0, 3.5]
+    assert byte_delay.arrivals_ms([]) == []
+    assert byte_delay.marks() == [10, 30, 70, 150, 310, 630]
+
+
+@pytest.mark.parametrize(("step_ms", "met"), [(8, True), (0, False), (9, False)])
+def test_a_ratio_is_compared_with_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_ms: int, met: bool
+) -> None:
+    """With ratio 10 each round trip begins later by `step_ms`; 100 packets come in all."""
+
+    def connections(_: Path, rows: list[Row]) -> list[list[dict[str, Any]]]:
+        late = step_ms if "ar10" in rows[0]["cell"] else 0
+        trips = [sum(number >= mark for mark in (10, 30, 70)) for number in range(100)]
+        return [[packet(number, number + late * trip) for number, trip in enumerate(trips)] for _ in rows]
+
+    monkeypatch.setattr("testbed.captured.connections", connections)
+    rows = [trial_row.without_trial("x", named(ratio), 1, "done", None) for ratio in (2, 10)]
+    rows.append(trial_row.without_trial("x", named(20), 1, "timeout", None))
+    found = byte_delay.rounds(OWN, tmp_path, rows)
+    assert [(one.packets, one.at_ms, one.later_ms, one.model_ms) for one in found[:3]] == [
+        (10, 9, None, None),
+        (30, 29, None, None),
+        (70, 69, None, None),
+    ]
+    # 8 packets of 1,242 bytes at 10 Mbit/s for each round trip before.
+    assert [one.later_ms for one in found[6:9]] == [0, step_ms, 2 * step_ms]
+    assert [one.model_ms for one in found[6:9]] == pytest.approx([0, 7.9488, 15.8976])
+    # No more packets have come.
+    assert [(one.at_ms, one.later_ms) for one in found[9:12]] == [(None, None)] * 3
+    text = measured.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
+    verdict = "met" if met else "not met"
+    expected = "from the first round trip on it gets later as the model, within 10 %"
+    assert f"RTT 638 ms, ratio 10: {verdict}: {expected}: {2 * step_ms:.1f} for 15.9 ms." in text
+    assert "Not done here, 1 of 3: quinn-quinn-wfc-638ms-2up-reno-ar20-25late." in text
+    panels = drawn.panels(OWN, found)
+    assert [(one.title, one.axis) for one in panels] == [
+        ("RTT 638 ms", "Packets"),
+        ("RTT 638 ms", "Later than ratio 2 [ms]"),
+    ]
+    assert panels[0].series[0].points == ((0.009, 10), (0.029, 30), (0.069, 70))

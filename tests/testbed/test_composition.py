@@ -1,0 +1,107 @@
+"""What a client's bytes consist of: parts, shares and verdicts from rows made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import drawn, experiment, measured, trial_row
+from testbed.acks import composition
+from testbed.cell import Cell
+
+OWN = experiment.find("ack-bytes")
+LONG = max(cell.body_bytes for cell in OWN.cells())
+
+
+def named(client: str, body_bytes: int) -> Cell:
+    (found,) = (cell for cell in OWN.cells() if (cell.client, cell.body_bytes) == (client, body_bytes))
+    return found
+
+
+def trial(cell: Cell, **more: object) -> dict[str, Any]:
+    """Return a row with 10 datagrams of 600 bytes in all for 100,000 of the server."""
+    made = {
+        **trial_row.without_trial("x", cell, 1, "done", None),
+        **{f"bytes_{kind}": 10 for kind in composition.KINDS[1:-1]},
+        "bytes_headers": 50,
+        "bytes_tags": 160,
+        "bytes_crypto": 40,
+        "bytes_other": 40,
+        "datagrams_client": 10,
+        "ip_bytes_client": 600,
+        "ip_bytes_server": 100_000,
+        "ack_only_ip_bytes": 400,
+        "ack_packets": 8,
+        "bundled_packets": 2,
+    }
+    return {**made, **more}
+
+
+def test_parts_are_all_of_a_clients_bytes() -> None:
+    row = trial(named("quinn", LONG))
+    found = composition.parts(row)
+    assert found == {
+        "udp_ip": 280,
+        "headers": 50,
+        "tags": 160,
+        "ack": 10,
+        "crypto": 40,
+        "stream": 10,
+        "padding": 10,
+        "other": 40,
+        "outside": 0,
+    }
+    assert sum(value or 0 for value in found.values()) == row["ip_bytes_client"]
+    assert composition.parts({**row, "ip_bytes_client": 650})["outside"] == 50
+    nothing = trial_row.without_trial("x", named("quinn", LONG), 1, "timeout", None)
+    assert set(composition.parts(nothing).values()) == {None}
+
+
+def test_shares_are_of_the_servers_bytes() -> None:
+    (found,) = composition.cells(OWN, [trial(named("quinn", LONG))])
+    shares = [found.client_percent, found.udp_ip, found.tags, found.ack_only_percent, found.all_headers]
+    assert shares == pytest.approx([0.6, 0.28, 0.16, 0.4, 0.33])
+    assert (found.tags_percent, found.bundled_percent) == (80, 25)
+    assert found.published is None
+    (empty,) = composition.cells(OWN, [trial(named("quinn", LONG), ip_bytes_server=None, bytes_tags=None)])
+    assert (empty.client_percent, empty.tags, empty.tags_percent, empty.all_headers) == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("client", "more", "expected"),
+    [
+        ("chromium", {}, [True, False, False]),
+        ("chromium", {"bundled_packets": 1, "bytes_crypto": 20}, [True, True, True]),
+        ("chromium", {"ack_only_ip_bytes": 1001}, [False, False, False]),
+        # Published of Firefox are both bounds, and nothing of long streams' bundling.
+        ("firefox", {}, [False, False]),
+        ("firefox", {"ack_only_ip_bytes": 2500, "bytes_tags": 360}, [True, True]),
+    ],
+)
+def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expected: list[bool]) -> None:
+    rows = [trial(named(client, LONG), **more), trial(named(client, 10_000))]
+    page = measured.measured(OWN, Path(), rows)[1]()
+    assert [one.met for one in page.checks] == expected
+    text = page.text(terminal=False)
+    assert "<= 100" in text
+    assert ("2-3" in text) is (client == "firefox")
+
+
+def test_a_figure_has_the_parts_of_each_length_and_what_is_bundled() -> None:
+    rows = [trial(named("firefox", 10_000)), trial(named("chromium", 10_000)), trial(named("quinn", LONG))]
+    panels = drawn.panels(OWN, composition.cells(OWN, rows))
+    assert [one.title for one in panels] == ["Body of 10 kB"] * 2 + [f"Body of {LONG / 1000:g} kB"] * 2
+    assert [one.label for one in panels[0].series] == [
+        "headers",
+        "tags",
+        "ack",
+        "crypto",
+        "stream",
+        "padding",
+    ]
+    assert [(one.published, one.points) for one in panels[1].series] == [
+        (False, (("chromium", 25), ("firefox", 25))),
+        (True, (("chromium", 100), ("firefox", 100))),
+    ]

@@ -1,0 +1,138 @@
+"""Launch times and windows of a server's log: joined with a capture, counted, and shown."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import InputError
+from lab.certificates import ServerCertificate
+from testbed import block, drawn, experiment, measured, sender_log, server_config, trial_row
+from testbed.cell import Cell
+from testbed.sender_log import Window
+
+OWN = experiment.find("pacing-launches")
+SIZE = 12_000
+FILES = ServerCertificate(Path("chain.pem"), Path("key.pem"))
+
+
+def named(control: str, qdisc: str) -> Cell:
+    (found,) = (cell for cell in OWN.cells() if (cell.congestion_control, cell.qdisc) == (control, qdisc))
+    return found
+
+
+def test_datagrams_are_joined_by_their_tags() -> None:
+    launches = {"aa" * 16: 1000, "bb" * 16: 2000, "dd" * 16: 9}
+    left = [(1500, b"\xbb" * 16), (1400, b"\xaa" * 16), (7, b"\xcc" * 16)]
+    assert sender_log.late_ns(launches, left) == [-500, 400]
+
+
+def windows(*sizes: int) -> list[Window]:
+    return [Window(1000 * number, size, 0) for number, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "back", "rolling_ns"),
+    [
+        ([], [], 0),
+        ([SIZE, SIZE + 1200], [], 0),
+        ([SIZE, 8400, SIZE], [True], 1000),
+        # It grows back, an ACK at a time.
+        ([SIZE, 10_800, SIZE], [False], 0),
+        ([SIZE, 8400, 9600, 10_800, SIZE], [False], 0),
+        # A rollback is to what it was, not to about that.
+        ([SIZE, 8400, SIZE + 1], [False], 0),
+        # Twice in a row, the second time from a window that had grown; then no more.
+        ([SIZE, 8400, SIZE, 8400, 9600 - 600, SIZE, 8400, 9600], [True, True, False], 4000),
+        # Twice in a row, but to another window the second time.
+        ([SIZE, 8400, SIZE, SIZE + 1200, 9000, SIZE + 1200], [True, True], 1000),
+        # Two reductions before: the last one counts.
+        ([20_000, SIZE, 8400, 20_000], [False, False], 0),
+        ([20_000, SIZE, 8400, SIZE, 20_000], [False, True], 1000),
+        # The same window with more losses is no change.
+        ([SIZE, SIZE, 8400, 8400, SIZE], [True], 2000),
+    ],
+)
+def test_reductions_that_are_rolled_back(sizes: list[int], back: list[bool], rolling_ns: int) -> None:
+    found = windows(*sizes)
+    assert [one[1] is not None for one in sender_log.reduced(found)] == back
+    assert sender_log.rolling_ns(found) == rolling_ns
+
+
+def frame(time_ns: int, payload: bytes) -> bytes:
+    content = bytes(42) + payload
+    return struct.pack("=IIII", *divmod(time_ns, 10**9), len(content), len(content)) + content
+
+
+def trial(folder: Path, cell: Cell, late_ns: tuple[int, ...]) -> dict[str, Any]:
+    """Leave log and capture of a trial between 1 and 2 s, and a datagram before it; return the row."""
+    own = folder / cell.name / "0001-0001"
+    own.mkdir(parents=True)
+    lines: list[dict[str, Any]] = [{"time_ns": 5, "tag": "ff" * 16}]
+    # The same datagram in two trials.
+    frames = [frame(7, b"begin" * 20 + bytes(16))]
+    for number, late in enumerate(late_ns):
+        at_ns = 1_100_000_000 + number
+        lines.append({"time_ns": at_ns, "tag": f"{number:02x}" * 16})
+        frames.append(frame(at_ns + late, b"begin" * 20 + bytes([number]) * 16))
+    for second, size in ((1.2, SIZE), (1.4, 8400), (1.7, SIZE), (5, 1)):
+        lines.append({"time_ns": round(second * 1e9), "window_bytes": size, "lost": 3})
+    (own / "sender.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines) + '{"time')
+    (own / "sender.pcap").write_bytes(struct.pack("=I", 0xA1B23C4D) + bytes(20) + b"".join(frames))
+    done = {"repetition": 1, "begun_ns": 10**9, "ended_ns": 2 * 10**9}
+    (own / "trials.jsonl").write_text(json.dumps(done) + "\n")
+    row = trial_row.without_trial("x", cell, 1, "done", None)
+    return {**row, "capture_file": f"{cell.name}/0001-0001/path.pcap"}
+
+
+def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
+    rows = [
+        trial(tmp_path, named("bbr", "none"), (0, 2_000_000)),
+        trial(tmp_path, named("bbr", "fq"), (10_000, 12_000, 14_000)),
+        trial(tmp_path, named("bbr", "etf"), (-200_000, 200_000)),
+        trial(tmp_path, named("cubic", "fq"), ()),
+    ]
+    found = {(one.congestion_control, one.qdisc): one for one in sender_log.cells(OWN, tmp_path, rows)}
+    none, fq, cubic = found["bbr", "none"], found["bbr", "fq"], found["cubic", "fq"]
+    assert (none.precision_ms, none.datagrams, none.late_p50_us) == (1, 2, 1000)
+    assert fq.precision_ms == pytest.approx(0.00163, abs=1e-5)
+    assert (fq.late_p50_us, fq.published_precision_ms) == (12, 0.12)
+    assert (cubic.precision_ms, cubic.reductions, cubic.rollbacks) == (None, 1, 1)
+    assert cubic.rolling_s == pytest.approx(0.3)
+    assert [size for _, size in cubic.windows] == [SIZE, 8400, SIZE]
+    text = measured.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
+    assert "quiche, bbr: met: precision in the published order: fq < etf < none: fq 0.002 ms" in text
+    assert "quiche, cubic, qdisc fq: not met: several reductions of the window are rolled back" in text
+    panels = drawn.panels(OWN, list(found.values()))
+    assert [one.title for one in panels] == ["Launch times", "CUBIC, qdisc fq"]
+    assert panels[1].series[0].points[0] == (0, 12)
+
+
+def test_without_log_or_capture_there_is_nothing_to_show(tmp_path: Path) -> None:
+    row = trial(tmp_path, named("bbr", "fq"), (1,))
+    for missing in ("sender.jsonl", "sender.pcap"):
+        file = tmp_path / named("bbr", "fq").name / "0001-0001" / missing
+        kept = file.read_bytes()
+        file.unlink()
+        with pytest.raises(InputError, match="were not kept"):
+            sender_log.cells(OWN, tmp_path, [row])
+        file.write_bytes(kept)
+    with pytest.raises(InputError, match="were not kept"):
+        sender_log.cells(OWN, tmp_path, [{**row, "capture_file": None}])
+
+
+def test_a_server_is_asked_for_a_log_where_the_cell_says_so() -> None:
+    cell = named("bbr", "fq")
+    assert block.blocks("x", cell, 1)[0].unavailable() is None
+    quinn = cell.model_copy(update={"server": "quinn", "qdisc": "none"})
+    assert block.blocks("x", quinn, 1)[0].unavailable() == "the server quinn writes no launch times"
+    for asked in (True, False):
+        one = cell.model_copy(update={"server_log": asked})
+        made = server_config.configuration(
+            one, "a.test", "h3", FILES, launch_times=True, log=Path("/tmp/x.jsonl")
+        )
+        assert made["transport"].get("log") == ("/tmp/x.jsonl" if asked else None)
