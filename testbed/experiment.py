@@ -13,6 +13,10 @@ measure         what is judged: first_stream (time to first byte; unless given),
 [[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`;
                 servers: those beside which it is printed, as it depends on what they have in common with the
                 paper's; unless given, all
+[[gained]]      clients, servers, rtt_ms; low_ms, high_ms: between what the gain is that a paper gives, and
+                `edition`. Without clients, servers or rtt_ms: with all (testbed/published.py)
+[[fitted]]      answering, servers, rtt_ms; at_zero_ms, per_rtt: the line that a paper has for the times at
+                these RTTs, and `edition`; ours is printed beside it (testbed/straight.py)
 [[timer]]       client, default_pto_ms, second_flight: what a paper gives of a client, and `edition`
 [[transfer]]    rtt_ms, ack_ratio, ack_delay_ms, loss_percent, ack_reordering; transfer_s, timer_percent,
                 client_percent: what a paper gives of a cell, and `edition`
@@ -29,6 +33,8 @@ measure         what is judged: first_stream (time to first byte; unless given),
 [[accept]]      clients, servers, rtt_ms; low_ms, high_ms: where the gain of instant ACK shall be, or `g`: so
                 many times how much later the first ACK comes, within_ms or within_percent; and `why`. Without
                 servers or rtt_ms: with all
+trend_ms        a gain may change by so much over all RTTs at which `g` is expected: more, by the line of
+                Theil and Sen, is a trend if Kendall's test has it, too (testbed/trend.py)
 crossing        true: the RTT below which an instant ACK costs time is printed, too
 shows           what captures of an experiment about acknowledgements show, a sentence each
 [[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
@@ -50,6 +56,7 @@ from firstflight.errors import UsageError
 from firstflight.settings.read import fault_message
 from testbed import checked, stacks
 from testbed.cell import Answering, Cell, Controller, Qdisc, Reordering
+from testbed.published import Fitted, GainRange
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
@@ -254,6 +261,8 @@ class Experiment(BaseModel):
     when: dict[str, dict[str, dict[str, Any]]] = {}
     cell: tuple[dict[str, Any], ...] = ()
     published: tuple[Published, ...] = ()
+    gained: tuple[GainRange, ...] = ()
+    fitted: tuple[Fitted, ...] = ()
     timer: tuple[Timer, ...] = ()
     transfer: tuple[Transfer, ...] = ()
     paced: tuple[PacedResult, ...] = ()
@@ -266,6 +275,7 @@ class Experiment(BaseModel):
     found: tuple[Found, ...] = ()
     reason: tuple[Reason, ...] = ()
     shows: tuple[str, ...] = ()
+    trend_ms: float | None = Field(default=None, gt=0)
     crossing: bool = False
 
     @model_validator(mode="after")

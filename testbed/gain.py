@@ -14,6 +14,7 @@ from typing import Any
 from testbed.cell import Answering
 from testbed.cell_rows import column, difference, done, median_ms
 from testbed.experiment import Accept, Experiment, Found
+from testbed.published import range_of
 from testbed.trial_row import Row
 
 _BOTH: tuple[Answering, Answering] = ("wfc", "iack")
@@ -35,7 +36,8 @@ class Gain:
     the client's first sample with instant ACK, `g_ms` how much later the first ACK comes with waiting.
     `verdict` is `met`, `not met`, or null where the experiment says nothing; `found`: why
     the captures show another gain, or another reason of it. `pto_gain_ms` is the gain in the client's first
-    probe timeout; `verdict` is about it, or about `gain_ms`, as the experiment's measure says.
+    probe timeout; `verdict` is about it, or about `gain_ms`, as the experiment's measure says, and so is the
+    published range, `published_low_ms` to `published_high_ms`.
     """
 
     client: str
@@ -58,6 +60,8 @@ class Gain:
     published_wfc_ms: float | None
     published_iack_ms: float | None
     published_gain_ms: float | None
+    published_low_ms: float | None
+    published_high_ms: float | None
     verdict: str | None
     expected: str | None
     found: str | None
@@ -108,6 +112,7 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
     gain, pto_gain, g_ms = difference(*times), difference(*timeouts), difference(*first)
     judged = pto_gain if experiment.measure == "pto_first" else gain
     accepted, reason = expected_of(experiment, client, server, rtt_ms)
+    low_ms, high_ms = range_of(experiment.gained, client, server, rtt_ms)
     partial = sum(row["partial_ack_us"] is not None for row in wfc)
     counted = Counter(row["outcome"] for name in _BOTH for row in found[name])
     return Gain(
@@ -131,6 +136,8 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         published_wfc_ms=theirs[0],
         published_iack_ms=theirs[1],
         published_gain_ms=difference(*theirs),
+        published_low_ms=low_ms,
+        published_high_ms=high_ms,
         verdict=None if accepted is None or partial else accepted.verdict(judged, g_ms),
         expected=accepted.why if accepted else None,
         found=reason,

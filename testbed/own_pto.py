@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from reports.tables.columns import Column
-from testbed import own_log
+from testbed import own_log, trend
 from testbed.cell_rows import difference
 from testbed.experiment import Experiment
 from testbed.gain import expected_of
 from testbed.own_log import Logged
-from testbed.page import Check, Page, number, page
+from testbed.page import Check, Page, between, number, page
+from testbed.published import range_of
 from testbed.trial_row import Row
 
 
@@ -22,7 +23,8 @@ class OwnPto:
     """A pair of cells. Times in ms, medians over logs that could be read; null without.
 
     `pto_gain_ms`: first probe timeout with WFC (wait for certificate) minus that with instant ACK, by the
-    logs; `rfc_gain_ms`: the same by the packets. `verdict` is about the first.
+    logs; `rfc_gain_ms`: the same by the packets. `verdict` is about the first, and so is the published range,
+    `published_low_ms` to `published_high_ms`.
     """
 
     client: str
@@ -37,6 +39,8 @@ class OwnPto:
     iack_pto_ms: float | None
     pto_gain_ms: float | None
     rfc_gain_ms: float | None
+    published_low_ms: float | None
+    published_high_ms: float | None
     verdict: str | None
     expected: str | None
     found: str | None
@@ -66,6 +70,7 @@ def summary(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
         Column("\nIACK", [number(one.iack_pto_ms, 1) for one in here]),
         Column("gain\nlog", [number(one.pto_gain_ms, 1) for one in here]),
         Column("\npackets", [number(one.rfc_gain_ms, 1) for one in here]),
+        Column("\npublished", [between(one.published_low_ms, one.published_high_ms) for one in here]),
         Column("logs\nWFC", [str(one.wfc_logs) for one in here]),
         Column("\nIACK", [str(one.iack_logs) for one in here]),
     ]
@@ -85,6 +90,9 @@ def summary(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
         for one in here
         if one.verdict is not None
     ]
+    checks += trend.checks(
+        experiment, [trend.Gained(one.client, one.server, one.rtt_ms, one.pto_gain_ms) for one in here]
+    )
     missing = sorted({one.client for one in found} - {one.client for one in here})
     further = [f"{one.client} at {one.rtt_ms:g} ms: {one.damaged}." for one in here if one.damaged]
     of = len({one.client for one in found})
@@ -98,6 +106,7 @@ def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
     # By RFC 9002 it is three times the difference of the first samples.
     g_ms = None if rfc_gain is None else rfc_gain / 3
     accepted, reason = expected_of(experiment, wfc.client, wfc.server, wfc.rtt_ms)
+    low_ms, high_ms = range_of(experiment.gained, wfc.client, wfc.server, wfc.rtt_ms)
     return OwnPto(
         client=wfc.client,
         version=wfc.version,
@@ -111,6 +120,8 @@ def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
         iack_pto_ms=iack.pto_ms,
         pto_gain_ms=gain,
         rfc_gain_ms=rfc_gain,
+        published_low_ms=low_ms,
+        published_high_ms=high_ms,
         verdict=accepted.verdict(gain, g_ms) if accepted else None,
         expected=accepted.why if accepted else None,
         found=reason,

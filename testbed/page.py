@@ -112,3 +112,10 @@ def headings(columns: Sequence[Column]) -> list[str]:
 def number(value: float | None, digits: int) -> str:
     """Return a number with so many decimals; `-` for null."""
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """Return a range, or its one value; `-` for null."""
+    if low is None or high is None:
+        return "-"
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reports.tables.columns import Column
+from testbed import straight, trend
 from testbed.experiment import Experiment, Measure
 from testbed.gain import Gain
 from testbed.numeric import Numeric
-from testbed.page import UNAVAILABLE, Check, Page, number, page
+from testbed.page import UNAVAILABLE, Check, Page, between, number, page
 
 _UNAVAILABLE = "unavailable"
 _SAME_MS = 0.5
@@ -41,6 +42,14 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
         for one in here
         if one.verdict is not None
     ]
+    checks += trend.checks(
+        experiment,
+        [
+            trend.Gained(one.client, one.server, one.rtt_ms, getattr(one, gain_of(measure)))
+            for one in here
+            if not one.partial_acks
+        ],
+    )
     early = sorted({f"{one.client} (server {one.server})" for one in here if one.partial_acks})
     further = [
         f"WFC is an instant ACK in effect with {', '.join(early)}:",
@@ -54,7 +63,11 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
         missing,
         len({one.client for one in found}),
         without=UNAVAILABLE,
-        further=[*(further if early else ()), *(_crossings(here) if experiment.crossing else ())],
+        further=[
+            *(further if early else ()),
+            *(_crossings(here) if experiment.crossing else ()),
+            *straight.sentences(experiment, here),
+        ],
     )
 
 
@@ -123,12 +136,14 @@ def _columns(found: Sequence[Gain], measure: Measure) -> list[Column]:
         ("\ngain", "published_gain_ms"),
     )
     more = [one.more or "-" for one in found]
+    ranges = [between(one.published_low_ms, one.published_high_ms) for one in found]
     return [
         Column("server\n", [one.server for one in found], right=False),
         Column("client\n", [one.client for one in found], right=False),
         Column("RTT\n", [f"{one.rtt_ms:g}" for one in found]),
         *([Column("cell\n", more, right=False)] if any(one.more for one in found) else []),
         *(Column(title, [number(getattr(one, name), 1) for one in found]) for title, name in numbers),
+        *([Column("\nrange", ranges)] if any(one != "-" for one in ranges) else []),
         Column("trials done\nWFC", [f"{one.wfc_done}/{one.wfc_trials}" for one in found]),
         Column("\nIACK", [f"{one.iack_done}/{one.iack_trials}" for one in found]),
     ]

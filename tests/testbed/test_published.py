@@ -1,0 +1,82 @@
+"""Ranges of gains that a paper gives by RTT, beside ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from testbed import experiment, gain, page, shown
+from testbed.published import GainRange, range_of
+from tests.testbed.test_gain import trial
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "server", "rtt_ms", "found"),
+    [
+        ("iack-first-pto", "aioquic", "aioquic", 100, (7.0, 24.65)),
+        ("iack-first-pto", "aioquic", "aioquic", 190, (-19, -19)),
+        ("iack-first-pto", "quic-go", "aioquic", 190, (-15, -15)),
+        ("iack-first-pto-logs", "quic-go", "aioquic", 200, (-1, 1)),
+        ("iack-first-pto-logs", "ngtcp2", "aioquic", 200, (7.0, 24.65)),
+        # The paper has no quinn.
+        ("iack-first-pto", "quinn", "aioquic", 100, (None, None)),
+        ("iack-loss-server", "aioquic", "quic-go", 20, (-171, -159)),
+        ("iack-loss-server", "aioquic", "quic-go", 300, (402, 514)),
+        ("iack-loss-server", "quiche", "quic-go", 300, (2, 2)),
+        ("iack-loss-server", "quiche", "quic-go", 20, (None, None)),
+        # Its default PTO is five times the paper's.
+        ("iack-loss-server", "aioquic", "quiche", 20, (None, None)),
+    ],
+)
+def test_ranges_are_of_the_papers_clients_servers_and_rtts(
+    name: str, client: str, server: str, rtt_ms: float, found: tuple[float | None, float | None]
+) -> None:
+    assert range_of(experiment.find(name).gained, client, server, rtt_ms) == found
+
+
+def test_a_range_has_its_ends_in_order() -> None:
+    with pytest.raises(ValueError, match="`low_ms` is above `high_ms`"):
+        GainRange(edition="imc2024", low_ms=2, high_ms=1)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(7.0, 24.65, "7 to 24.65"), (-19, -19, "-19"), (None, None, "-"), (0, 0, "0")],
+)
+def test_a_range_is_printed_as_one_value_where_it_is(
+    low: float | None, high: float | None, text: str
+) -> None:
+    assert page.between(low, high) == text
+
+
+def printed(rtts: tuple[float, ...], **more: Any) -> str:
+    one = experiment.find("iack-first-pto")
+    rows = [
+        trial(answering, 50_000, client="aioquic", rtt_ms=rtt_ms, pto_first_us=pto_us, **more)
+        for rtt_ms in rtts
+        for answering, pto_us in (("wfc", 39_000), ("iack", 27_000))
+    ]
+    return shown.gained(one, gain.gains(one, rows)).text(terminal=False)
+
+
+def test_ranges_stand_beside_ours_and_pairs_without_a_verdict_have_no_trend() -> None:
+    rtts = (1.0, 9.0, 20.0, 50.0, 100.0)
+    text = printed(rtts)
+    assert "7 to 24.65" in text
+    assert "aioquic at 5 RTTs from 1 to 100 ms, server aioquic: met: no trend over the RTT" in text
+    # WFC is an instant ACK in effect there.
+    assert "no trend" not in printed(rtts, partial_ack_us=9000)
+
+
+@pytest.mark.parametrize(
+    "name", ["iack-ttfb", "iack-loss-server", "iack-loss-client", "iack-first-pto", "iack-first-pto-logs"]
+)
+def test_each_client_of_the_paper_has_a_range_by_rtt_once_it_is_built(name: str) -> None:
+    """mvfst, neqo and picoquic can be built from a source of one's own."""
+    one = experiment.find(name)
+    clients = {"mvfst", "neqo", "picoquic"} - ({"mvfst"} if name == "iack-ttfb" else set())
+    for cell in one.cells():
+        if cell.client in clients:
+            accepted, _ = gain.expected_of(one, cell.client, cell.server, cell.rtt_ms)
+            assert accepted is not None, cell.name

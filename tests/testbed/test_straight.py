@@ -1,0 +1,64 @@
+"""Lines through times over the RTT: ours beside the published ones, and where they cross."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed import experiment, gain, shown, straight
+from testbed.straight import Straight
+from tests.testbed.test_gain import trial
+
+LOSS = experiment.find("iack-loss-server")
+
+
+@pytest.mark.parametrize(
+    ("points", "line"),
+    [
+        ([(1, 26.55), (9, 62.95), (20, 113), (100, 477)], (22, 4.55)),
+        ([(1, 0), (1, 2), (3, 4), (3, 6)], (-1, 2)),
+        ([(9, 60), (9, 66)], None),
+        ([], None),
+    ],
+)
+def test_a_line_is_that_of_least_squares(
+    points: list[tuple[float, float]], line: tuple[float, float] | None
+) -> None:
+    found = straight.through(points)
+    assert line is None if found is None else (found.at_zero_ms, found.per_rtt) == pytest.approx(line)
+
+
+def test_two_lines_cross_where_their_times_are_the_same() -> None:
+    """The published ones: near 136 ms."""
+    assert Straight(22, 4.55).crosses_at_ms(Straight(219, 3.1)) == pytest.approx(135.86, abs=0.01)
+    assert Straight(22, 3).crosses_at_ms(Straight(219, 3)) is None
+
+
+def test_ours_stand_beside_the_published_ones_with_the_papers_default_pto() -> None:
+    def printed(server: str, clients: tuple[str, ...] = ("quinn",)) -> str:
+        rows = []
+        for client, late in zip(clients, (0, 20), strict=False):
+            for rtt_ms in (1, 9, 20, 100, 300):
+                # At 300 ms no line is published, so ours is not of it.
+                slope = 3 if rtt_ms < 300 else 9
+                times_ms = {"wfc": 2 + late + 4.5 * rtt_ms, "iack": 200 + late + slope * rtt_ms}
+                rows += [
+                    {**trial(name, round(1000 * ms), client=client, rtt_ms=rtt_ms), "server": server}
+                    for name, ms in times_ms.items()
+                ]
+        return shown.gained(LOSS, gain.gains(LOSS, rows)).text(terminal=False)
+
+    text = printed("quic-go")
+    assert (
+        "Server quic-go, lines of least squares through the medians of 1 clients at 1, 9, 20, 100 ms: "
+        "WFC 2 + 4.50 RTT (published 22 + 4.55 RTT), IACK 200 + 3.00 RTT (published 219 + 3.10 RTT); "
+        "they cross at 132 ms (published 136 ms).\n"
+    ) in text
+    assert "WFC 2 + 4.50 RTT, IACK 200 + 3.00 RTT; they cross at 132 ms.\n" in printed("quiche")
+    both = printed("quic-go", ("quinn", "tquic"))
+    assert "WFC 12 + 4.50 RTT (published" in both
+    assert "those of each client at quinn 132 ms, tquic 132 ms.\n" in both
+
+
+def test_without_published_lines_there_are_none_of_ours() -> None:
+    one = experiment.find("iack-ttfb")
+    assert straight.sentences(one, gain.gains(one, [trial("wfc", 1000), trial("iack", 1000)])) == []
