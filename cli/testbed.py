@@ -54,10 +54,12 @@ def command() -> None:
 def listed(name: str | None, output_format: str) -> None:
     """List the experiments, and the stacks, with what is missing of them; of one experiment, its cells."""
     from testbed import experiment, stacks
-    from testbed.figures import COMPUTED
+    from testbed.figures import COMPUTED, DERIVED
 
     if name in COMPUTED:
         raise UsageError(f"{name} has no cells, because it is computed: `firstflight testbed show {name}`")
+    if name in DERIVED:
+        raise UsageError(f"{name} has no cells of its own: {_made_of(name)}")
     chosen = {name: experiment.find(name)} if name else experiment.load()
     lines = []
     for each, one in chosen.items():
@@ -75,6 +77,10 @@ def listed(name: str | None, output_format: str) -> None:
     if not name and output_format == "table":
         lines += [
             f"{each}: {one.title}\n    {one.source}; computed by `show`" for each, one in COMPUTED.items()
+        ]
+        lines += [
+            f"{each}: {one.title}\n    {one.source}; made by `show` of the trials of {', '.join(one.sources)}"
+            for each, one in DERIVED.items()
         ]
         here = stacks.load()
         lines += ["", "Stacks:", *(f"    {each}: {_about(stack)}" for each, stack in here.items())]
@@ -198,10 +204,11 @@ def show(
 ) -> None:
     """Print what an experiment measures, beside the published values, and whether expectations are met.
 
-    iack-pto, iack-pto-reduction and ack-overhead are computed, and need no trials.
+    iack-pto, iack-pto-reduction and ack-overhead are computed, and need no trials; iack-better is made of the
+    trials of several experiments.
     """
     from testbed import measured, series, shown
-    from testbed.figures import COMPUTED
+    from testbed.figures import COMPUTED, DERIVED
 
     if page is not None and (part == "trials" or output_format == "jsonl"):
         raise UsageError("--page writes a page, not rows: leave --part and --format out")
@@ -220,6 +227,9 @@ def show(
         else:
             made = terminal.lines(shown.computed(figure).text(terminal=sys.stdout.isatty()))
         stdout.write(made.encode())
+        return
+    if name in DERIVED and scenario is None:
+        _show_derived(str(name), part, output_format, page, out)
         return
     name, wanted = _chosen(name, scenario)
     rows = series.rows(out, name)
@@ -242,6 +252,28 @@ def show(
     stdout.write(text.encode())
 
 
+def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
+    """Print a table that is made of the trials of several experiments, or write its page."""
+    from testbed import report, series
+    from testbed.figures import DERIVED
+
+    derived = DERIVED[name]
+    found = series.rows_of(out, derived.sources)
+    stdout.check_open()
+    if page is not None:
+        terminal.echo(str(report.write(report.of_derived(name, derived, out, found), page)))
+        return
+    rows = [row for own in found.values() for row in own]
+    lines = [] if part == "trials" else derived.lines(out, rows)
+    if part == "trials" or output_format == "jsonl":
+        given = rows if part == "trials" else [one.as_dict() for one in lines]
+        text = "".join(terminal.as_json(row) + "\n" for row in given)
+    else:
+        without = [source for source in derived.sources if source not in found]
+        text = terminal.lines(derived.summary(lines, without).text(terminal=sys.stdout.isatty()))
+    stdout.write(text.encode())
+
+
 @command.command(epilog="Example: firstflight testbed verify --cells quiche-aioquic")
 @click.argument("name", metavar="[EXPERIMENT]", required=False)
 @_CELLS
@@ -254,10 +286,12 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     """
     from firstflight.system import interrupt
     from testbed import experiment, same
-    from testbed.figures import COMPUTED
+    from testbed.figures import COMPUTED, DERIVED
 
     if name in COMPUTED:
         raise UsageError(f"{name} has no trials to run twice, because it is computed")
+    if name in DERIVED:
+        raise UsageError(f"{name} has no trials of its own to run twice: {_made_of(name)}")
 
     differing = failed = 0
     with interrupt.exit_on_sigint():
@@ -281,8 +315,10 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
 def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
     """Return name and content of the experiment that the arguments mean; UsageError if they mean none."""
     from testbed import checked, experiment
-    from testbed.figures import COMPUTED
+    from testbed.figures import COMPUTED, DERIVED
 
+    if name in DERIVED and scenario is None:
+        raise UsageError(f"{name} has no trials of its own: {_made_of(name)}")
     if name in COMPUTED and scenario is None:
         raise UsageError(f"{name} needs no trials, because it is computed: `firstflight testbed show {name}`")
     if (name is None) == (scenario is None):
@@ -295,6 +331,13 @@ def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
             )
         return scenario.stem, checked.read(scenario, experiment.Experiment)
     return str(name), experiment.find(str(name))
+
+
+def _made_of(name: str) -> str:
+    """Return of what a derived table is made, for a message."""
+    from testbed.figures import DERIVED
+
+    return f"`firstflight testbed show {name}` makes it of those of {', '.join(DERIVED[name].sources)}"
 
 
 def _patterns(given: tuple[str, ...]) -> tuple[str, ...]:

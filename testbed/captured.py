@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,28 @@ def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
     return [one for row in captures.values() for one in _dissected(folder, row, "quic_connection")]
 
 
+def summaries_of(folder: Path, rows: Sequence[Row]) -> list[Packet]:
+    """Return the rows of quic_connection of `rows`, which are trials that were done. InputError as above."""
+    captures: dict[tuple[str, str | None], list[Row]] = {}
+    for row in rows:
+        captures.setdefault((row["cell"], row["capture_file"]), []).append(row)
+    made: list[Packet] = []
+    for own in captures.values():
+        connections = _dissected(folder, own[0], "quic_connection")
+        trials = _trials(folder, own)
+        made += [one for one in connections if any(is_of(one["start_time_ns"], trial) for trial in trials)]
+    return made
+
+
+def crypto_bytes(frames: str | None) -> Iterator[int]:
+    """Return the offsets of handshake bytes that a packet's frames bring, as quic_packet names them."""
+    for frame in (frames or "").split("; "):
+        kind, _, place = frame.partition(" ")
+        if kind == "crypto":
+            start, length = map(int, place.split("+"))
+            yield from range(start, start + length)
+
+
 def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
     """Return the packets of each connection that began in one of the trials of one capture."""
     row = rows[0]
@@ -40,9 +62,14 @@ def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
     for packet in _dissected(folder, row, "quic_packet"):
         key = (packet["client_ip"], packet["client_port"], packet["odcid"])
         found.setdefault(key, []).append(packet)
-    trials = by_repetition((folder / row["capture_file"]).with_name("trials.jsonl"))
-    of_rows = [trials[row["repetition"]] for row in rows if row["repetition"] in trials]
-    return [one for one in found.values() if any(is_of(one[0]["time_ns"], trial) for trial in of_rows)]
+    trials = _trials(folder, rows)
+    return [one for one in found.values() if any(is_of(one[0]["time_ns"], trial) for trial in trials)]
+
+
+def _trials(folder: Path, rows: Sequence[Row]) -> list[Row]:
+    """Return what the guest wrote of `rows`, which are of one capture."""
+    trials = by_repetition((folder / rows[0]["capture_file"]).with_name("trials.jsonl"))
+    return [trials[row["repetition"]] for row in rows if row["repetition"] in trials]
 
 
 def _dissected(folder: Path, row: Row, kind: str) -> list[Packet]:

@@ -4,7 +4,7 @@ flight is (paper 000, Table 4). Read from the captures of an experiment, packet 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -85,7 +85,7 @@ def default_us(packets: Iterable[Packet]) -> int | None:
             return None
         if packet["type"] != "initial":
             continue
-        brought = set(_crypto_bytes(packet["frames"]))
+        brought = set(captured.crypto_bytes(packet["frames"]))
         if known and not brought - known:
             return int(packet["since_start_us"])
         known |= brought
@@ -114,15 +114,6 @@ def _client(experiment: Experiment, folder: Path, name: str, rows: Sequence[Row]
         verdict=accepted.verdict(default_ms) if accepted else None,
         expected=accepted.why if accepted else None,
     )
-
-
-def _crypto_bytes(frames: str | None) -> Iterator[int]:
-    """Return the offsets of handshake bytes that a packet's frames bring, as quic_packet names them."""
-    for frame in (frames or "").split("; "):
-        kind, _, place = frame.partition(" ")
-        if kind == "crypto":
-            start, length = map(int, place.split("+"))
-            yield from range(start, start + length)
 
 
 def _flight(flights: Sequence[tuple[int, ...]]) -> str | None:

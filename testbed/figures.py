@@ -1,8 +1,11 @@
-"""All figures and tables that are computed, by name; no experiment has one of these names."""
+"""All figures and tables that have no trials of their own, by name; no experiment has one of these names."""
 
 from __future__ import annotations
 
 from testbed.acks.overhead import OVERHEAD
+from testbed.better_page import BETTER, Derived
 from testbed.numeric import NUMERIC, Numeric
 
 COMPUTED: dict[str, Numeric] = {**NUMERIC, "ack-overhead": OVERHEAD}
+DERIVED: dict[str, Derived] = {"iack-better": BETTER}
+"""Those that are made of the trials of experiments."""

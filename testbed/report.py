@@ -17,8 +17,9 @@ from reports.numbers import compared
 from reports.numbers.compared import Panel
 from reports.page import html
 from testbed import block, conditions, drawn, page, shown
+from testbed.better_page import Derived
 from testbed.conditions import Condition
-from testbed.experiment import Experiment
+from testbed.experiment import Experiment, find
 from testbed.numeric import Numeric
 from testbed.page import Line, Page
 from testbed.trial_row import Row
@@ -110,6 +111,37 @@ def of_figure(name: str, figure: Numeric) -> Report:
     )
 
 
+def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequence[Row]]) -> Report:
+    """Return the content of the page of a table that is made of several experiments' `rows`, in `out`."""
+    every = [row for own in rows.values() for row in own]
+    lines = derived.lines(out, every)
+    cells = [cell for source in rows for cell in find(source).cells()]
+    reasons = _reasons(every)
+    repeat = [
+        f"firstflight testbed run {source} --jobs 2 --seeds {max(row['repetition'] for row in own)}"
+        for source, own in rows.items()
+    ]
+    return Report(
+        name=name,
+        summary=derived.summary(lines, [source for source in derived.sources if source not in rows]),
+        panels=derived.panels(lines),
+        data=[one.as_dict() for one in lines],
+        repeat=["make testbed-setup", *repeat, f"firstflight testbed show {shlex.quote(name)}"],
+        conditions=conditions.conditions(cells),
+        outcomes=dict(Counter(row["outcome"] for row in every).most_common()),
+        reasons=reasons[:_REASONS],
+        reasons_left=max(0, len(reasons) - _REASONS),
+        cells=(len({(row["experiment"], row["cell"]) for row in every}), len(cells)),
+        programs=list(_programs(every)),
+        facts=_alike(every),
+        hashes={
+            f"{source}/{place}": digest
+            for source in rows
+            for place, digest in block.digests(out / source).items()
+        },
+    )
+
+
 def write(report: Report, path: Path) -> Path:
     """Write the page and return its path. Equal rows and captures give equal bytes.
 
@@ -179,14 +211,22 @@ def _programs(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, str, int]]:
 
 
 def _facts(experiment: Experiment, rows: Sequence[Row], repetitions: int) -> list[tuple[str, str]]:
-    def all_of(column: str) -> str:
-        return ", ".join(sorted({str(row[column]) for row in rows if row[column] is not None})) or "–"
-
     asked = (
         "" if repetitions == experiment.repetitions else f" (of {experiment.repetitions} that it asks for)"
     )
     return [
         ("Trials of a cell", f"{repetitions}{asked}, but for one before them, which is not counted"),
+        *_alike(rows),
+    ]
+
+
+def _alike(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Return what is said of the rows of one experiment, or of several."""
+
+    def all_of(column: str) -> str:
+        return ", ".join(sorted({str(row[column]) for row in rows if row[column] is not None})) or "–"
+
+    return [
         ("Kernel of the guests", all_of("kernel")),
         ("Version of firstflight", all_of("tool_version")),
         ("CPU time of the guests", _cpu(rows)),

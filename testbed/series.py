@@ -127,7 +127,26 @@ def run(
 
 def rows(out: Path, experiment: str) -> list[Row]:
     """Return the rows of an experiment. InputError if there are none, or one is no row."""
-    folder = out / experiment
+    found = _rows(out / experiment)
+    if not found:
+        raise InputError(
+            f"{out / experiment} has no trials: `firstflight testbed run {experiment}` makes some"
+        )
+    return found
+
+
+def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[Row]]:
+    """Return the rows of those experiments that have some. InputError if none has, or one is no row."""
+    found = {name: own for name in experiments if (own := _rows(out / name))}
+    if not found:
+        raise InputError(
+            f"{out} has no trials of {', '.join(experiments)}: `firstflight testbed run {experiments[0]}` "
+            "makes some"
+        )
+    return found
+
+
+def _rows(folder: Path) -> list[Row]:
     found: list[Row] = []
     places: dict[tuple[str, int], Path] = {}
     for place in sorted(file.parent for file in folder.glob(f"*/*/{blocks.ROWS}")):
@@ -142,6 +161,4 @@ def rows(out: Path, experiment: str) -> list[Row]:
                     "it has: remove one of these folders"
                 )
             found.append(row)
-    if not found:
-        raise InputError(f"{folder} has no trials: `firstflight testbed run {experiment}` makes some")
     return found

@@ -14,7 +14,7 @@ import pytest
 from reports.numbers.compared import Panel, Series
 from reports.tables.columns import Column
 from testbed import block, conditions, experiment, measured, page, report, trial_row
-from testbed.figures import COMPUTED
+from testbed.figures import COMPUTED, DERIVED
 from testbed.page import Page
 from tests.browser import DESK, PHONE, Browser
 from tests.browser import browser as browser
@@ -79,13 +79,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[report.Re
     folder = tmp_path_factory.mktemp("pages")
     made = {name: made_of(name, rows_of(name), folder / name) for name in EXPERIMENTS}
     made |= {name: report.of_figure(name, figure) for name, figure in COMPUTED.items()}
+    rows = {name: rows_of(name) for name in ("iack-loss-server", "iack-loss-client")}
+    made |= {name: report.of_derived(name, one, folder, rows) for name, one in DERIVED.items()}
     return {name: (one, report.write(one, folder / f"{name}.html")) for name, one in made.items()}
 
 
 @pytest.mark.parametrize(
     ("size", "is_dark"), [(DESK, False), (DESK, True), (PHONE, False)], ids=["desk", "dark", "phone"]
 )
-@pytest.mark.parametrize("name", [*EXPERIMENTS, *COMPUTED])
+@pytest.mark.parametrize("name", [*EXPERIMENTS, *COMPUTED, *DERIVED])
 def test_every_page_in_a_browser(
     pages: dict[str, tuple[report.Report, Path]],
     browser: Browser,
@@ -142,6 +144,27 @@ def test_the_page_has_what_was_measured(
     assert f"firstflight testbed run {name} --jobs 2{seeds}\n" in text
     for stack in {row["client"] for row in rows if row["outcome"] == "done"}:
         assert [stack, "client", "1.2"] in [line[:3] for line in browser.script(CELLS, "#programs tbody tr")]
+
+
+def test_a_derived_page_has_the_trials_that_it_is_made_of(
+    pages: dict[str, tuple[report.Report, Path]],
+) -> None:
+    made, _ = pages["iack-better"]
+    both = [experiment.find(name) for name in ("iack-loss-server", "iack-loss-client")]
+    cells = sum(len(one.cells()) for one in both)
+    assert made.outcomes is not None
+    assert (sum(made.outcomes.values()), made.cells) == (2 * cells, (cells, cells))
+    assert made.repeat == [
+        "make testbed-setup",
+        "firstflight testbed run iack-loss-server --jobs 2 --seeds 2",
+        "firstflight testbed run iack-loss-client --jobs 2 --seeds 2",
+        "firstflight testbed show iack-better",
+    ]
+    assert [panel.title for panel in made.panels] == [
+        "certificate within the limit, server flight lost",
+        "certificate within the limit, second flight lost",
+    ]
+    assert any("No trials of iack-ttfb" in note for note in made.summary.notes)
 
 
 def test_what_is_held_and_what_is_varied() -> None:

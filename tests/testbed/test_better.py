@@ -1,0 +1,236 @@
+"""Table 2: which answer is better, of each case, by trials; and how it is asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.testbed import command
+from firstflight.errors import InputError, UsageError
+from testbed import better, better_page, block, captured, limit
+from testbed.better import Advice, Case, Pair
+from testbed.cell import Cell
+from tests.testbed.test_gain import trial
+
+LOSS = Case(over=False, lost="server flight", longer=None)
+QUIET = Case(over=False, lost="nothing", longer=False)
+
+
+@pytest.mark.parametrize(
+    ("over", "lost", "longer", "published"),
+    [
+        (False, "server flight", None, "WFC"),
+        (False, "second flight", None, "IACK"),
+        (False, "nothing", False, "IACK"),
+        (False, "nothing", True, "WFC"),
+        (True, "server flight", None, "IACK"),
+        (True, "second flight", None, "IACK"),
+        (True, "nothing", False, "IACK"),
+        (True, "nothing", True, "IACK"),
+    ],
+)
+def test_the_published_table(over: bool, lost: better.Lost, longer: bool | None, published: str) -> None:
+    assert Case(over, lost, longer).published == published
+
+
+@pytest.mark.parametrize(
+    ("case", "gain_ms", "pto_gain_ms", "probes", "answer"),
+    [
+        (LOSS, 0.6, 0, None, "IACK"),
+        (LOSS, -0.6, 99, None, "WFC"),
+        (LOSS, 0.5, 99, None, "same"),
+        (QUIET, 0.6, 0, 3, "IACK"),
+        (QUIET, 0, 12, 1, "WFC"),
+        (QUIET, 0, 12, 0, "IACK"),
+        (QUIET, 0, 0.5, -1, "same"),
+        (QUIET, 0, 12, None, None),
+        (QUIET, 0, None, 0, None),
+        (QUIET, None, 12, 0, None),
+    ],
+)
+def test_the_earlier_first_byte_is_better_then_no_probe_then_the_shorter_timeout(
+    case: Case, gain_ms: float | None, pto_gain_ms: float | None, probes: float | None, answer: str | None
+) -> None:
+    assert Pair(case, "quinn", "quic-go", 9, gain_ms, pto_gain_ms, probes).better == answer
+
+
+def pair(gain_ms: float | None, rtt_ms: float = 9, server: str = "quic-go", case: Case = LOSS) -> Pair:
+    return Pair(case, "quinn", server, rtt_ms, gain_ms, None, None)
+
+
+@pytest.mark.parametrize(
+    ("gains", "ours", "counts"),
+    [
+        ([-5, -7, 9], "WFC", (1, 2, 0)),
+        ([-5, 7], "split", (1, 1, 0)),
+        ([5, 7, 0], "IACK", (2, 0, 1)),
+        ([0, 0, 1, None], "same", (1, 0, 2)),
+    ],
+)
+def test_ours_is_what_more_than_half_of_the_pairs_have(
+    gains: list[float | None], ours: str, counts: tuple[int, int, int]
+) -> None:
+    (found,) = better.advices([pair(one) for one in gains])
+    assert (found.ours, (found.iack, found.wfc, found.same)) == (ours, counts)
+    known = sorted(one for one in gains if one is not None)
+    assert (found.gain_low_ms, found.gain_high_ms, found.pairs) == (known[0], known[-1], len(known))
+    assert better.advices([pair(None)]) == []
+
+
+def test_lines_are_in_the_tables_order() -> None:
+    cases = [Case(True, "nothing", True), QUIET, LOSS, Case(False, "second flight", None)]
+    made = [pair(1, rtt_ms, server, case) for case in cases for rtt_ms in (300, 20) for server in ("b", "a")]
+    found = better.advices(made)
+    assert [(one.certificate, one.lost) for one in found[::4]] == [
+        ("within", "server flight"),
+        ("within", "second flight"),
+        ("within", "nothing"),
+        ("over", "nothing"),
+    ]
+    assert [(one.server, one.rtt_ms) for one in found[:4]] == [("a", 20), ("a", 300), ("b", 20), ("b", 300)]
+
+
+def rows(experiment: str, wfc_ms: float, iack_ms: float, **more: Any) -> list[dict[str, Any]]:
+    held = {
+        "experiment": experiment,
+        "drop_second_flight": False,
+        "drop_to_client": [],
+        "certificate_delay_ms": 4.0,
+        "capture_file": "here",
+    }
+    return [
+        {**trial(answering, round(1000 * ms)), **held, **more}
+        for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
+    ]
+
+
+def test_a_pair_is_of_the_case_that_its_trials_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    packets = [hello(1200, 4)]
+
+    def connections(*_: object) -> list[list[dict[str, Any]]]:
+        return packets
+
+    def summaries(_: Path, own: list[dict[str, Any]]) -> list[dict[str, int]]:
+        return [{"probes": 3 * (row["answering"] == "iack")} for row in own]
+
+    monkeypatch.setattr(captured, "connections", connections)
+    monkeypatch.setattr(captured, "summaries_of", summaries)
+
+    def found(own: list[dict[str, Any]]) -> list[tuple[Case, str | None]]:
+        return [(one.case, one.better) for one in better.pairs(tmp_path, own)]
+
+    assert found(rows("a", 60, 240, drop_to_client=[2])) == [(LOSS, "WFC")]
+    second = Case(over=False, lost="second flight", longer=None)
+    assert found(rows("a", 60, 48, drop_second_flight=True)) == [(second, "IACK")]
+    over = Case(over=True, lost="nothing", longer=False)
+    assert found(rows("a", 60, 50)) == [(over, "IACK")]
+    # Three RTTs of 9 ms.
+    assert found(rows("a", 60, 60, certificate_delay_ms=27.0)) == [
+        (Case(over=True, lost="nothing", longer=True), "WFC")
+    ]
+    assert found(rows("a", 60, 50, certificate_delay_ms=26.9)) == [(over, "IACK")]
+    # Nothing differs without a delay; WFC is an instant ACK in effect; one answer alone is no pair.
+    assert found(rows("a", 60, 50, certificate_delay_ms=0.0)) == []
+    assert found(rows("a", 60, 50, partial_ack_us=9000)) == []
+    assert found(rows("a", 60, 50)[:1]) == found(rows("a", 60, 50, outcome="timeout")) == []
+    # Other experiments are other pairs.
+    assert len(found([*rows("a", 60, 240, drop_to_client=[2]), *rows("b", 60, 240, drop_to_client=[2])])) == 2
+    packets.clear()
+    assert found(rows("a", 60, 50)) == []
+
+
+def hello(size: int, datagrams: int) -> list[dict[str, Any]]:
+    """Return packets of a ClientHello of one datagram, sent twice, and of so many datagrams of the server."""
+
+    def packet(frame: int, from_client: bool, kind: str, frames: str, size: int) -> dict[str, Any]:
+        return {
+            "frame_number": frame,
+            "from_client": from_client,
+            "type": kind,
+            "frames": frames,
+            "datagram_size": size,
+        }
+
+    answers = [packet(4 + n, False, "handshake", f"crypto {1100 * n}+1100", 1200) for n in range(datagrams)]
+    return [
+        packet(1, True, "initial", "crypto 0+300; padding 800", size),
+        packet(2, True, "initial", "crypto 0+300; padding 800", size),
+        packet(3, False, "initial", "ack 0 delay 0", 60),
+        packet(4, False, "initial", "crypto 0+90", 1200),
+        *answers,
+        packet(90, False, "handshake", "crypto 0+1100", 1200),
+        packet(91, True, "handshake", "crypto 0+36", 1200),
+        packet(92, False, "1rtt", "crypto 0+2000", 1200),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "datagrams", "over"), [(1200, 3, False), (1200, 4, True), (1199, 3, True), (1600, 4, False)]
+)
+def test_the_limit_is_three_times_the_client_hello(size: int, datagrams: int, over: bool) -> None:
+    """Neither repetitions nor bare ACKs count, and a datagram with two packets counts once."""
+    assert limit.is_over(hello(size, datagrams)) is over
+
+
+def test_without_a_flight_that_can_be_read_the_limit_is_not_known() -> None:
+    assert limit.is_over(hello(1200, 3)[2:]) is None
+    assert limit.is_over(hello(1200, 3)[:4]) is None
+
+
+def advice(rtt_ms: float, ours: str, server: str = "quic-go") -> Advice:
+    counts = (int(ours == "IACK"), int(ours == "WFC"), int(ours == "same"))
+    return Advice("within", "server flight", "", server, rtt_ms, 1, *counts, -5, -5, -5, ours, "WFC")
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "met"),
+    [("WFC", "IACK", True), ("IACK", "IACK", False), ("WFC", "WFC", False), ("WFC", "split", False)],
+)
+def test_the_first_wfc_flips_between_100_and_300_ms(below: str, above: str, met: bool) -> None:
+    lines = [advice(20, "WFC"), advice(100, below), advice(300, above)]
+    text = better_page.summary(lines).text(terminal=False)
+    verdict = "met" if met else "not met"
+    assert f"server quic-go: {verdict}: WFC is better at 100 ms, and IACK at 300 ms" in text
+    assert "IACK at 300 ms" not in better_page.summary(lines[:2]).text(terminal=False)
+    # The default PTO of this one is five times as long.
+    other = [advice(100, below, "quiche"), advice(300, above, "quiche")]
+    assert "IACK at 300 ms" not in better_page.summary(other).text(terminal=False)
+
+
+def test_each_line_has_a_verdict_and_a_panel_its_case() -> None:
+    lines = [advice(20, "WFC"), advice(300, "IACK")]
+    summary = better_page.summary(lines, ["iack-map"])
+    assert [one.met for one in summary.checks] == [True, False]
+    assert summary.checks[0].reason is None
+    assert "Figure 12" in (summary.checks[1].reason or "")
+    assert "No trials of iack-map: `firstflight testbed run iack-map` makes some." in summary.notes
+    (panel,) = better_page.panels(lines)
+    assert panel.title == "certificate within the limit, server flight lost"
+    assert panel.series[0].points == ((20, -5), (300, -5))
+
+
+def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def printed(*arguments: str) -> str:
+        command([*arguments, "--out", str(tmp_path)], standalone_mode=False)
+        return capfd.readouterr().out
+
+    with pytest.raises(InputError, match=r"no trials of iack-loss-server, .*`firstflight testbed run "):
+        printed("show", "iack-better")
+    for row in rows("iack-loss-server", 60, 240, drop_to_client=[2], server="quic-go"):
+        row |= {"cell": Cell(**{name: row[name] for name in ("client", "server", "answering")}).name}
+        row |= {"repetition": 1}
+        folder = tmp_path / "iack-loss-server" / row["cell"] / "0001-0001"
+        folder.mkdir(parents=True)
+        (folder / block.ROWS).write_text(json.dumps(row) + "\n")
+    assert "server quic-go: met: WFC is better: WFC (0 IACK, 1 WFC, 0 the same)" in printed(
+        "show", "iack-better"
+    )
+    (line,) = printed("show", "iack-better", "--format", "jsonl").splitlines()
+    assert json.loads(line)["gain_median_ms"] == -180
+    assert printed("show", "iack-better", "--part", "trials").count("\n") == 2
+    for name in ("run", "list", "verify"):
+        with pytest.raises(UsageError, match=r"iack-better has no (trials|cells) of its own"):
+            command([name, "iack-better"], standalone_mode=False)
