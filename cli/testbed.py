@@ -135,6 +135,7 @@ def run(
 ) -> None:
     """Do the trials of an experiment in guests; a killed command goes on with --resume.
 
+    What it would take is foretold for a machine that does nothing else.
     All of its trials are at last in OUT/EXPERIMENT/testbed_trial.parquet, which `firstflight load` takes.
     Exit status 1 if a trial was not done, unless its stack is unavailable here.
     """
@@ -151,7 +152,8 @@ def run(
     )
     terminal.echo(
         f"{name}: {planned.trials} trials in {planned.guests} guests to do, about {planned.cpu_s:.0f} s of "
-        f"CPU time; {len(planned.present)} blocks are done; results in {out / name}",
+        f"CPU time, {planned.wall_s(jobs):.0f} s with --jobs {jobs}; {len(planned.present)} blocks are done; "
+        f"results in {out / name}",
         err=True,
     )
     if dry_run:

@@ -6,7 +6,9 @@ killed goes on where it was.
 
 from __future__ import annotations
 
+import heapq
 import itertools
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -46,6 +48,19 @@ class Plan:
     def cpu_s(self) -> float:
         """Return the CPU seconds that this takes, as foretold."""
         return sum(block.cpu_s for block in self.missing if block.unavailable() is None)
+
+    def wall_s(self, jobs: int) -> float:
+        """Return the seconds that this takes with so many guests at a time, as foretold.
+
+        On a machine that does nothing else: a guest, which has one processor, then takes as long as its CPU
+        time. More guests than processors are not faster.
+        """
+        at_a_time = min(jobs, len(os.sched_getaffinity(0)))
+        free = [0.0] * at_a_time
+        for block in self.missing:
+            if block.unavailable() is None:
+                heapq.heapreplace(free, free[0] + block.cpu_s)
+        return max(free)
 
     def folder(self, block: Block) -> Path:
         """Return where a block's results are."""

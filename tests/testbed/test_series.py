@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,41 @@ def test_rows_are_those_of_folders_that_are_complete(tmp_path: Path) -> None:
     other = left(tmp_path, Block("own", CELL, 3, 4))
     other.rename(other.with_name(f"{other.name}.part"))
     assert [row["repetition"] for row in series.rows(tmp_path, "own")] == [1, 2]
+
+
+def test_rows_of_several_experiments_are_those_that_there_are(tmp_path: Path) -> None:
+    left(tmp_path, Block("own", CELL, 1, 2))
+    found = series.rows_of(tmp_path, ("other", "own"))
+    assert {name: len(rows) for name, rows in found.items()} == {"own": 2}
+    with pytest.raises(InputError, match=r"has no trials of other, more: `firstflight testbed run other`"):
+        series.rows_of(tmp_path, ("other", "more"))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "processors", "seconds"),
+    [(1, 8, 60), (2, 8, 40), (3, 8, 30), (4, 8, 30), (4, 2, 40), (2, 1, 60)],
+)
+def test_the_time_foretold_is_of_guests_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jobs: int, processors: int, seconds: float
+) -> None:
+    """Of 10, 20 and 30 s, begun in this order; a stack that is unavailable takes none."""
+    taken = {1: 10.0, 2: 20.0, 3: 30.0}
+    monkeypatch.setattr(Block, "cpu_s", property(lambda block: taken[block.first]))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
+    blocks = [Block("own", CELL, number, number) for number in taken]
+    found = series.Plan(tmp_path, (Block("own", NOT_HERE, 1, 1), *blocks), ())
+    assert (found.cpu_s, found.wall_s(jobs)) == (60, seconds)
+
+
+def test_a_dry_run_foretells_both_times(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    arguments = ["run", "iack-ttfb", "--cells", "quinn-quinn-", "--dry-run", "--out", str(tmp_path / "out")]
+    command([*arguments, "--jobs", "2"], standalone_mode=False)
+    said = capfd.readouterr().err
+    assert "200 trials in 4 guests to do, about 22 s of CPU time, 11 s with --jobs 2; 0 blocks" in said
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
