@@ -246,7 +246,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             memory_mb=block.memory_mb,
             still=not client.polls,
             environment={"PYTHONPATH": str(root)},
-            visible=[root, Path(sys.prefix)],
+            visible=[root, Path(sys.prefix), *client.folders(block.cell.client)],
         )
     except FirstflightError as error:
         if error.exit_status == 2:

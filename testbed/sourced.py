@@ -9,11 +9,14 @@ python -m testbed.sourced NAME/VERSION COMMAND... [KIND=LIST...]
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,13 +45,26 @@ class Source(BaseModel):
     program: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
     request: tuple[str, ...] = Field(min_length=1)
 
+    def folder(self, name: str) -> Path:
+        """Return where NAME is built."""
+        return _out(name)
+
+    def version(self, name: str) -> str | None:
+        """Return of which version of its source NAME is built; None if it is not built to the end."""
+        out = _out(name)
+        try:
+            # Written last: a program without it is of a build that failed, or goes on.
+            version = (out / _VERSION).read_text(encoding="utf-8").strip()
+        except OSError:
+            return None
+        return version if (out / self.program).is_file() else None
+
     def command(self, name: str) -> list[str] | None:
         """Return the argument list of the client NAME; None if it is not built."""
-        out = _out(name)
-        if not (out / self.program).is_file():
+        version = self.version(name)
+        if version is None:
             return None
-        version = (out / _VERSION).read_text(encoding="utf-8").strip()
-        given = [_filled(one, program=str(out / self.program)) for one in self.request]
+        given = [_filled(one, program=str(_out(name) / self.program)) for one in self.request]
         return [sys.executable, "-P", "-m", "testbed.sourced", f"{name}/{version}", *given]
 
 
@@ -86,7 +102,13 @@ def _out(name: str) -> Path:
 def _version(folder: Path) -> str:
     """Return the commit of a source, or `unknown`: its files have no version in a form that all share."""
     argv = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--tags"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    # The folder's own: not the repository that an unpacked source is in, nor the one whose hook this is.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_CEILING_DIRECTORIES"] = str(folder.resolve().parent)
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
+    except OSError:
+        return "unknown"
     return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else "unknown"
 
 
@@ -124,6 +146,13 @@ def answer(request: Request, command: list[str]) -> Answer:
     return Answer(end=end, detail=detail, started_at=began, duration_us=took_us)
 
 
+def _say(answer: Answer) -> None:
+    """Write an answer; without the bytes of a body, which nobody counts here."""
+    known = {name: value for name, value in asdict(answer).items() if name != "body_bytes"}
+    sys.stdout.write(json.dumps(known, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
 def main(arguments: list[str]) -> int:
     """Answer requests until standard input ends; return the exit status."""
     lists = [one for one in arguments if one.startswith(_LISTS)]
@@ -137,7 +166,7 @@ def main(arguments: list[str]) -> int:
             except (TypeError, ValueError) as error:
                 raise UsageError(f"{line.strip()!r} is no request: {error}") from error
             why = shared.why_not(permitted, request.ip, request.host)
-            shared.say(Answer("blocked", why) if why is not None else answer(request, command))
+            _say(Answer("blocked", why) if why is not None else answer(request, command))
     except FirstflightError as error:
         sys.stderr.write(f"testbed.sourced: {error}\n")
         return error.exit_status

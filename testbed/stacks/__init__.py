@@ -11,7 +11,7 @@ server      a folder of lab/stacks whose server has the modes `iack` and `wait`,
 version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
             {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} that is installed,
             or {libcurl = LIBRARY} of those that libcurl is built with; `lock`: the lock file that has the
-            crate, if it is not the workspace's
+            crate, if it is not the workspace's. What is built of a `source` knows its own
 alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
 bodies      true: its server sends response bodies of a length that a cell chooses
@@ -121,6 +121,7 @@ class _Version(BaseModel):
     maven: str | None = None
     debian: str | None = None
     libcurl: str | None = None
+    source: str | None = None
     lock: str = "Cargo.lock"
 
     def text(self) -> str:
@@ -138,6 +139,8 @@ class _Version(BaseModel):
                 return _crates(self.lock)[self.cargo]
             if self.debian:
                 return _installed(self.debian)
+            if self.source:
+                return self.source
             if self.maven:
                 return _in_pom(self.maven)
             words = (binaries.repository() / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
@@ -209,10 +212,15 @@ class Stack(BaseModel):
     def here(self, name: str) -> Stack:
         """Return it with the client that was built from its source, if there is one."""
         command = self.source.command(name) if self.source is not None else None
-        if command is None:
+        if self.source is None or command is None:
             return self
         client = _Program(module="testbed.sourced", sourced=tuple(command))
-        return self.model_copy(update={"client": client, "unavailable": None})
+        version = _Version(source=self.source.version(name))
+        return self.model_copy(update={"client": client, "version": version, "unavailable": None})
+
+    def folders(self, name: str) -> list[Path]:
+        """Return folders beside the checkout that the program of its client is in."""
+        return [self.source.folder(name)] if self.source is not None and self.client is not None else []
 
     @property
     def programs(self) -> tuple[_Program, ...]:

@@ -102,7 +102,36 @@ def test_a_part_of_a_line_is_no_trial(tmp_path: Path) -> None:
 def test_a_trial_ends_as_its_client_says_unless_it_was_done(
     end: str, detail: str | None, connections: int, fault: str | None, expected: tuple[str, str | None]
 ) -> None:
-    trial: dict[str, Any] = {
+    row = trial_row.without_trial("own", CELL, 1, "guest_failed", None)
+    captured = trial_row.Captured([{"start_time_ns": 5}] * connections, fault=fault)
+    found = trial_row.of_trial(row, finished(end, detail), captured)
+    assert (found["outcome"], found["detail"]) == expected
+    assert (found["transfer_us"] is not None) == (expected[0] == "done")
+
+
+@pytest.mark.parametrize(
+    ("received", "expected"),
+    [
+        (500_000, ("done", None)),
+        (499_999, ("failed", "499999 of 500000 bytes of the body came")),
+        (0, ("failed", "0 of 500000 bytes of the body came")),
+        # The client does not count.
+        (None, ("done", None)),
+    ],
+)
+def test_a_body_that_is_counted_has_to_be_whole(
+    received: int | None, expected: tuple[str, str | None]
+) -> None:
+    cell = CELL.model_copy(update={"body_bytes": 500_000})
+    trial = {**finished("complete", None), "body_received": received}
+    row = trial_row.without_trial("own", cell, 1, "guest_failed", None)
+    found = trial_row.of_trial(row, trial, trial_row.Captured([{"start_time_ns": 5}]))
+    assert (found["outcome"], found["detail"]) == expected
+
+
+def finished(end: str, detail: str | None) -> dict[str, Any]:
+    """Return a trial as testbed/inside.py leaves it."""
+    return {
         "begun_ns": 1,
         "ended_ns": 9,
         "client_version": "quiche/1",
@@ -113,12 +142,6 @@ def test_a_trial_ends_as_its_client_says_unless_it_was_done(
         **dict.fromkeys(("dropped", "queue_drops", "queue_to_server_drops"), 0),
         "drop_to_server": [],
     }
-    row = trial_row.without_trial("own", CELL, 1, "guest_failed", None)
-    found = trial_row.of_trial(
-        row, trial, trial_row.Captured([{"start_time_ns": 5}] * connections, fault=fault)
-    )
-    assert (found["outcome"], found["detail"]) == expected
-    assert (found["transfer_us"] is not None) == (expected[0] == "done")
 
 
 @pytest.mark.parametrize(

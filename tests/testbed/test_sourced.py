@@ -28,7 +28,8 @@ REQUEST = {
     "port": 443,
     "path": "/",
     "user_agent": "x",
-    "timeout_s": 5,
+    # Of a machine that stalls, not of what is tested.
+    "timeout_s": 60,
     "max_bytes": 1,
     "roots": "/roots.pem",
 }
@@ -73,6 +74,8 @@ def test_what_is_built_answers_requests(source: Path) -> None:
     ready, done, failed, late = answers(command, REQUEST, {**REQUEST, "path": "/bad"}, slow)
     assert ready == {"ready": "stand-in/unknown"}
     assert (done["end"], done["detail"]) == ("complete", None)
+    # Nobody counts the bytes of a body: no answer says that none came.
+    assert "body_bytes" not in done
     assert done["duration_us"] > 0
     asked = "-j{jobs} www.testbed.test 127.0.0.2 443 /bad /roots.pem"
     assert (failed["end"], failed["detail"]) == ("failed", f"status 3: {asked}")
@@ -94,12 +97,28 @@ def test_the_version_is_the_commit(source: Path) -> None:
     assert answers(command) == [{"ready": "stand-in/v3"}]
 
 
+@pytest.mark.parametrize("where", ["in a repository", "in the hook of one", "without git"])
+def test_a_source_without_a_commit_has_no_version(
+    source: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """A tarball's folder may be inside of another repository."""
+    repository = ["git", "-C", str(source.parent), "-c", "user.name=x", "-c", "user.email=x@example.test"]
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run([*repository, *arguments], check=True)
+    if where == "in the hook of one":
+        monkeypatch.setenv("GIT_DIR", str(source.parent / ".git"))
+    if where == "without git":
+        monkeypatch.setenv("PATH", str(source))
+    assert sourced._version(source) == "unknown"
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         ((("no-such-compiler",),), "no-such-compiler is not installed, and the stack stand-in needs it"),
         ((("sh", "-c", "echo an error >&2; exit 1"),), "an error"),
         ((("true",),), "the build of stand-in left no "),
+        ((*manifest().build, ("sh", "-c", "echo a check failed >&2; exit 1")), "a check failed"),
     ],
 )
 def test_a_build_that_fails_leaves_no_client(
@@ -138,13 +157,27 @@ def test_a_stack_is_available_when_it_is_built(
     assert (before.client, before.unavailable) == (None, "not built")
     assert before.source is not None
     sourced.build("picoquic", before.source, source, 1)
+    (before.source.folder("picoquic") / "built-from").write_text("v7\n", encoding="utf-8")
     after = stacks.load.__wrapped__(tmp_path)["picoquic"]
     assert after.unavailable is None and after.client is not None
     assert after.client.build == "release"
+    assert after.version.text() == "v7"
     assert after.client_command(logged=False)[-1].endswith("/client")
     monkeypatch.setattr(stacks, "find", lambda name: after if name == "picoquic" else stacks.load()[name])
-    cell = Cell(client="picoquic", server="quiche", answering="iack")
-    assert block.blocks("", cell, 1)[0].unavailable() is None
+    cell = Cell(client="picoquic", server="aioquic", answering="iack")
+    (one,) = block.blocks("", cell, 1)
+    assert one.unavailable() is None
+    # A guest has a /tmp of its own, and the cache may be below the host's.
+    given: dict[str, Any] = {}
+
+    def begin(*_: object, **more: Any) -> None:
+        given.update(more)
+        raise FirstflightError("no guest")
+
+    monkeypatch.setattr("testbed.block.guest.run", begin)
+    monkeypatch.setattr("testbed.block.binaries.find", Path)
+    assert [row["outcome"] for row in block.run(one, tmp_path / "block")] == ["guest_failed"]
+    assert Path(after.client_command(logged=False)[-1]).parent in given["visible"]
 
 
 def test_a_source_says_why_its_stack_is_not_here(tmp_path: Path) -> None:
