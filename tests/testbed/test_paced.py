@@ -65,6 +65,9 @@ def test_verdicts_are_about_cells_that_differ_in_one_thing() -> None:
         trial_row.without_trial(
             "x", named(server="picoquic", congestion_control="bbr"), 1, "unavailable", ""
         ),
+        trial_row.without_trial(
+            "x", named(server="picoquic", congestion_control="reno"), 1, "unavailable", ""
+        ),
     ]
     shown = measured.measured(experiment.find("pacing"), Path(), rows)[1]().text(terminal=False)
     alone = "met: without GSO at least 70 points more of the packets are alone: +80.0 points."
@@ -76,7 +79,9 @@ def test_verdicts_are_about_cells_that_differ_in_one_thing() -> None:
     unknown = "99 % of its packets are alone, with a median gap within 2 % of 303 us: no trial was done"
     assert f"picoquic, bbr: not met: {unknown}, as picoquic cannot be had here." in shown
     assert shown.count(": met: ") + shown.count(": not met: ") == 4
-    assert "Not done here, 1 of 6: picoquic-picoquic-wfc-40ms-1000up-bbr-at-none." in shown
+    names = ", ".join(f"picoquic-picoquic-wfc-40ms-1000up-{control}-at-none" for control in ("reno", "bbr"))
+    assert f"Not done here, 2 of 7: {names}." in shown
+    assert "Published, and not judged here: picoquic, reno: its packets are alone, or in trains" in shown
 
 
 def test_paced_buffers_are_compared_with_others_and_with_none() -> None:
