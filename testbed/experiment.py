@@ -210,6 +210,8 @@ class Accept(BaseModel):
             raise ValueError("give `low_ms` and `high_ms`, or else `g`")
         if ((self.within_ms is None) == (self.within_percent is None)) != (self.g is None):
             raise ValueError("`g` needs either `within_ms` or `within_percent`, which need `g`")
+        if None not in (self.within_ms, self.within_percent):
+            raise ValueError("`g` needs either `within_ms` or `within_percent`, not both")
         return self
 
     def limits_ms(self, g_ms: float | None) -> tuple[float, float] | None:

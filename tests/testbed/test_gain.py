@@ -50,6 +50,8 @@ def test_a_range_may_be_of_what_was_measured(
         {"low_ms": 1, "high_ms": 2, "g": 3},
         {"g": 3},
         {"g": 3, "within_ms": 1, "within_percent": 1},
+        {"low_ms": 1, "high_ms": 2, "within_ms": 1},
+        {"low_ms": 1, "high_ms": 2, "within_ms": 1, "within_percent": 1},
     ],
 )
 def test_a_range_is_of_one_kind(given: dict[str, float]) -> None:
