@@ -50,6 +50,10 @@ def _alone(state: State) -> Iterator[None]:
             raise UsageError(
                 f"the lab in {state.folder} is being started by another process: wait until it is up"
             ) from error
+        except OSError as error:
+            raise FirstflightError(
+                f"the lab cannot lock {state.lock}: {error.strerror}; put its state on another file system"
+            ) from error
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from firstflight.errors import FirstflightError
+from lab import launch
+from lab.state import State
 from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
 from tests.waiting import until
 
@@ -94,6 +98,20 @@ def test_of_two_that_start_a_lab_at_once_one_does(other_lab: Lab) -> None:
     assert set(json.loads(other_lab.run("status"))["services"].values()) == {"up"}
     other_lab.run("down")
     until(lambda: not processes_of(other_lab), lambda: processes_of(other_lab))
+
+
+def test_a_state_folder_that_cannot_be_locked_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("lab.launch.fcntl.flock", refuse)
+    why = rf"the lab cannot lock {tmp_path}/\S+: No locks available; put its state on another file system"
+    with pytest.raises(FirstflightError, match=why):
+        launch.up(
+            State(tmp_path), tmp_path / "none.toml", capture_edges=False, realtime=False, progress=print
+        )
 
 
 def test_a_killed_lab_is_cleared_by_the_next_one(other_lab: Lab) -> None:
