@@ -95,7 +95,11 @@ def test_every_page_in_a_browser(
     size: tuple[int, int],
     is_dark: bool,
 ) -> None:
-    """No request, complaint or script; no fault that axe-core finds; figures that one can read."""
+    """No request, complaint or script; no fault that axe-core finds; figures that one can read.
+
+    The largest page, iack-map, takes axe-core and the rest 14 s where ten other processes want two
+    processors; a script may take 120 s (tests/browser.py).
+    """
     made, path = pages[name]
     dark(browser, on=is_dark)
     try:
