@@ -115,7 +115,8 @@ def _about(stack: Stack) -> str:
     "--seeds",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Trials of each cell (default: as the experiment says); up to 50 share a guest and its seed.",
+    help="Trials of each cell (default: as the experiment says); up to 50 share a guest and its seed, fewer "
+    "with large bodies or a browser.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
 @click.option("--resume", is_flag=True, help="Keep the trials that are there, and do the others.")
@@ -156,6 +157,8 @@ def run(
         f"results in {out / name}",
         err=True,
     )
+    for note in planned.older:
+        terminal.echo(note, err=True)
     if dry_run:
         return
     counts: Counter[str] = Counter()
@@ -206,10 +209,11 @@ def show(
 ) -> None:
     """Print what an experiment measures, beside the published values, and whether expectations are met.
 
+    Trials of other conditions than the cells have now are refused, but for `--part trials`.
     iack-pto, iack-pto-reduction and ack-overhead are computed, and need no trials; iack-better is made of the
     trials of several experiments.
     """
-    from testbed import measured, series, shown
+    from testbed import measured, series, shown, versions
     from testbed.figures import COMPUTED, DERIVED
 
     if page is not None and (part == "trials" or output_format == "jsonl"):
@@ -239,6 +243,7 @@ def show(
     if part == "trials":
         given: Sequence[Row] = rows
     else:
+        series.check_conditions(out, name, wanted.cells())
         found, summary = measured.measured(wanted, out / name, rows)
         if page is not None:
             from testbed import report
@@ -250,7 +255,8 @@ def show(
     if part == "trials" or output_format == "jsonl":
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
-        text = terminal.lines(summary().text(terminal=sys.stdout.isatty()))
+        notes = "".join(f"{note}\n" for note in versions.several(versions.of(rows)))
+        text = terminal.lines(summary().text(terminal=sys.stdout.isatty()) + notes)
     stdout.write(text.encode())
 
 
@@ -284,7 +290,8 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
 def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> None:
     """Run cells twice, and compare captures and results byte by byte; one hash each.
 
-    Without --cells, a sample of each experiment's. Exit status 1 if two runs differ, or a guest fails.
+    Without --cells, a sample of each experiment's. Outcomes of trials that were not done stand behind the
+    hash: two runs that end alike are the same. Exit status 1 if two runs differ, or a guest fails.
     """
     from firstflight.system import interrupt
     from testbed import experiment, same
@@ -305,6 +312,8 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
                 failed += both.failed
                 differing += not (both.failed or both.same)
                 note = " FAILED" if both.failed else "" if both.same else " DIFFER"
+                if both.not_done and not both.failed:
+                    note += f" (not done: {', '.join(both.not_done)})"
                 terminal.echo(f"{one}/{both.block.name} {' '.join(made)}{note}")
     if failed:
         raise FirstflightError(

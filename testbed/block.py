@@ -116,12 +116,11 @@ class Block:
         )
 
     def check(self) -> None:
-        """Raise UsageError if its guest could not be started here: programs missing, or too little memory."""
+        """Raise UsageError if its guest could not be started here, because a program is not built."""
         client, server = stacks.find(self.cell.client), stacks.find(self.cell.server)
         client.client_command(logged=self.cell.client_qlog)
         server.server_command()
         binaries.find("firstflight-dissect")
-        guest.check_shared_memory(self.memory_mb)
 
     def unavailable(self) -> str | None:
         """Return why its trials cannot be done here, or None."""
@@ -135,6 +134,21 @@ class Block:
         if self.cell.client_qlog and not client.qlog:
             return f"the client {self.cell.client} writes no qlog"
         return _cannot_vary(self.cell, server)
+
+
+def check(chosen: Sequence[Block], jobs: int) -> None:
+    """Raise UsageError if guests of blocks could not be started here, `jobs` at a time.
+
+    A program or the kernel is not built, or there is too little memory. Blocks that are unavailable need
+    nothing.
+    """
+    here = [one for one in chosen if one.unavailable() is None]
+    for one in here:
+        one.check()
+    if here:
+        kernel.find()
+        # A guest's memory file grows while it runs: what is free at its start may be needed by another.
+        guest.check_shared_memory(*sorted((one.memory_mb for one in here), reverse=True)[:jobs])
 
 
 def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] = ()) -> list[Block]:

@@ -152,8 +152,11 @@ def _result(own: Path, cpu_s: float) -> Result:
     return Result(int(number), stdout, stderr, int(took_ns), cpu_s)
 
 
-def check_shared_memory(memory_mb: int) -> None:
-    """Raise UsageError if the guest's memory cannot be in SHARED_MEMORY: missing, noexec, or too small."""
+def check_shared_memory(*memory_mb: int) -> None:
+    """Raise UsageError if the memory of these guests cannot be in SHARED_MEMORY together.
+
+    It is missing, noexec, or too small.
+    """
     try:
         about = os.statvfs(SHARED_MEMORY)
     except OSError as error:
@@ -163,10 +166,15 @@ def check_shared_memory(memory_mb: int) -> None:
             f"a guest runs programs in {SHARED_MEMORY}, and it is mounted noexec: mount it with exec"
         )
     free_mb = about.f_bavail * about.f_frsize // 2**20
-    if free_mb < memory_mb:
-        raise UsageError(
-            f"a guest of {memory_mb} MB does not fit into {SHARED_MEMORY} ({free_mb} MB free): make it larger"
-        )
+    if free_mb >= sum(memory_mb):
+        return
+    free = f"{SHARED_MEMORY} ({free_mb} MB free)"
+    if len(memory_mb) == 1:
+        raise UsageError(f"a guest of {memory_mb[0]} MB does not fit into {free}: make it larger")
+    raise UsageError(
+        f"{len(memory_mb)} guests at a time, which take up to {sum(memory_mb)} MB, do not fit into {free}: "
+        "make it larger, or give fewer --jobs"
+    )
 
 
 @contextmanager

@@ -59,6 +59,11 @@ class Twice:
     outcomes: frozenset[str]
 
     @property
+    def not_done(self) -> list[str]:
+        """Return how trials ended that were not done."""
+        return sorted(self.outcomes - {"done"})
+
+    @property
     def failed(self) -> bool:
         """Return whether a guest failed."""
         return None in self.hashes
@@ -77,6 +82,7 @@ def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -
     """
     chosen = [blocks.blocks(experiment, cell, repetitions)[0] for cell in cells if repeatable(cell)]
     chosen = [block for block in chosen if block.unavailable() is None]
+    blocks.check(2 * chosen, jobs)
     with _scratch() as folder:
 
         def hashed(number: int, block: Block) -> tuple[str | None, set[str]]:

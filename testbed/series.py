@@ -11,7 +11,7 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from firstflight.errors import InputError, UsageError
 from firstflight.system import lock
 from testbed import block as blocks
+from testbed import versions
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.trial_row import Row
@@ -33,6 +34,8 @@ class Plan:
     present: tuple[Block, ...]
     again: tuple[Block, ...] = ()
     """Those that are there and do not count: their guests failed, or their stack was not here."""
+    older: tuple[str, ...] = ()
+    """Of which stacks the trials that are kept have other versions than are here, a sentence each."""
 
     @property
     def trials(self) -> int:
@@ -77,17 +80,16 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
     missing: list[Block] = []
     present: list[Block] = []
     again: list[Block] = []
+    kept: set[versions.Version] = set()
     chosen = list(cells)
     for cell in chosen:
         there: list[Block] = []
-        for block in blocks.complete(folder, experiment, cell):
-            made = blocks.rows(folder / block.name)
-            if not block.has_made(made):
-                raise UsageError(
-                    f"{folder / block.name} has trials of other conditions than the cell has now: remove "
-                    "this folder, or give another one by --out"
-                )
-            (again if _is_to_repeat(block, made) else there).append(block)
+        for block, made in _complete(folder, experiment, cell):
+            if _is_to_repeat(block, made):
+                again.append(block)
+            else:
+                there.append(block)
+                kept |= versions.of(made)
         for block, after in itertools.pairwise(there):
             if after.first <= block.last:
                 raise UsageError(
@@ -101,7 +103,26 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
             f"{folder} has results of {len(named)} of these {len(chosen)} cells: give --resume to keep them "
             "and do the others, or another folder by --out"
         )
-    return Plan(out, tuple(missing), tuple(present), tuple(again))
+    return Plan(out, tuple(missing), tuple(present), tuple(again), tuple(versions.older(kept)))
+
+
+def check_conditions(out: Path, experiment: str, cells: Iterable[Cell]) -> None:
+    """Raise UsageError if trials that are there are of other conditions than the cells have now."""
+    for cell in cells:
+        for _ in _complete(out / experiment, experiment, cell):
+            pass
+
+
+def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block, list[Row]]]:
+    """Yield the blocks of a cell that are in an experiment's folder, with their rows. UsageError as above."""
+    for block in blocks.complete(folder, experiment, cell):
+        made = blocks.rows(folder / block.name)
+        if not block.has_made(made):
+            raise UsageError(
+                f"{folder / block.name} has trials of other conditions than the cell has now: remove "
+                "this folder, or give another one by --out"
+            )
+        yield block, made
 
 
 def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
@@ -118,9 +139,7 @@ def run(
     UsageError if another series writes to the same folder, or if guests of one of the blocks cannot be
     started here: nothing is done then.
     """
-    for block in planned.missing:
-        if block.unavailable() is None:
-            block.check()
+    blocks.check(planned.missing, jobs)
     planned.out.mkdir(parents=True, exist_ok=True)
     with lock.locked(planned.out / "lock", f"the results in {planned.out}"):
         # Only runs that were killed left the former: the lock is ours.

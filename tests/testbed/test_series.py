@@ -13,12 +13,13 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import block, guest, record_file, same, series, stacks, trial_row
+from testbed import block, guest, kernel, record_file, same, series, stacks, trial_row
 from testbed.block import Block
 from testbed.cell import Cell
 
 CELL = Cell(client="quiche", server="quiche", answering="iack")
 NOT_HERE = Cell(client="picoquic", server="quiche", answering="iack")
+find_kernel = kernel.find
 
 
 def left(out: Path, one: Block, outcome: str = "done", **more: Any) -> Path:
@@ -127,6 +128,20 @@ def test_two_guests_that_fail_are_not_the_same(
 
 
 @pytest.mark.parametrize(
+    ("outcomes", "behind"),
+    [({"done"}, ""), ({"done", "timeout", "failed"}, " (not done: failed, timeout)")],
+)
+def test_a_comparison_names_what_was_not_done(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], outcomes: set[str], behind: str
+) -> None:
+    """Two runs that end alike are the same, also where nothing came of them."""
+    found = same.Twice(Block("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
+    monkeypatch.setattr(same, "twice", lambda *_: [found])
+    command(["verify", "iack-ttfb"], standalone_mode=False)
+    assert capfd.readouterr().out == f"iack-ttfb/quiche-quiche-iack-9ms/0001-0002 hash{behind}\n"
+
+
+@pytest.mark.parametrize(
     ("cell", "outcome", "again"),
     [
         (CELL, "guest_failed", True),
@@ -170,8 +185,44 @@ def test_trials_of_other_conditions_are_not_kept(
     more = {} if cell is CELL else {"seed": None}
     left(tmp_path, one, "done" if cell is CELL else "unavailable", **more)
     assert planned(tmp_path, 2, before).missing == ()
-    with pytest.raises(UsageError, match="has trials of other conditions than the cell has now"):
-        planned(tmp_path, 2, after)
+    show(tmp_path, before)
+    for refused in (lambda: planned(tmp_path, 2, after), lambda: show(tmp_path, after)):
+        with pytest.raises(UsageError, match="has trials of other conditions than the cell has now"):
+            refused()
+    # Rows say themselves of what conditions they are.
+    show(tmp_path, after, "--part", "trials", "--format", "jsonl")
+
+
+def show(out: Path, cell: Cell, *arguments: str) -> None:
+    """Show the trials of an experiment of one's own, which has one cell."""
+    file = out / "own.toml"
+    given = cell.model_dump(exclude_defaults=True).items()
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given)
+    file.write_text(f'title = "own"\n[[cell]]\n{lines}', encoding="utf-8")
+    command(["show", "--scenario", str(file), "--out", str(out), *arguments], standalone_mode=False)
+
+
+def test_versions_of_kept_trials_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Those that are not here now by `run`, several of one stack by `show`."""
+    here = stacks.find("quiche").version.known()
+    left(tmp_path, Block("own", CELL, 1, 2), client_version=here)
+    assert planned(tmp_path, 4).older == ()
+    show(tmp_path, CELL)
+    assert "several versions" not in capfd.readouterr().out
+    left(tmp_path, Block("own", CELL, 3, 4), client_version="0.1", server_version="0.2")
+    left(tmp_path, Block("own", CELL, 5, 6), "guest_failed", server_version="0.3")
+    older = planned(tmp_path, 6).older
+    assert [one.partition(" in trials")[0] for one in older] == [
+        "the client quiche is 0.1",
+        "the server quiche is 0.2",
+    ]
+    assert f"and {here} is here: give another folder by --out" in older[0]
+    show(tmp_path, CELL)
+    several = f"The client quiche is of several versions in these trials: 0.1, {here}."
+    assert several in capfd.readouterr().out
+    where = ["--scenario", str(tmp_path / "own.toml"), "--out", str(tmp_path)]
+    command(["run", *where, "--dry-run"], standalone_mode=False)
+    assert older[1] in capfd.readouterr().err
 
 
 def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +238,8 @@ def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch
 
 
 @pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """All programs are built but the client kwik and the server quinn."""
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """All is built but the client kwik and the server quinn, and guests may take 4 GB together."""
 
     def find(name: str) -> Path:
         if name in ("firstflight-kwik-client", "firstflight-quinn-server"):
@@ -196,6 +247,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         return Path(name)
 
     monkeypatch.setattr("testbed.block.binaries.find", find)
+    monkeypatch.setattr(kernel, "find", lambda: Path("linux"))
+    monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path)
+    free = SimpleNamespace(f_flag=0, f_bavail=1 << 20, f_frsize=4096)
+    monkeypatch.setattr("testbed.guest.os.statvfs", lambda _: free)
     return monkeypatch
 
 
@@ -204,19 +259,51 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
 ) -> None:
     begun: list[Block] = []
     built.setattr(block, "run", lambda one, *_, **__: begun.append(one))
-    cells = [CELL, CELL.model_copy(update={"client": "kwik"})]
-    own = series.plan(tmp_path / "out", "own", cells, 1, resume=False)
-    with pytest.raises(UsageError, match="kwik-client is not built: run `make testbed-setup`"):
-        series.run(own, 1, lambda *_: None, captures=True)
-    large = CELL.model_copy(update={"body_bytes": 1 << 30})
-    built.setattr(guest, "SHARED_MEMORY", tmp_path)
-    built.setattr(
-        "testbed.guest.os.statvfs", lambda _: SimpleNamespace(f_flag=0, f_bavail=1 << 20, f_frsize=4096)
-    )
-    with pytest.raises(UsageError, match="a guest of 17404 MB does not fit into"):
-        series.run(series.plan(tmp_path / "out", "own", [large], 1, resume=False), 1, print, captures=True)
+
+    def refused(why: str, *cells: Cell, jobs: int = 1, repetitions: int = 1) -> None:
+        own = series.plan(tmp_path / "out", "own", cells, repetitions, resume=False)
+        with pytest.raises(UsageError, match=why):
+            series.run(own, jobs, lambda *_: None, captures=True)
+
+    refused("kwik-client is not built: run `make testbed-setup`", CELL, changed(client="kwik"))
+    refused("a guest of 17404 MB does not fit into", changed(body_bytes=1 << 30))
+    # Five of the least memory take more than 4 GB; so do one of these and two larger ones.
+    five = r"5 guests at a time, which take up to 5120 MB, do not fit into .* give fewer --jobs"
+    refused(five, CELL, jobs=8, repetitions=250)
+    larger = [CELL, changed(body_bytes=100 << 20)]
+    refused("3 guests at a time, which take up to 4828 MB", *larger, jobs=9, repetitions=2)
+    built.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    built.setattr(kernel, "find", find_kernel)
+    refused("there is no kernel of this configuration in", CELL)
+    with pytest.raises(UsageError, match="there is no kernel"):
+        next(same.twice("own", [CELL], 1, 1))
     assert begun == []
     assert not (tmp_path / "out").exists()
+
+
+def changed(**more: Any) -> Cell:
+    return CELL.model_copy(update=more)
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize(("jobs", "blocks"), [(4, 9), (9, 4)])
+def test_guests_that_fit_beside_each_other_are_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, blocks: int
+) -> None:
+    """Four of 1 GB take all there is; what is unavailable takes nothing."""
+    begun: list[Block] = []
+    monkeypatch.setattr(block, "run", lambda one, *_, **__: begun.append(one))
+    cells = (CELL, NOT_HERE)
+    own = series.plan(tmp_path / "out", "own", cells, block.LENGTH * blocks, resume=False)
+    series.run(own, jobs, lambda *_: None, captures=True)
+    assert len(begun) == 2 * blocks
+
+
+@pytest.mark.usefixtures("built")
+def test_both_runs_of_a_cell_may_be_guests_at_a_time() -> None:
+    for jobs, why in ((1, "a guest of 17404 MB"), (8, "2 guests at a time, which take up to 34808 MB")):
+        with pytest.raises(UsageError, match=why):
+            next(same.twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
 
 
 def test_a_series_that_ends_early_has_its_record_file(
