@@ -262,12 +262,15 @@ def show(
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
     """Print a table that is made of the trials of several experiments, or write its page."""
-    from testbed import report, series
+    from testbed import experiment, report, series
     from testbed.figures import DERIVED
 
     derived = DERIVED[name]
     found = series.rows_of(out, derived.sources)
     stdout.check_open()
+    if part != "trials":
+        for source in found:
+            series.check_conditions(out, source, experiment.find(source).cells())
     if page is not None:
         terminal.echo(str(report.write(report.of_derived(name, derived, out, found), page)))
         return
