@@ -89,7 +89,7 @@ def _start(state: State, *, capture_edges: bool, realtime: bool) -> subprocess.P
     with (state.logs / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
             [
-                *_unshare(_rootless()),
+                *unshare(),
                 sys.executable,
                 "-P",
                 "-m",
@@ -168,9 +168,10 @@ def status(state: State) -> dict[str, Any] | None:
     return control.ask(state.control, {"do": "status"})
 
 
-def _unshare(rootless: bool) -> list[str]:
+def unshare() -> list[str]:
+    """Return the command that starts a program in namespaces of its own, which end with it."""
     argv = [program("unshare", "util-linux"), "--mount", "--net", "--pid", "--fork", "--kill-child"]
-    if rootless:
+    if _rootless():
         # Not as root inside: tools that drop root's privileges would fail, as there are no other users.
         argv += ["--user", f"--map-user={os.getuid()}", f"--map-group={os.getgid()}", "--keep-caps"]
     return argv

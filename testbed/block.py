@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from firstflight.errors import FirstflightError, InputError
 from firstflight.system import binaries, children, files
@@ -235,9 +236,10 @@ def digests(folder: Path) -> dict[str, str]:
     return {f"{one.parent.name}/{one.name}": digest(one) for one in found if not one.suffix}
 
 
-def _trials(block: Block, folder: Path) -> list[Row]:
+def job(block: Block) -> dict[str, Any]:
+    """Return what testbed/inside.py is to do for a block in a guest. UsageError: a program is not built."""
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
-    job = {
+    return {
         "cell": block.cell.model_dump(),
         "first": block.first,
         "last": block.last,
@@ -248,8 +250,29 @@ def _trials(block: Block, folder: Path) -> list[Row]:
         "dissect": str(binaries.find("firstflight-dissect")),
         "server": server.server_command(),
         "launch_times": server.launch_times,
+        "folder": "/tmp/trials",
+        "link": None,
     }
-    files.write_json(folder / "job.json", job)
+
+
+def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
+    """Return the rows of what testbed/inside.py left in `folder`, and its standard error.
+
+    `of_run`: columns that all trials have in common.
+    """
+    by_number = trial_row.by_repetition(folder / "trials.jsonl")
+    captured = _captured(block.cell, folder)
+    last_lines = stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"]
+    return [
+        trial_row.of_trial(row, by_number[row["repetition"]], captured)
+        if row["repetition"] in by_number
+        else row
+        for row in _rows(block, "guest_failed", last_lines[-1], **of_run)
+    ]
+
+
+def _trials(block: Block, folder: Path) -> list[Row]:
+    files.write_json(folder / "job.json", job(block))
     root = binaries.repository()
     try:
         done = guest.run(
@@ -258,7 +281,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             seed=block.seed,
             limit_s=block.limit_s,
             memory_mb=block.memory_mb,
-            still=not client.polls,
+            still=not stacks.find(block.cell.client).polls,
             environment={"PYTHONPATH": str(root)},
             visible=[root, Path(sys.prefix), *client.folders(block.cell.client)],
         )
@@ -267,20 +290,14 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             raise
         return _rows(block, "guest_failed", str(error), seed=block.seed)
     (folder / "guest.log").write_bytes(done.stderr)
-    by_number = trial_row.by_repetition(folder / "trials.jsonl")
-    captured = _captured(block.cell, folder)
-    of_guest = {
-        "seed": block.seed,
-        "kernel": kernel.find().parent.name,
-        "guest_cpu_s": round(done.cpu_s / block.trials, 6),
-    }
-    last_lines = done.stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"]
-    return [
-        trial_row.of_trial(row, by_number[row["repetition"]], captured)
-        if row["repetition"] in by_number
-        else row
-        for row in _rows(block, "guest_failed", last_lines[-1], **of_guest)
-    ]
+    return left(
+        block,
+        folder,
+        done.stderr,
+        seed=block.seed,
+        kernel=kernel.find().parent.name,
+        guest_cpu_s=round(done.cpu_s / block.trials, 6),
+    )
 
 
 def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[Row]:

@@ -1,7 +1,8 @@
 """Runs inside a guest: the trials of one cell, one after the other, over the cell's path.
 
 python -m testbed.inside: reads job.json in the working directory and leaves there trials.jsonl (a line when a
-trial is over), path.pcap (at the client), path.keys and the logs of client, server and capture.
+trial is over), path.pcap (at the client), path.keys and the logs of client, server and capture. In real time
+(testbed/real.py) it runs in namespaces of the host, and leaves lateness.csv of the lab's link, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from firstflight.system.lines import next_line
 from lab.certificates import Authority, issue, make_authority
-from testbed import path, second_flight, server_config
+from testbed import path, second_flight, server_config, wire
 from testbed.cell import Cell
 
 NAME = "www.testbed.test"
@@ -25,6 +26,10 @@ PAUSE_S = 2.0
 """Between trials, when the path's queues are empty: what is still sent belongs to the trial before."""
 READY_S = 60.0
 GRACE_S = 5.0
+REAL_UNCOUNTED = 5
+"""Trials that show a client's second flight in real time."""
+FLUSHED_S = 0.3
+"""Until the lab's link has written a packet to its log: 100 ms, and what a busy machine adds."""
 _BUFFER_KB = 32_768
 """Of a capture: some 16,000 packets. With tcpdump's own 2 MB it misses some of a server with GSO."""
 
@@ -74,23 +79,26 @@ def main() -> None:
     """Do what job.json says."""
     job = json.loads(Path("job.json").read_text(encoding="utf-8"))
     cell = Cell.model_validate(job["cell"])
-    # Namespaces have a /run of their own: clients would see neither the job's folder nor the preload.
-    folder = Path("/tmp/trials")
+    # Namespaces of a guest have a /run of their own: clients would see neither the job's folder nor the
+    # preload.
+    folder = Path(job["folder"])
     folder.mkdir()
-    preload = folder / "random_device.so"
-    shutil.copyfile(os.environ["LD_PRELOAD"], preload)
-    os.environ["LD_PRELOAD"] = str(preload)
+    if given := os.environ.get("LD_PRELOAD"):
+        preload = folder / "random_device.so"
+        shutil.copyfile(given, preload)
+        os.environ["LD_PRELOAD"] = str(preload)
     try:
         _trials(job, cell, folder)
     finally:
         for file in sorted(folder.iterdir()):
-            if file.suffix in {".jsonl", ".pcap", ".keys", ".log", ".qlog", ".sqlog"}:
+            if file.suffix in {".jsonl", ".pcap", ".keys", ".log", ".qlog", ".sqlog", ".csv"}:
                 shutil.copyfile(file, Path(file.name))
 
 
 def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
-    for command in path.commands(cell):
+    for command in path.commands(cell, delayed=job["link"] is None):
         _run(command)
+    link = None if job["link"] is None else _link(job["link"], cell, folder)
     authority = make_authority(folder)
     server = _server(job, cell, folder)
     captures = [_capture(folder, path.CLIENT, path.DEVICE, "path.pcap", "udp")]
@@ -104,6 +112,9 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
         for capture in captures:
             capture.send_signal(signal.SIGINT)
             capture.wait(GRACE_S)
+        if link is not None:
+            time.sleep(FLUSHED_S)
+            link.kill()
     server.kill()
 
 
@@ -130,7 +141,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
     queues = (path.bottleneck(cell), (path.CLIENT, path.DEVICE))
     with (folder / "trials.jsonl").open("w", encoding="utf-8") as out:
         # Repetition 0 is not counted (testbed/block.py).
-        for repetition in (0, *range(job["first"], job["last"] + 1)):
+        for repetition in (*[0] * _uncounted(job, cell), *range(job["first"], job["last"] + 1)):
             if repetition == job["first"] and cell.drop_second_flight:
                 cell = _with_second_flight(cell, job["dissect"], folder)
             # Repetition 0 loses nothing: it shows what is a flight of this client.
@@ -163,6 +174,12 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
     client.close()
 
 
+def _uncounted(job: dict[str, Any], cell: Cell) -> int:
+    """Return how many trials come before the first that is counted."""
+    # In real time a client divides its flights as packets happen to be read: several show what is usual.
+    return REAL_UNCOUNTED if job["link"] is not None and cell.drop_second_flight else 1
+
+
 def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
     """Name the client's log of a trial after its repetition; one is kept if there is one, no more."""
     written = list(logs.iterdir())
@@ -177,7 +194,7 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
     """Return the cell with the datagrams of the client's second flight, as the capture so far shows it."""
     argv = [dissect, "--kind", "quic_packet", "--keys", str(folder / "path.keys"), str(folder / "path.pcap")]
     packets = [json.loads(line) for line in _run(argv).splitlines()]
-    found = second_flight.indices(packets)
+    found = second_flight.usual(packets)
     if not found:
         raise SystemExit("repetition 0 has no second flight of the client to drop")
     return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *found}))})
@@ -196,6 +213,20 @@ def _server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[b
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
     if _line(process, READY_S).strip() != b"READY":
         raise SystemExit("the server does not listen: see server.log")
+    return process
+
+
+def _link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
+    """Put the lab's link into the path, and wait until it delays what passes."""
+    for command in wire.commands():
+        _run(command)
+    file = folder / "link.json"
+    file.write_text(json.dumps(wire.configuration(cell, folder / "lateness.csv")), encoding="utf-8")
+    with (folder / "link.log").open("wb") as log:
+        argv = [*_in(wire.NAMESPACE), program, "--config", str(file), "--realtime"]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
+    if _line(process, READY_S).strip() != b"READY":
+        raise SystemExit("the lab's link does not start: see link.log")
     return process
 
 

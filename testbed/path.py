@@ -16,6 +16,8 @@ from testbed.cell import Cell
 CLIENT, LINK, SERVER = "client", "link", "server"
 """The namespaces."""
 CLIENT_IP, SERVER_IP = "10.91.1.2", "10.91.2.2"
+GATEWAY_IP = "10.91.1.1"
+"""Of the client: an address of LINK."""
 PORT = 443
 DEVICE = "path0"
 """The device of either end."""
@@ -43,14 +45,20 @@ _OF_SERVER = {
 }
 
 
-def commands(cell: Cell) -> list[list[str]]:
+def macs(number: str) -> tuple[str, str]:
+    """Return the Ethernet addresses of an end's device and of its peer in LINK; `number` as in _ENDS."""
+    return f"02:00:00:00:0{number}:02", f"02:00:00:00:0{number}:01"
+
+
+def commands(cell: Cell, *, delayed: bool = True) -> list[list[str]]:
     """Return the commands that make the path of a cell, in order; each is an argument list.
 
-    MAC addresses and neighbours are fixed, so that no run differs by them or sends ARP.
+    MAC addresses and neighbours are fixed, so that no run differs by them or sends ARP. Unless `delayed`,
+    nothing delays what the ends of a cell with the qdisc pfifo send: testbed/wire.py does.
     """
     lines = [f"ip netns add {name}" for name in (CLIENT, LINK, SERVER)]
     for name, network, number in _ENDS:
-        near, far = f"02:00:00:00:0{number}:02", f"02:00:00:00:0{number}:01"
+        near, far = macs(number)
         peer = f"peer to_{name} netns {LINK} address {far}"
         offloads = "tx off tso off gso off gro off tx-udp-segmentation off"
         lines += [
@@ -65,7 +73,7 @@ def commands(cell: Cell) -> list[list[str]]:
             f"ip -n {name} neigh add {network}.1 lladdr {far} dev {DEVICE}",
             f"ip -n {LINK} neigh add {network}.2 lladdr {near} dev to_{name}",
             f"ip -n {name} route add default via {network}.1",
-            *_queues(cell, name),
+            *_queues(cell, name, delayed=delayed),
         ]
     lines.append(f"ip netns exec {LINK} sysctl -qw net.ipv4.ip_forward=1")
     if cell.body_bytes:
@@ -73,7 +81,7 @@ def commands(cell: Cell) -> list[list[str]]:
     return [line.split() for line in lines]
 
 
-def _queues(cell: Cell, end: str) -> list[str]:
+def _queues(cell: Cell, end: str, *, delayed: bool) -> list[str]:
     """Return the commands for what an end sends, and for what comes to it."""
     near, link = f"tc -n {end} qdisc add dev {DEVICE}", f"tc -n {LINK} qdisc add dev to_{end}"
     delay = f"netem delay {cell.rtt_ms * 500:.0f}us limit"
@@ -85,7 +93,7 @@ def _queues(cell: Cell, end: str) -> list[str]:
         kind = _OF_SERVER[cell.qdisc]
         sends = [f"{near} root {kind}"] if kind else []
     if cell.qdisc == "pfifo" or end == SERVER:
-        return [*sends, f"{link} root {delay} {_DELAYED_PACKETS}"]
+        return [*sends, *([f"{link} root {delay} {_DELAYED_PACKETS}"] if delayed else [])]
     return [
         *sends,
         f"{link} root handle 1: tbf {_rate(cell, SERVER)}",

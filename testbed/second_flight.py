@@ -5,6 +5,7 @@ By content, because stacks and versions divide flights differently (paper 000, T
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,16 @@ def indices(packets: Iterable[dict[str, Any]]) -> tuple[int, ...]:
         if first and has_stream(packet["frames"]):
             break
     return tuple(range(first, number + 1)) if first else ()
+
+
+def usual(packets: Iterable[dict[str, Any]]) -> tuple[int, ...]:
+    """Return the `indices` that most connections of a capture have; of equally many, those of the first."""
+    connections: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for packet in packets:
+        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
+        connections.setdefault(key, []).append(packet)
+    counted = Counter(indices(one) for one in connections.values()).most_common(1)
+    return counted[0][0] if counted else ()
 
 
 def has_stream(frames: str | None) -> bool:

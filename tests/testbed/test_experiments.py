@@ -413,6 +413,22 @@ def test_the_second_flight_is_known_by_content(
     assert second_flight.indices(packets) == expected
 
 
+@pytest.mark.parametrize(
+    ("flights", "expected"), [((2, 3), (2,)), ((3, 2, 3), (3,)), ((3, 0, 0, 3, 0), ()), ((), ())]
+)
+def test_the_usual_second_flight_is_that_of_most_connections(
+    flights: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    """Each connection's is the one datagram of that number; of 0 it has none."""
+    packets = [
+        {**packet(number, "handshake" if number == flight else "initial", "stream 0"), **name}
+        for port, flight in enumerate(flights)
+        for name in [{"client_ip": "10.91.1.2", "client_port": port, "odcid": "00"}]
+        for number in range(1, 4)
+    ]
+    assert second_flight.usual(packets) == expected
+
+
 def test_a_name_has_further_fields_where_the_cell_says_so() -> None:
     """Cells without have the names and seeds that they had before there were such."""
     given = {"client": "quiche", "server": "quiche", "answering": "iack", "certificate_delay_ms": 25.5}
