@@ -17,6 +17,8 @@ MEASUREMENTS = {
     "tcp_options": "the engine of the TCP option survey: connections per CPU second",
     "downloads": "the download clients: megabytes per CPU second, beside curl's command",
     "campaign": "a campaign over a long list: CPU time, memory and disk of each stage",
+    "testbed": "the testbed: CPU time of cells and of a whole figure, beside what real time would take",
+    "real_time": "the testbed: cells in simulated time and in real time over the lab's link",
     "lab": "times over the lab: stamps of prober, captures and link compared with each other",
     "scale": "arithmetic, by the costs of a million names: many names, vantage points and years",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",

@@ -1,0 +1,185 @@
+"""Compare cells of the testbed in simulated time and in real time: `python -m bench real_time`.
+
+Each cell is done once in a guest and once by the host's clock over the lab's link (testbed/real.py), with the
+same programs, certificate and configuration. In simulated time computing takes no time, so what real time has
+more is the stacks' own computing, and what this machine adds: the lab's link says of each packet how late it
+released it. Nothing here fails because a machine is slow; only trials that were not done do.
+
+Which datagrams are a client's second flight is seen in trials before the first. In real time a client may
+divide its flights otherwise in a later one, which then loses something else: it is no trial of the cell, and
+is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import process
+from firstflight.errors import FirstflightError
+from testbed import block as blocks
+from testbed import captured, experiment, kernel, real, second_flight, wire
+from testbed.block import Block
+from testbed.cell import Cell
+from testbed.trial_row import Row
+
+SAMPLE = {
+    "iack-ttfb": (
+        "quiche-quiche-wfc-9ms",
+        "quiche-quiche-iack-9ms",
+        "quic-go-quic-go-iack-9ms",
+        "s2n-quic-quinn-iack-9ms",
+        "aioquic-aioquic-iack-9ms",
+    ),
+    "iack-loss-server": ("quinn-quic-go-wfc-9ms", "quinn-quic-go-iack-9ms"),
+    "iack-loss-client": ("quinn-quinn-wfc-9ms", "quinn-quinn-iack-9ms"),
+}
+"""Cells by experiment: five without loss, two that lose the server's flight, two that lose the client's."""
+REPETITIONS = 10
+OTHER_LOSS = "other_loss"
+"""The outcome of a trial in real time that lost something else than its cell says."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times to first byte of one cell's trials in ms, how many trials there were, and how many failed."""
+
+    first_stream_ms: tuple[float, ...]
+    trials: int
+    failed: int
+
+    @property
+    def median_ms(self) -> float | None:
+        """Return the median; None of no trial."""
+        return statistics.median(self.first_stream_ms) if self.first_stream_ms else None
+
+    def __str__(self) -> str:
+        """Return median, least and greatest, and how many trials do not count."""
+        if self.median_ms is None:
+            return f"none of {self.trials} trials counts"
+        least, most = min(self.first_stream_ms), max(self.first_stream_ms)
+        missing = self.trials - len(self.first_stream_ms)
+        note = f", without {missing} of {self.trials}" if missing else ""
+        return f"{self.median_ms:.2f} ({least:.2f} to {most:.2f}{note})"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One cell, both ways, and how many us late the link released packets in real time, 99 % and all."""
+
+    name: str
+    simulated: Times
+    real: Times
+    late_p99_us: float | None
+    late_max_us: float | None
+
+    @property
+    def more_ms(self) -> float | None:
+        """Return how much longer it took in real time, by the medians; None if one way has none."""
+        if self.simulated.median_ms is None or self.real.median_ms is None:
+            return None
+        return self.real.median_ms - self.simulated.median_ms
+
+    def __str__(self) -> str:
+        """Return its line."""
+        more = "unknown" if self.more_ms is None else f"{self.more_ms:+.2f}"
+        late = "unknown"
+        if self.late_p99_us is not None and self.late_max_us is not None:
+            late = f"{self.late_p99_us:.0f}, at most {self.late_max_us:.0f}"
+        return (
+            f"{self.name}: simulated {self.simulated}; real {self.real}; real minus simulated {more}; "
+            f"link late {late} us"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare and print; return 1 if a trial was not done."""
+    parser = argparse.ArgumentParser(prog="bench real_time")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"of each cell ({REPETITIONS})")
+    parser.add_argument("--experiment", help="another one, with --cells, instead of the sample")
+    parser.add_argument("--cells", default="", help="texts in the names of its cells, joined by commas")
+    options = parser.parse_args(arguments)
+    if not 1 <= options.repetitions <= blocks.LENGTH:
+        parser.error(f"--repetitions is from 1 to {blocks.LENGTH}: one guest does them")
+    try:
+        chosen = list(_chosen(options.experiment, options.cells, options.repetitions))
+        for block in chosen:
+            if wire.why_not(block.cell) is None:
+                real.check(block)
+                block.check()
+    except FirstflightError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return error.exit_status
+    print(
+        f"time to first byte in ms: median (least to greatest) of {options.repetitions} repetitions; guests "
+        f"{kernel.find().parent.name}; {process.load()}"
+    )
+    kept = True
+    for block in chosen:
+        if (why := wire.why_not(block.cell)) is not None:
+            print(f"  {block.experiment}/{block.cell.name}: not compared: {why}", flush=True)
+            continue
+        found = compared(block)
+        print(f"  {found}", flush=True)
+        kept = kept and found.simulated.failed == found.real.failed == 0
+    print(f"  {process.load()} at the end")
+    return int(not kept)
+
+
+def _chosen(name: str | None, cells: str, repetitions: int) -> Iterator[Block]:
+    """Yield the blocks to compare: the sample's, or those of one experiment."""
+    wanted = {name: tuple(text for text in cells.split(",") if text)} if name else SAMPLE
+    for each, patterns in wanted.items():
+        for cell in experiment.chosen(experiment.find(each), patterns):
+            yield Block(each, cell, 1, repetitions)
+
+
+def compared(block: Block) -> Compared:
+    """Do a block both ways; what stays of it is what is returned."""
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
+        simulated = blocks.run(block, Path(name) / "simulated")
+        place = Path(name) / "real"
+        place.mkdir()
+        found = real.run(block, place)
+        rows = [as_lost(block.cell, place, row) for row in found.rows]
+    late_us = sorted(late / 1000 for late in found.late_ns)
+    return Compared(
+        f"{block.experiment}/{block.cell.name}",
+        times(simulated),
+        times(rows),
+        late_us[len(late_us) * 99 // 100] if late_us else None,
+        late_us[-1] if late_us else None,
+    )
+
+
+def as_lost(cell: Cell, folder: Path, row: Row) -> Row:
+    """Return a row of real time with another outcome if its trial did not lose what the cell says."""
+    if not cell.drop_second_flight or row["outcome"] != "done":
+        return row
+    files = {"capture_file": blocks.CAPTURE, "keys_file": "path.keys"}
+    (packets,) = captured.connections(folder, [{**row, **files}])
+    own = sorted({*cell.drop_to_server, *second_flight.indices(packets)})
+    if own == list(row["drop_to_server"]):
+        return row
+    lost = ", ".join(map(str, row["drop_to_server"]))
+    why = f"the client's datagrams {lost} were dropped, where its second flight was to make them "
+    return {**row, "outcome": OTHER_LOSS, "detail": why + ", ".join(map(str, own))}
+
+
+def times(rows: Sequence[Row]) -> Times:
+    """Return the times to first byte of the trials that were done; print why others do not count."""
+    others = [row for row in rows if row["outcome"] != "done"]
+    for row in others:
+        print(f"    repetition {row['repetition']}: {row['outcome']}: {row['detail']}", flush=True)
+    done = [row["first_stream_us"] for row in rows if row["outcome"] == "done"]
+    failed = sum(row["outcome"] != OTHER_LOSS for row in others)
+    return Times(tuple(us / 1000 for us in done if us is not None), len(rows), failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

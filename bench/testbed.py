@@ -1,0 +1,179 @@
+"""Measure what the testbed costs: `python -m bench testbed`.
+
+CPU time is what the kernel charged `firstflight testbed run` and every process below it (user + system):
+guests, dissector, and what their parents did not wait for. It is first that of whole cells of 100 trials
+whose stacks are compiled, then that of Figure 5 of the IMC paper: eight clients, five servers, both answers,
+100 repetitions.
+
+All of Figure 5 is measured with --whole. Otherwise it is scaled: of each client and server one of the two
+answers, in turn, is done with each of SIZES repetitions. The straight line through both has what a guest
+costs before its first trial, and what a trial costs. Beside the cost stands what the same trials would take
+in real time, at the least: the time that clients wait, by the guests' clocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from bench import process
+from bench.testbed_cost import (
+    CELL_GOAL_S,
+    FIGURE_GOAL_S,
+    REPETITIONS,
+    Cost,
+    Scaled,
+    line,
+    scaled,
+    whole,
+)
+from testbed import experiment
+from testbed.block import LENGTH, Block
+
+ROOT = Path(__file__).parents[1]
+FIGURE = "iack-ttfb"
+CELLS = ("quiche-quiche-iack-9ms", "quic-go-quic-go-wfc-9ms", "s2n-quic-quinn-iack-9ms")
+"""Of FIGURE, with compiled programs at both ends."""
+CLIENTS = ("quic-go", "go-x-net", "quiche", "ngtcp2", "quinn", "s2n-quic", "tquic", "aioquic")
+PYTHON = "aioquic"
+"""The client whose cost is no part of the goal."""
+SERVERS = ("aioquic", "quic-go", "quiche", "quinn", "s2n-quic")
+ANSWERS = ("iack", "wfc")
+SIZES = (2, 20)
+_PR_SET_CHILD_SUBREAPER = 36
+_ORPHANS_S = 5.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; return 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(prog="bench testbed")
+    parser.add_argument("--whole", action="store_true", help="all of Figure 5 instead of a scaled sample")
+    parser.add_argument("--only", choices=["cells", "figure"], help="the one of the two")
+    options = parser.parse_args(arguments)
+    # What a guest leaves becomes a child of this process, so its CPU time is counted, too.
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise SystemExit("bench: this kernel has no PR_SET_CHILD_SUBREAPER")
+    kept = True
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
+        if options.only != "figure":
+            kept = _cells(Path(name))
+        if options.only != "cells":
+            kept = _figure(Path(name), all_of_it=options.whole) and kept
+    return int(not kept)
+
+
+def _cells(folder: Path) -> bool:
+    """Measure whole cells; return whether each meets its goal."""
+    print(f"cells of {REPETITIONS} trials, compiled stacks, RTT 9 ms; {process.load()}")
+    kept = True
+    for cell in CELLS:
+        cost = _run(folder / "cells" / cell, [cell], REPETITIONS)
+        kept = kept and cost.cpu_s < CELL_GOAL_S
+        print(f"  {cell}: {line(cost.cpu_s, CELL_GOAL_S, 's')}; {cost.in_real_time()}", flush=True)
+    return kept
+
+
+def _figure(folder: Path, *, all_of_it: bool) -> bool:
+    """Measure Figure 5, or a sample of it; return whether it meets its goal."""
+    how = "all of it" if all_of_it else f"scaled from {SIZES[0]} and {SIZES[1]} repetitions of half the cells"
+    print(f"Figure 5, {REPETITIONS} repetitions, {how}; {process.load()}")
+    # With nothing left to do it costs the same command alone.
+    _run(folder / "start", sample(CLIENTS[0])[:1], 1)
+    start_s = _run(folder / "start", sample(CLIENTS[0])[:1], 1, resume=True).cpu_s
+    found: dict[str, Scaled] = {}
+    for client in CLIENTS:
+        cells = available(of_client(client))
+        place = folder / "figure" / client
+        if all_of_it:
+            found[client] = whole(_run(place, cells, REPETITIONS), start_s)
+        else:
+            few, many = (_run(place / str(size), available(sample(client)), size) for size in SIZES)
+            found[client] = scaled(few, many, start_s, cells=len(cells), length=LENGTH)
+        print(f"  {client}, {len(cells)} cells: {found[client]}", flush=True)
+    compiled = [one for client, one in found.items() if client != PYTHON]
+    cpu_s = start_s + sum(one.cpu_s for one in compiled)
+    waited_s, real_s = (
+        sum(times) for times in zip(*((one.waited_s, one.real_s) for one in compiled), strict=True)
+    )
+    print(
+        f"  all but {PYTHON}, the command's start of {start_s:.2f} s included: "
+        f"{line(cpu_s / 60, FIGURE_GOAL_S / 60, 'min')}; in real time clients wait {waited_s / 60:.0f} min, "
+        f"{real_s / 60:.0f} min with the pauses between trials; {process.load()}"
+    )
+    return cpu_s < FIGURE_GOAL_S
+
+
+def of_client(client: str) -> Iterator[str]:
+    """Yield the names of a client's cells of FIGURE."""
+    for server in SERVERS:
+        yield from (f"{client}-{server}-{answer}-9ms" for answer in ANSWERS)
+
+
+def sample(client: str) -> list[str]:
+    """Return one cell of a client with each server: the answers take turns over clients and servers."""
+    first = CLIENTS.index(client)
+    turns = (ANSWERS[(first + number) % 2] for number in range(len(SERVERS)))
+    return [f"{client}-{server}-{answer}-9ms" for server, answer in zip(SERVERS, turns, strict=True)]
+
+
+def available(cells: Iterable[str]) -> list[str]:
+    """Return those whose server speaks the client's protocol: go-x-net has HTTP/0.9 alone."""
+    made = {cell.name: cell for cell in experiment.find(FIGURE).cells()}
+    return [name for name in cells if Block(FIGURE, made[name], 1, 1).unavailable() is None]
+
+
+def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = False) -> Cost:
+    """Do the trials of cells, all of which have to be done; return what that cost."""
+    named = [cell.name for cell in experiment.chosen(experiment.find(FIGURE), tuple(cells))]
+    if sorted(named) != sorted(cells):
+        raise SystemExit(f"bench: {FIGURE} has other cells than {', '.join(cells)}: {', '.join(named)}")
+    argv = [sys.executable, "-m", "cli", "testbed", "run", FIGURE, "--cells", ",".join(cells)]
+    argv += [
+        "--seeds",
+        str(repetitions),
+        "--drop-captures",
+        "--out",
+        str(out),
+        *(["--resume"] if resume else []),
+    ]
+    with contextlib.chdir(ROOT):
+        used = process.run(argv, quiet=True)
+    trials = [
+        trial
+        for file in sorted((out / FIGURE).glob("*/*/trials.jsonl"))
+        for trial in map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        if trial["repetition"]
+    ]
+    if len(trials) != len(cells) * repetitions:
+        raise SystemExit(
+            f"bench: {len(trials)} trials of {len(cells)} cells were done, not {repetitions} each"
+        )
+    waited_s = sum(trial["ended_ns"] - trial["begun_ns"] for trial in trials) / 1e9
+    return Cost(used.cpu_s + _orphans_cpu_s(), len(cells), repetitions, waited_s)
+
+
+def _orphans_cpu_s() -> float:
+    """Return the CPU seconds of what the last command left behind, when all of it has ended."""
+    cpu_s, end = 0.0, time.monotonic() + _ORPHANS_S
+    while time.monotonic() < end:
+        try:
+            ended, _, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return cpu_s
+        if ended:
+            cpu_s += usage.ru_utime + usage.ru_stime
+        else:
+            time.sleep(0.01)
+    raise SystemExit("bench: processes of a guest still run after its end")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

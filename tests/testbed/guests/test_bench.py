@@ -1,0 +1,34 @@
+"""The benches of the testbed on real guests: what a series costs, and a cell beside its real time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import real_time
+from bench import testbed as bench
+from testbed import experiment
+from testbed.block import Block
+
+NAME = "quiche-quiche-iack-9ms"
+
+
+def test_the_cost_of_a_series_and_what_its_clients_wait(tmp_path: Path) -> None:
+    """The certificate alone takes 200 ms, of the guest's time."""
+    cost = bench._run(tmp_path, [NAME], 2)
+    assert (cost.cells, cost.repetitions) == (1, 2)
+    assert cost.waited_s == pytest.approx(2 * 0.223, abs=0.01)
+    alone = bench._run(tmp_path, [NAME], 2, resume=True)
+    assert 0 < alone.cpu_s < cost.cpu_s
+    assert alone.waited_s == cost.waited_s
+
+
+def test_real_time_takes_what_simulated_time_does_and_computing() -> None:
+    (cell,) = experiment.chosen(experiment.find("iack-ttfb"), (NAME,))
+    found = real_time.compared(Block("iack-ttfb", cell, 1, 1))
+    assert found.simulated.failed == found.real.failed == 0
+    assert found.simulated.median_ms == pytest.approx(223, abs=1)
+    assert found.more_ms is not None and found.more_ms > 0
+    assert found.late_p99_us is not None and found.late_max_us is not None
+    assert 0 < found.late_p99_us <= found.late_max_us
