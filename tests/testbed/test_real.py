@@ -18,6 +18,8 @@ from testbed.block import Block
 from testbed.cell import Cell
 from tests.waiting import until
 
+# Seconds that no other program of the machine sleeps.
+SLEEPS = f"98765.{os.getpid()}"
 CELL = Cell(client="quiche", server="quiche", answering="wfc", rtt_ms=40, drop_to_client=(2,))
 
 
@@ -90,15 +92,15 @@ def test_the_namespaces_have_no_way_out_and_a_run_of_their_own(tmp_path: Path) -
 
 def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     with pytest.raises(FirstflightError, match=r"^the trials in .* did not end within 1 s: see the logs"):
-        real._in_namespaces(["sleep", "987.31"], tmp_path, 1)
-    until(lambda: not running("987.31"), "the end of what ran")
+        real._in_namespaces(["sleep", SLEEPS], tmp_path, 1)
+    until(lambda: not running(SLEEPS), "the end of what ran")
 
 
 def test_nothing_outlives_a_killed_run(tmp_path: Path) -> None:
     program = "import sys; from pathlib import Path; from testbed import real; "
-    program += "real._in_namespaces(['sleep', '987.32'], Path(sys.argv[1]), 600)"
-    argv = [sys.executable, "-P", "-c", program, str(tmp_path)]
+    program += "real._in_namespaces(['sleep', sys.argv[2]], Path(sys.argv[1]), 600)"
+    argv = [sys.executable, "-P", "-c", program, str(tmp_path), SLEEPS]
     with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(binaries.repository())}) as one:
-        until(lambda: running("987.32"), "the start of what runs")
+        until(lambda: running(SLEEPS), "the start of what runs")
         one.send_signal(signal.SIGKILL)
-    until(lambda: not running("987.32"), "the end of what ran")
+    until(lambda: not running(SLEEPS), "the end of what ran")
