@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from firstflight.errors import UsageError
@@ -23,6 +23,9 @@ EXPIRED_DAYS = -1
 TWO_INTERMEDIATES_BYTES = 3000
 OTHER_NAME = "*.elsewhere.firstflight.test"
 
+KeyKind = Literal["ecdsa_p256", "rsa_2048"]
+"""Of the keys in a chain. A signature of RSA is by SHA-256 with PKCS #1 v1.5 in a certificate."""
+_PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 Flaw = Literal["self_signed", "other_name", "expired"]
 FLAWS: tuple[Flaw, ...] = get_args(Flaw)
 
@@ -68,6 +71,7 @@ def issue(
     *,
     chain_bytes: int | None = None,
     flaw: Flaw | None = None,
+    key_kind: KeyKind = "ecdsa_p256",
 ) -> ServerCertificate:
     """Write a server certificate for `names` (the first is its subject) to STEM.pem and STEM.key.
 
@@ -76,12 +80,16 @@ def issue(
     With `chain_bytes` the chain gets an intermediate authority (two from 3000 bytes on) and the leaf as
     many more names below `padding.firstflight.test` as make the chain that long: the sum of its
     certificates in DER, at most 40 bytes more. Raises UsageError if the chain is longer already.
+
+    `key_kind`: of the leaf and the intermediate authorities. The lab's authority itself, which is in no
+    chain, has a key on P-256.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
-    issuer, issuer_key = authority.certificate, authority.key
+    key = _new_key(key_kind)
+    issuer = authority.certificate
+    issuer_key: _PrivateKey = authority.key
     above: list[x509.Certificate] = []
     for number in range(0 if chain_bytes is None else 2 if chain_bytes >= TWO_INTERMEDIATES_BYTES else 1):
-        own_key = ec.generate_private_key(ec.SECP256R1())
+        own_key = _new_key(key_kind)
         issuer = _authority(f"firstflight lab issuer {number + 1}", own_key, issuer.subject, issuer_key)
         issuer_key = own_key
         above.insert(0, issuer)
@@ -112,11 +120,17 @@ def issue(
     return files
 
 
+def _new_key(kind: KeyKind) -> _PrivateKey:
+    if kind == "rsa_2048":
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
 def _authority(
     common_name: str,
-    key: ec.EllipticCurvePrivateKey,
+    key: _PrivateKey,
     issuer: x509.Name,
-    issuer_key: ec.EllipticCurvePrivateKey,
+    issuer_key: _PrivateKey,
 ) -> x509.Certificate:
     return (
         _builder(_named(common_name), issuer, key, AUTHORITY_DAYS)
@@ -132,9 +146,9 @@ def _authority(
 
 def _leaf(
     names: Sequence[str],
-    key: ec.EllipticCurvePrivateKey,
+    key: _PrivateKey,
     issuer: x509.Name,
-    issuer_key: ec.EllipticCurvePrivateKey,
+    issuer_key: _PrivateKey,
     days: int,
 ) -> x509.Certificate:
     return (
@@ -170,7 +184,7 @@ def _padding_name(number: int) -> str:
     return f"{number:03}.padding.firstflight.test"
 
 
-def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+def write_key(path: Path, key: _PrivateKey) -> None:
     """Write a private key as PEM, readable only by its owner."""
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -180,9 +194,7 @@ def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
         file.write(pem)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: _PrivateKey, days: int) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
