@@ -54,6 +54,12 @@ SENDER_LOG = "sender.jsonl"
 RESULTS = ("trials.jsonl", "*.pcap", "*qlog", SENDER_LOG)
 """What a second run repeats byte for byte: trials, captures, logs of clients and of the server."""
 ROWS = "testbed_trial.jsonl"
+_ADDED = (
+    *("client_qlog", "server_log", "gso_paced", "named", "certificate_key", "delay_to_server_ms"),
+    *("netem_loss_to_client_percent", "netem_loss_to_server_percent"),
+    *("reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
+)
+"""Fields of cells that count in a seed only where they differ from their defaults."""
 _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
 
 
@@ -75,11 +81,7 @@ class Block:
     def seed(self) -> int:
         """Return the seed of the guest's random numbers."""
         # Cells without these have the seeds that they had before there were such.
-        left_out = {
-            name
-            for name in ("client_qlog", "gso_paced", "named", "server_log")
-            if not getattr(self.cell, name)
-        }
+        left_out = {name for name in _ADDED if getattr(self.cell, name) == Cell.model_fields[name].default}
         text = f"{self.experiment}\n{self.cell.model_dump_json(exclude=left_out)}\n{self.first}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
@@ -318,6 +320,8 @@ def _captures_mb(cell: Cell, trials: int) -> float:
 
 def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
     """Return what the cell asks of its server, and this cannot do; None if it can all."""
+    if cell.certificate_key not in server.certificate_keys:
+        return f"the server {cell.server} signs with no key of the kind {cell.certificate_key}"
     if cell.body_bytes and not server.bodies:
         return f"the server {cell.server} sends no bodies of responses"
     if cell.server_log and not server.server_log:
@@ -349,10 +353,10 @@ def _captured(cell: Cell, folder: Path) -> Captured:
     if not sender.is_file():
         return found
     found = replace(found, pacing=_dissected("pacing", str(sender)))
-    if cell.qdisc != "pfifo":
-        # What the queue inside the link takes is no lateness.
+    if cell.qdisc != "pfifo" or cell.reorders:
+        # What the queue inside the link takes is no lateness, nor is what it holds back.
         return found
-    return replace(found, late_p99_us=Lateness(sender, client, cell.rtt_ms / 2).p99_us)
+    return replace(found, late_p99_us=Lateness(sender, client, cell.down_delay_ms).p99_us)
 
 
 def _dissected(kind: str, *arguments: str) -> list[Row]:

@@ -11,17 +11,29 @@ Answering = Literal["iack", "wfc"]
 Reordering = Literal["at_once", "ignored", "next_three"]
 """What a receiver does when packets come out of order (paper 003, section 5.6: D, NR, 3A): it sends an ACK at
 once, or takes no notice, or acknowledges each of the next three packets."""
-Named = Literal["certificate_bytes", "certificate_delay_ms", "drop_to_client", "drop_to_server", "body_bytes"]
+Named = Literal[
+    "certificate_bytes",
+    "certificate_delay_ms",
+    "drop_to_client",
+    "drop_to_server",
+    "body_bytes",
+    "reorder_to_client",
+    "reorder_to_server",
+]
 """Fields that a cell's name has only where the cell says so."""
 Controller = Literal["cubic", "reno", "bbr"]
 Qdisc = Literal["pfifo", "none", "fq", "fq_codel", "etf"]
 """What queues at the server: `pfifo`, in front of the path's rate. The others are on a device without a rate,
 and the path's is behind them, at the client's end of the link (paper 001, section 3.2)."""
+CertificateKey = Literal["ecdsa_p256", "rsa_2048"]
+"""Keys of the server's chain (lab/certificates.py)."""
+_SHORTEST_RSA_BYTES = 1500
+"""In DER, of a chain with keys of RSA: its leaf has some 830 bytes, the intermediate 640."""
 _Number = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Cell(BaseModel):
-    """One combination of conditions, repeated. Indices of dropped datagrams count from 1, per trial.
+    """One combination of conditions, repeated. Indices of datagrams count from 1, per trial.
 
     They count what arrives at the end of the link in that direction, repetitions included (paper 000, 4.2).
     """
@@ -31,7 +43,10 @@ class Cell(BaseModel):
     client: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     server: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     answering: Answering
-    rtt_ms: float = Field(default=9, gt=0, le=10_000, description="Twice the delay of each direction.")
+    rtt_ms: float = Field(default=9, gt=0, le=10_000, description="The sum of both directions' delays.")
+    delay_to_server_ms: float | None = Field(
+        default=None, gt=0, le=10_000, description="Of it, that towards the server; unless given, half."
+    )
     rate_mbit: float = Field(default=10, gt=0, le=10_000)
     rate_to_server_mbit: float | None = Field(
         default=None, gt=0, le=10_000, description="Rate towards the server; unless given, the same."
@@ -54,16 +69,37 @@ class Cell(BaseModel):
     certificate_bytes: int = Field(
         default=1200, ge=1000, le=60_000, description="Length of the chain in DER."
     )
+    certificate_key: CertificateKey = Field(
+        default="ecdsa_p256", description="Kind of the keys of the leaf and of those above it in the chain."
+    )
     certificate_delay_ms: float = Field(
         default=0, ge=0, le=10_000, description="Until the server has its certificate (paper 000: Δt)."
     )
     loss_percent: float = Field(
         default=0, ge=0, lt=100, description="Random loss in each direction (testbed/losses.py)."
     )
+    netem_loss_to_client_percent: float = Field(
+        default=0, ge=0, lt=100, description="Random loss as netem draws it, towards the client; with pfifo."
+    )
+    netem_loss_to_server_percent: float = Field(
+        default=0, ge=0, lt=100, description="The same towards the server."
+    )
     drop_to_client: tuple[_Number, ...] = Field(default=(), max_length=100)
     drop_to_server: tuple[_Number, ...] = Field(default=(), max_length=100)
     drop_second_flight: bool = Field(
         default=False, description="Drop the client's (testbed/second_flight.py) besides those."
+    )
+    reorder_to_client: tuple[_Number, ...] = Field(
+        default=(), max_length=100, description="Datagrams that arrive reorder_ms later than others."
+    )
+    reorder_to_server: tuple[_Number, ...] = Field(
+        default=(), max_length=100, description="The same towards the server."
+    )
+    reorder_percent: float = Field(
+        default=0, ge=0, lt=100, description="A random share of each direction (testbed/reordering.py)."
+    )
+    reorder_ms: float | None = Field(
+        default=None, gt=0, le=10_000, description="How much later those three arrive."
     )
     body_bytes: int = Field(
         default=0, ge=0, le=1 << 30, description="Length of the response's body; 0: a header section alone."
@@ -105,6 +141,49 @@ class Cell(BaseModel):
             raise ValueError("`gso_paced` needs `gso` and the qdisc fq or etf: give both")
         return self
 
+    @model_validator(mode="after")
+    def _has_two_delays(self) -> Cell:
+        if self.delay_to_server_ms is not None and self.delay_to_server_ms >= self.rtt_ms:
+            raise ValueError(
+                f"`delay_to_server_ms` leaves nothing of the RTT of {self.rtt_ms:g} ms for the way to the "
+                "client: give less, or a longer `rtt_ms`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reorders_by_a_time(self) -> Cell:
+        if self.reorders != (self.reorder_ms is not None):
+            raise ValueError(
+                "`reorder_ms` and what arrives later (`reorder_to_client`, `reorder_to_server` or "
+                "`reorder_percent`) need each other: give both"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _loses_by_netem_where_it_can(self) -> Cell:
+        if self.netem_loss_to_client_percent and self.qdisc != "pfifo":
+            raise ValueError(
+                "`netem_loss_to_client_percent` is not to be had with the qdisc "
+                f"{self.qdisc}, whose queue is in netem, too: give `loss_percent`"
+            )
+        if self.drop_second_flight and (
+            self.netem_loss_to_client_percent or self.netem_loss_to_server_percent
+        ):
+            raise ValueError(
+                "`drop_second_flight` needs a repetition 0 without loss, which netem takes no notice of: "
+                "give `loss_percent`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_room_for_its_keys(self) -> Cell:
+        if self.certificate_key == "rsa_2048" and self.certificate_bytes < _SHORTEST_RSA_BYTES:
+            raise ValueError(
+                f"a chain with the keys rsa_2048 has {_SHORTEST_RSA_BYTES} bytes at least: give more "
+                "`certificate_bytes`"
+            )
+        return self
+
     @property
     def name(self) -> str:
         """Return the cell's name: what a result's folder is called.
@@ -113,6 +192,7 @@ class Cell(BaseModel):
         """
         name = f"{self.client}-{self.server}-{self.answering}-{self.rtt_ms:g}ms"
         more = {
+            "{:g}ms-up": self.delay_to_server_ms,
             "{:g}up": self.rate_to_server_mbit,
             "{}queued": self.queue_to_server_packets,
             "{}bytes": self.queue_bytes,
@@ -122,6 +202,13 @@ class Cell(BaseModel):
             "ar{}": self.ack_ratio,
             "{:g}late": self.ack_delay_ms,
             "{:g}lost": self.loss_percent or None,
+            "{:g}netem-down": self.netem_loss_to_client_percent or None,
+            "{:g}netem-up": self.netem_loss_to_server_percent or None,
+            "{:g}reordered": self.reorder_percent or None,
+            "{:g}ms-behind": self.reorder_ms,
+            "{}-key": None
+            if self.certificate_key == "ecdsa_p256"
+            else self.certificate_key.replace("_", "-"),
         }
         more |= {words: value for field, words, value in self._more_named() if field in self.named}
         name += "".join("-" + words.format(value) for words, value in more.items() if value is not None)
@@ -129,12 +216,13 @@ class Cell(BaseModel):
 
     def _more_named(self) -> tuple[tuple[Named, str, float | str | None], ...]:
         """Return fields that may be in the name, with the words for them there."""
-        to_client, to_server = ("-".join(map(str, one)) for one in (self.drop_to_client, self.drop_to_server))
         return (
             ("certificate_bytes", "{}der", self.certificate_bytes),
             ("certificate_delay_ms", "{:g}waiting", self.certificate_delay_ms),
-            ("drop_to_client", "down-{}-lost", to_client or None),
-            ("drop_to_server", "up-{}-lost", to_server or None),
+            ("drop_to_client", "down-{}-lost", _joined(self.drop_to_client)),
+            ("drop_to_server", "up-{}-lost", _joined(self.drop_to_server)),
+            ("reorder_to_client", "down-{}-reordered", _joined(self.reorder_to_client)),
+            ("reorder_to_server", "up-{}-reordered", _joined(self.reorder_to_server)),
             ("body_bytes", "{}body", self.body_bytes),
         )
 
@@ -147,6 +235,21 @@ class Cell(BaseModel):
         return f"ratio {self.ack_ratio}{late}" + (
             "" if self.ack_reordering is None else f", reordering {self.ack_reordering}"
         )
+
+    @property
+    def reorders(self) -> bool:
+        """Return whether datagrams arrive later than others of their direction."""
+        return bool(self.reorder_to_client or self.reorder_to_server or self.reorder_percent)
+
+    @property
+    def up_delay_ms(self) -> float:
+        """Return the delay towards the server."""
+        return self.rtt_ms / 2 if self.delay_to_server_ms is None else self.delay_to_server_ms
+
+    @property
+    def down_delay_ms(self) -> float:
+        """Return the delay towards the client."""
+        return self.rtt_ms - self.up_delay_ms
 
     @property
     def up_mbit(self) -> float:
@@ -163,3 +266,8 @@ class Cell(BaseModel):
     def down_queue_packets(self) -> int | None:
         """Return the length of the queue towards the client; None if its bytes are limited."""
         return self.queue_packets if self.queue_bytes is None else None
+
+
+def _joined(numbers: tuple[int, ...]) -> str | None:
+    """Return numbers as a name has them; None without any."""
+    return "-".join(map(str, numbers)) or None

@@ -20,9 +20,11 @@ from testbed.trial_row import Row
 _BOTH: tuple[Answering, Answering] = ("wfc", "iack")
 # What the cells of a pair have in common.
 _CONDITIONS = (
-    *("client", "server", "rtt_ms", "rate_mbit", "rate_to_server_mbit", "queue_packets"),
-    *("queue_to_server_packets", "queue_bytes", "certificate_bytes", "certificate_delay_ms", "loss_percent"),
-    *("drop_second_flight", "body_bytes", "qdisc", "gso", "gso_paced", "congestion_control", "ack_policy"),
+    *("client", "server", "rtt_ms", "delay_to_server_ms", "rate_mbit", "rate_to_server_mbit"),
+    *("queue_packets", "queue_to_server_packets", "queue_bytes", "certificate_bytes", "certificate_key"),
+    *("certificate_delay_ms", "loss_percent", "netem_loss_to_client_percent"),
+    *("netem_loss_to_server_percent", "drop_second_flight", "reorder_percent", "reorder_ms", "body_bytes"),
+    *("qdisc", "gso", "gso_paced", "congestion_control", "ack_policy"),
 )
 
 

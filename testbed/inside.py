@@ -145,16 +145,17 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
             if repetition == job["first"] and cell.drop_second_flight:
                 cell = _with_second_flight(cell, job["dissect"], folder)
             # Repetition 0 loses nothing: it shows what is a flight of this client.
-            drops = path.drops(cell, repetition) if repetition else None
-            if drops is not None:
-                _run(path.NFT, drops.encode())
-            before = [_queue_drops(*queue) for queue in queues]
+            scripts = path.scripts(cell, repetition) if repetition else []
+            for _, script in scripts:
+                _run(path.NFT, script.encode())
+            before = [*(_drops(*queue, "tbf") for queue in queues), _lost_by_netem(cell)]
             begun = time.time_ns()
             answer = client.ask(request)
             ended = time.time_ns()
             time.sleep(PAUSE_S + path.longest_wait_s(cell))
             if cell.client_qlog:
                 _keep_log(logs, folder, repetition)
+            hit = {table: _hit(table) for table, _ in scripts}
             row = {
                 "repetition": repetition,
                 "begun_ns": begun,
@@ -164,10 +165,11 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
                 "detail": answer.get("detail"),
                 "transfer_us": answer.get("duration_us"),
                 "body_received": answer.get("body_bytes"),
-                "dropped": 0 if drops is None else _dropped(),
+                "dropped": hit.get(path.DROPS, 0) + _lost_by_netem(cell) - before[2],
+                "reordered": hit.get(path.REORDERED, 0),
                 "drop_to_server": cell.drop_to_server,
-                "queue_drops": _queue_drops(*queues[0]) - before[0],
-                "queue_to_server_drops": _queue_drops(*queues[1]) - before[1],
+                "queue_drops": _drops(*queues[0], "tbf") - before[0],
+                "queue_to_server_drops": _drops(*queues[1], "tbf") - before[1],
             }
             out.write(json.dumps(row) + "\n")
             out.flush()
@@ -202,7 +204,13 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
 
 def _server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
     """Start the server with the cell's answer and wait until it listens."""
-    files = issue(make_authority(folder), "server", [NAME], chain_bytes=cell.certificate_bytes)
+    files = issue(
+        make_authority(folder),
+        "server",
+        [NAME],
+        chain_bytes=cell.certificate_bytes,
+        key_kind=cell.certificate_key,
+    )
     configuration = server_config.configuration(
         cell, NAME, job["alpn"], files, launch_times=job["launch_times"], log=folder / "sender.jsonl"
     )
@@ -251,17 +259,26 @@ def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
     return next_line(process.stdout, limit_s)
 
 
-def _dropped() -> int:
-    """Return how many datagrams of this trial the link has dropped on purpose."""
-    shown = _run([*_in(path.LINK), "nft", "-j", "list", "table", "inet", path.DROPS])
+def _hit(table: str) -> int:
+    """Return how many datagrams of this trial a table of the link has dropped or held back."""
+    shown = _run([*_in(path.LINK), "nft", "-j", "list", "table", "inet", table])
     rules = [one["rule"]["expr"] for one in json.loads(shown)["nftables"] if "rule" in one]
     return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
 
 
-def _queue_drops(namespace: str, device: str) -> int:
-    """Return how many packets the queue in front of a rate has dropped since the guest's start."""
+def _lost_by_netem(cell: Cell) -> int:
+    """Return how many packets netem has lost since the guest's start, where it does."""
+    lossy = (
+        (path.CLIENT, cell.netem_loss_to_client_percent),
+        (path.SERVER, cell.netem_loss_to_server_percent),
+    )
+    return sum(_drops(path.LINK, f"to_{end}", "netem") for end, percent in lossy if percent)
+
+
+def _drops(namespace: str, device: str, kind: str) -> int:
+    """Return how many packets a device's qdiscs of a kind have dropped since the guest's start."""
     shown = _run(["tc", "-n", namespace, "-j", "-s", "qdisc", "show", "dev", device])
-    return sum(one["drops"] for one in json.loads(shown) if one["kind"] == "tbf")
+    return sum(one["drops"] for one in json.loads(shown) if one["kind"] == kind)
 
 
 def _in(namespace: str) -> list[str]:

@@ -20,8 +20,16 @@ def drawn(cell: Cell, direction: Direction, repetition: int) -> tuple[int, ...]:
 
     Beyond several times the datagrams that a trial needs none is lost.
     """
-    if not cell.loss_percent:
+    return share(cell.loss_percent, f"{direction} {repetition}", cell.body_bytes)
+
+
+def share(percent: float, of: str, body_bytes: int) -> tuple[int, ...]:
+    """Return a random share of the datagrams' numbers; it follows from `percent` and `of`.
+
+    `body_bytes`: of the trial's response, for the number of its datagrams.
+    """
+    if not percent:
         return ()
-    draw = random.Random(f"{cell.loss_percent:g} {direction} {repetition}")
-    reach = 1000 + 4 * cell.body_bytes // _SMALLEST_BYTES
-    return tuple(number for number in range(1, reach + 1) if draw.random() * 100 < cell.loss_percent)
+    draw = random.Random(f"{percent:g} {of}")
+    reach = 1000 + 4 * body_bytes // _SMALLEST_BYTES
+    return tuple(number for number in range(1, reach + 1) if draw.random() * 100 < percent)

@@ -9,8 +9,9 @@ the client's end of the link, as paper 001 has them.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from testbed import losses
+from testbed import losses, reordering
 from testbed.cell import Cell
 
 CLIENT, LINK, SERVER = "client", "link", "server"
@@ -30,9 +31,13 @@ BUFFER_BYTES = 50 << 20
 sender's, and a server that does not block loses what does not fit, before any queue that the cell names."""
 DROPS = "drops"
 """The nft table in LINK that counts and drops datagrams of one trial."""
+REORDERED = "reordered"
+"""The one that counts them, too, and marks those of one trial that are held back."""
 
 _ENDS = ((CLIENT, "10.91.1", "1"), (SERVER, "10.91.2", "2"))
 _ETHERNET_BYTES = 14
+_CLASSES = 3
+"""The handle of the qdisc whose second class is the longer delay."""
 _LARGEST_FRAME = 1514
 # Longer than any delay-bandwidth product of a cell: only the queue at the sender drops.
 _DELAYED_PACKETS = 1_000_000
@@ -84,20 +89,40 @@ def commands(cell: Cell, *, delayed: bool = True) -> list[list[str]]:
 def _queues(cell: Cell, end: str, *, delayed: bool) -> list[str]:
     """Return the commands for what an end sends, and for what comes to it."""
     near, link = f"tc -n {end} qdisc add dev {DEVICE}", f"tc -n {LINK} qdisc add dev to_{end}"
-    delay = f"netem delay {cell.rtt_ms * 500:.0f}us limit"
-    packets = cell.up_queue_packets if end == CLIENT else cell.down_queue_packets
     if cell.qdisc == "pfifo" or end == CLIENT:
+        packets = cell.up_queue_packets if end == CLIENT else cell.down_queue_packets
         length = f"bfifo limit {cell.queue_bytes}" if packets is None else f"pfifo limit {packets}"
         sends = [f"{near} root handle 1: tbf {_rate(cell, end)}", f"{near} parent 1:1 {length}"]
     else:
         kind = _OF_SERVER[cell.qdisc]
         sends = [f"{near} root {kind}"] if kind else []
     if cell.qdisc == "pfifo" or end == SERVER:
-        return [*sends, *([f"{link} root {delay} {_DELAYED_PACKETS}"] if delayed else [])]
+        return [*sends, *(_delays(cell, end, link, "root", _DELAYED_PACKETS) if delayed else [])]
     return [
         *sends,
         f"{link} root handle 1: tbf {_rate(cell, SERVER)}",
-        f"{link} parent 1:1 {delay} {cell.queue_packets}",
+        *_delays(cell, end, link, "parent 1:1", cell.queue_packets),
+    ]
+
+
+def _delays(cell: Cell, end: str, link: str, parent: str, packets: int) -> list[str]:
+    """Return the commands for the delay towards an end: one for all, or two if some arrive later."""
+    delay_ms, loss_percent = (
+        (cell.down_delay_ms, cell.netem_loss_to_client_percent)
+        if end == CLIENT
+        else (cell.up_delay_ms, cell.netem_loss_to_server_percent)
+    )
+    delays_ms = [delay_ms]
+    if reordering.reorders(cell, "to_client" if end == CLIENT else "to_server"):
+        delays_ms.append(delay_ms + (cell.reorder_ms or 0))
+    loss = f" loss random {loss_percent:.10g}%" if loss_percent else ""
+    netems = [f"netem delay {one * 1000:.0f}us{loss} limit {packets}" for one in delays_ms]
+    if len(netems) == 1:
+        return [f"{link} {parent} {netems[0]}"]
+    # What the table REORDERED gives no class is in the first one.
+    return [
+        f"{link} {parent} handle {_CLASSES}: prio bands 2 priomap {' '.join('0' * 16)}",
+        *(f"{link} parent {_CLASSES}:{number} {one}" for number, one in enumerate(netems, 1)),
     ]
 
 
@@ -107,7 +132,13 @@ def bottleneck(cell: Cell) -> tuple[str, str]:
 
 
 NFT = ["ip", "netns", "exec", LINK, "nft", "-f", "-"]
-"""Takes what `drops` returns on standard input: an argument list would not have room for all of it."""
+"""Takes the scripts of a trial on standard input: an argument list would not have room for all of one."""
+
+
+def scripts(cell: Cell, repetition: int) -> list[tuple[str, str]]:
+    """Return what drops datagrams of a trial and what holds some back: tables and their scripts, for NFT."""
+    both = (DROPS, drops(cell, repetition)), (REORDERED, reordered(cell, repetition))
+    return [(table, script) for table, script in both if script is not None]
 
 
 def drops(cell: Cell, repetition: int) -> str | None:
@@ -117,23 +148,41 @@ def drops(cell: Cell, repetition: int) -> str | None:
     """
     if not (cell.drop_to_client or cell.drop_to_server or cell.loss_percent):
         return None
+    to_client = {*cell.drop_to_client, *losses.drawn(cell, "to_client", repetition)}
+    to_server = {*cell.drop_to_server, *losses.drawn(cell, "to_server", repetition)}
+    return _script(DROPS, 0, to_client, to_server, "drop")
+
+
+def reordered(cell: Cell, repetition: int) -> str | None:
+    """Return the script that restarts the count of datagrams, and gives those of a trial the longer delay.
+
+    None if the cell holds none back in any trial.
+    """
+    if not cell.reorders:
+        return None
+    to_client = reordering.numbers(cell, "to_client", repetition)
+    to_server = reordering.numbers(cell, "to_server", repetition)
+    # Before DROPS, so that what is dropped there counts here, too.
+    return _script(REORDERED, -1, to_client, to_server, f"meta priority set {_CLASSES}:2")
+
+
+def _script(
+    table: str, priority: int, to_client: Iterable[int], to_server: Iterable[int], verdict: str
+) -> str:
     rules = []
-    for name, address, indices in (
-        (f"to_{CLIENT}", CLIENT_IP, {*cell.drop_to_client, *losses.drawn(cell, "to_client", repetition)}),
-        (f"to_{SERVER}", SERVER_IP, {*cell.drop_to_server, *losses.drawn(cell, "to_server", repetition)}),
-    ):
+    for name, address, indices in ((CLIENT, CLIENT_IP, to_client), (SERVER, SERVER_IP, to_server)):
         # numgen counts from 0 and restarts with its rule; the modulus is beyond any trial's datagrams.
         numbers = ", ".join(str(index - 1) for index in sorted(indices))
         if numbers:
             rules.append(
-                f"add rule inet {DROPS} forward ip daddr {address} udp dport != 0 oifname {name} "
-                f"numgen inc mod 1000000000 {{ {numbers} }} counter drop"
+                f"add rule inet {table} forward ip daddr {address} udp dport != 0 oifname to_{name} "
+                f"numgen inc mod 1000000000 {{ {numbers} }} counter {verdict}"
             )
     made = [
-        f"add table inet {DROPS}",
-        f"delete table inet {DROPS}",
-        f"add table inet {DROPS}",
-        f"add chain inet {DROPS} forward {{ type filter hook forward priority 0 ; }}",
+        f"add table inet {table}",
+        f"delete table inet {table}",
+        f"add table inet {table}",
+        f"add chain inet {table} forward {{ type filter hook forward priority {priority} ; }}",
         *rules,
     ]
     return "".join(f"{line}\n" for line in made)
@@ -141,7 +190,8 @@ def drops(cell: Cell, repetition: int) -> str | None:
 
 def longest_wait_s(cell: Cell) -> float:
     """Return the longest time in seconds that a datagram can be on the path: a full queue, and its delay."""
-    return (max(_queued_ms(cell, end) for end in (CLIENT, SERVER)) + cell.rtt_ms / 2) / 1000
+    queued_ms = max(_queued_ms(cell, end) for end in (CLIENT, SERVER))
+    return (queued_ms + max(cell.up_delay_ms, cell.down_delay_ms) + (cell.reorder_ms or 0)) / 1000
 
 
 def _queued_ms(cell: Cell, end: str) -> float:

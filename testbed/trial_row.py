@@ -78,6 +78,7 @@ def conditions(cell: Cell) -> Row:
     given = cell.model_dump()
     return {
         **{name: given[name] for name in ("client", "server", "answering", "rtt_ms", "rate_mbit")},
+        "delay_to_server_ms": cell.up_delay_ms,
         "rate_to_server_mbit": cell.up_mbit,
         "queue_packets": cell.down_queue_packets,
         "queue_to_server_packets": cell.up_queue_packets,
@@ -85,10 +86,16 @@ def conditions(cell: Cell) -> Row:
         "congestion_control": cell.congestion_control,
         "ack_policy": cell.ack_policy,
         "body_bytes": cell.body_bytes,
-        **{name: given[name] for name in ("certificate_bytes", "certificate_delay_ms", "loss_percent")},
+        **{name: given[name] for name in ("certificate_bytes", "certificate_key", "certificate_delay_ms")},
+        "loss_percent": cell.loss_percent,
+        "netem_loss_to_client_percent": cell.netem_loss_to_client_percent,
+        "netem_loss_to_server_percent": cell.netem_loss_to_server_percent,
         "drop_to_client": list(cell.drop_to_client),
         "drop_to_server": list(cell.drop_to_server),
         "drop_second_flight": cell.drop_second_flight,
+        "reorder_to_client": list(cell.reorder_to_client),
+        "reorder_to_server": list(cell.reorder_to_server),
+        **{name: given[name] for name in ("reorder_percent", "reorder_ms")},
     }
 
 
@@ -105,6 +112,7 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
         "server_build": server.server_build,
         **conditions(cell),
         "dropped": None,
+        "reordered": None,
         "queue_drops": None,
         "queue_to_server_drops": None,
         "outcome": outcome,
@@ -150,7 +158,7 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
         "detail": detail,
         **{
             name: trial[name]
-            for name in ("drop_to_server", "dropped", "queue_drops", "queue_to_server_drops")
+            for name in ("drop_to_server", "dropped", "reordered", "queue_drops", "queue_to_server_drops")
         },
         **{name: found.get(name) for name in MEASURES},
         **{name: acked.get(name) for name in ACK_MEASURES},

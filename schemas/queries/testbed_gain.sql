@@ -4,15 +4,21 @@ SELECT
     server,
     client,
     rtt_ms,
+    delay_to_server_ms,
     rate_mbit,
     rate_to_server_mbit,
     queue_packets,
     queue_to_server_packets,
     queue_bytes,
     certificate_bytes,
+    certificate_key,
     certificate_delay_ms,
     loss_percent,
+    netem_loss_to_client_percent,
+    netem_loss_to_server_percent,
     drop_second_flight,
+    reorder_percent,
+    reorder_ms,
     body_bytes,
     qdisc,
     gso,
@@ -36,10 +42,12 @@ SELECT
 FROM ${database}.testbed_trial
 WHERE {experiment:String} = '' OR experiment = {experiment:String}
 GROUP BY
-    experiment, pair, server, client, rtt_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, queue_bytes,
-    certificate_bytes, certificate_delay_ms, loss_percent, drop_second_flight, body_bytes, qdisc, gso, gso_paced,
-    congestion_control, ack_policy
+    experiment, pair, server, client, rtt_ms, delay_to_server_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets,
+    queue_bytes, certificate_bytes, certificate_key, certificate_delay_ms, loss_percent, netem_loss_to_client_percent,
+    netem_loss_to_server_percent, drop_second_flight, reorder_percent, reorder_ms, body_bytes, qdisc, gso, gso_paced, congestion_control,
+    ack_policy
 ORDER BY
-    experiment, server, rtt_ms, client, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets, queue_bytes,
-    certificate_bytes, certificate_delay_ms, loss_percent, drop_second_flight, body_bytes, qdisc, gso, gso_paced,
-    congestion_control, ack_policy, pair
+    experiment, server, rtt_ms, client, delay_to_server_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets,
+    queue_bytes, certificate_bytes, certificate_key, certificate_delay_ms, loss_percent, netem_loss_to_client_percent,
+    netem_loss_to_server_percent, drop_second_flight, reorder_percent, reorder_ms, body_bytes, qdisc, gso, gso_paced, congestion_control,
+    ack_policy, pair

@@ -15,6 +15,7 @@ version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, 
 alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
 bodies      true: its server sends response bodies of a length that a cell chooses
+certificate_keys  kinds of keys that its server signs with; unless given, all that a cell may have
 controllers congestion controllers that its server has
 ack_requests  what its server can ask of a client when packets come out of order, by ACK_FREQUENCY; none: it
             sends no such frame
@@ -49,7 +50,7 @@ from firstflight.errors import UsageError
 from firstflight.system import binaries
 from lab import stacks as lab_stacks
 from testbed import checked
-from testbed.cell import Controller, Reordering
+from testbed.cell import CertificateKey, Controller, Reordering
 from testbed.sourced import Source
 
 FOLDER = Path(__file__).parent
@@ -189,6 +190,7 @@ class Stack(BaseModel):
     http: str = "3"
     alpn: str = "h3"
     bodies: bool = False
+    certificate_keys: tuple[CertificateKey, ...] = ("ecdsa_p256", "rsa_2048")
     controllers: tuple[Controller, ...] = ()
     ack_requests: tuple[Reordering, ...] = ()
     gso: bool = False

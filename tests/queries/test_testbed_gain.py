@@ -34,6 +34,7 @@ def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: obje
         "end": "complete",
         "detail": None,
         "dropped": 0,
+        "reordered": 0,
         "queue_drops": 0,
         "queue_to_server_drops": 0,
         "drop_to_server": [3],
@@ -118,6 +119,29 @@ def test_cells_that_differ_in_the_qdisc_are_two_rows(tmp_path: Path) -> None:
         asked = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
     found = [(one["qdisc"], one["wfc_first_stream_ms"], one["wfc_trials"]) for one in asked]
     assert found == [("fq", 10, 1), ("none", 12, 1)]
+
+
+def test_each_condition_of_a_scenario_makes_a_row_of_its_own(tmp_path: Path) -> None:
+    """Also where the cells' names do not show it: they may not have all conditions."""
+    given: list[dict[str, object]] = [
+        {},
+        {"delay_to_server_ms": 3.0},
+        {"certificate_key": "rsa_2048"},
+        {"netem_loss_to_client_percent": 1.0},
+        {"netem_loss_to_server_percent": 1.0},
+        {"reorder_percent": 1.0},
+        {"reorder_ms": 5.0},
+    ]
+    rows = [
+        trial(cell, 1 + number, 1000, **more) for number, more in enumerate(given) for cell in cells()[:2]
+    ]
+    loader.load_files([written(tmp_path, rows)])
+    with open_store() as store:
+        asked = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
+    assert [(one["wfc_trials"], one["iack_trials"]) for one in asked] == [(1, 1)] * len(given)
+    for more in given:
+        assert [one for one in asked if all(one[name] == value for name, value in more.items())]
+    assert len(gain.gains(experiment.find("iack-ttfb"), rows)) == len(given)
 
 
 def test_loading_again_replaces_the_rows_of_the_experiment(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def finished(end: str, detail: str | None) -> dict[str, Any]:
         "detail": detail,
         "body_received": 0,
         "transfer_us": 5,
-        **dict.fromkeys(("dropped", "queue_drops", "queue_to_server_drops"), 0),
+        **dict.fromkeys(("dropped", "reordered", "queue_drops", "queue_to_server_drops"), 0),
         "drop_to_server": [],
     }
 

@@ -155,7 +155,15 @@ def test_what_a_capture_of_the_sender_has_is_in_the_row() -> None:
     )
     of_trial = {
         **dict.fromkeys(
-            ("end", "detail", "dropped", "queue_drops", "queue_to_server_drops", "drop_to_server")
+            (
+                "end",
+                "detail",
+                "dropped",
+                "reordered",
+                "queue_drops",
+                "queue_to_server_drops",
+                "drop_to_server",
+            )
         ),
         "begun_ns": 10,
         "ended_ns": 20,
