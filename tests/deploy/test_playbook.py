@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import grp
+import json
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -109,9 +112,9 @@ def changed(tasks: list[dict[str, Any]], state: str, **more: str) -> set[str]:
 def test_what_downloads_need_is_taken_away_again() -> None:
     """Rights and forwarding: without downloads no firewall need stand before what is forwarded."""
     tasks = yaml.safe_load((ANSIBLE / "roles/vantage/tasks/downloads.yml").read_text())
-    written = changed(tasks, "file", when="firstflight_downloads")
+    written = changed(tasks, "file", when="firstflight_downloads | bool")
     assert any("sysctl.d" in path for path in written)
-    assert changed(tasks, "absent", when="not firstflight_downloads") == written
+    assert changed(tasks, "absent", when="not firstflight_downloads | bool") == written
 
 
 def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
@@ -120,6 +123,73 @@ def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
     services = variables("group_vars/all.yml")["firstflight_services"]["site_vantage_points"]
     assert set(ended["loop"]) == set(services)
     assert "/etc/sysctl.d/60-firstflight.conf" in changed(play["tasks"], "absent")
+
+
+# Centre -> its list, the copies of its vantage points (`away` does not answer), what is confirmed; the list
+# afterwards, None: the play is refused.
+ENTRY = "192.0.2.1\n"
+CENTRES: dict[str, tuple[str | None, dict[str, str | None], str, str | None]] = {
+    "new": (None, {"a": None, "b": ""}, "false", "# Who"),
+    "lost": (None, {"a": None, "b": ENTRY}, "false", None),
+    "unknown": (None, {"a": None, "away": None}, "false", None),
+    "confirmed": (None, {"a": ENTRY, "away": None}, "true", "# Who"),
+    "restored": (ENTRY, {"a": f"{ENTRY}192.0.2.2\n", "away": None}, "false", ENTRY),
+}
+
+
+def test_a_centre_that_is_set_up_again_begins_no_empty_opt_out_list(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """As long as a vantage point may know of entries, unless their loss is confirmed."""
+    user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(os.getegid())
+    text = (ANSIBLE / "roles/centre/tasks/optout.yml").read_text()
+    for old, new in (
+        # All machines are this one, and have a folder each.
+        (
+            " /var/lib/firstflight/optout",
+            f" {tmp_path}/{{{{ inventory_hostname }}}}{{{{ item | default('') }}}}",
+        ),
+        ("groups.site_vantage_points", "points"),
+        ("owner: firstflight", f"owner: {user.pw_name}"),
+        ("group: firstflight", f"group: {group.gr_name}"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "tasks.yml").write_text(text)
+    points = sorted({point for _, copies, _, _ in CENTRES.values() for point in copies})
+    hosts: dict[str, dict[str, Any]] = {name: {"ansible_connection": "local"} for name in (*CENTRES, *points)}
+    hosts["away"] = {"ansible_host": "127.0.0.1", "ansible_port": 9}
+    for name, (own, copies, is_confirmed, _) in CENTRES.items():
+        hosts[name] |= {"points": list(copies), "firstflight_new_optout_list": is_confirmed}
+        for place, content in [(name, own), *((f"{name}{point}", copy) for point, copy in copies.items())]:
+            if content is not None:
+                (tmp_path / place).mkdir()
+                (tmp_path / place / "list").write_text(content)
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+    play = {"hosts": ",".join(CENTRES), "gather_facts": False, "tasks": [{"import_tasks": "tasks.yml"}]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    more = json.dumps({"ansible_python_interpreter": sys.executable})
+    done = run(
+        environment, "ansible-playbook", "-i", f"{tmp_path}/hosts.json", "-e", more, f"{tmp_path}/play.yml"
+    )
+    refused = dict(re.findall(r"fatal: \[(\w+)\]: FAILED! => .*are not empty.* at (.*): put", done.stdout))
+    assert refused == {"lost": "b", "unknown": "away"}, done.stdout
+    for name, (_, _, _, expected) in CENTRES.items():
+        found = tmp_path / name / "list"
+        if expected is None:
+            assert not found.exists()
+        else:
+            assert found.read_text().startswith(expected)
+
+
+def test_variables_that_are_yes_or_no_may_be_given_as_text() -> None:
+    """`-e NAME=true` gives a text, which no condition takes."""
+    switches = [name for name, value in variables("group_vars/all.yml").items() if isinstance(value, bool)]
+    assert "firstflight_downloads" in switches
+    text = "\n".join(path.read_text() for path in ANSIBLE.glob("roles/*/tasks/*.yml"))
+    for name in switches:
+        used = re.findall(rf"\b{name}\b(?!=)(.*)", text)
+        assert used and all(rest.startswith(" | bool") for rest in used), name
 
 
 def test_a_release_that_was_packed_in_part_is_packed_again(tmp_path: Path) -> None:
