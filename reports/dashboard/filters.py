@@ -26,8 +26,8 @@ WATCH_STEPS = ("hour", "day")
 _TYPES = {"since": "Date", "until": "Date", "top": "UInt32", "vantage": "String", "cdn": "String"}
 _LONGEST = 200
 _DAYS = {"watch": 7}
-# Pages of what may be older than the first probe.
-_WITHOUT_PROBES = ("downloads", "handshakes")
+# Pages that show no probes, but what has days of its own.
+_WITHOUT_PROBES = ("watch", "downloads", "handshakes")
 _YEAR = 365
 # Without a step in the address: days of up to a quarter, weeks of up to two years; hours of two weeks.
 _MOST_DAYS, _MOST_WEEKS_DAYS, _MOST_HOURS_DAYS = 92, 731, 14
@@ -75,7 +75,7 @@ def parsed(page: str, items: Sequence[tuple[str, str]], newest: Newest) -> Filte
     steps = WATCH_STEPS if page == "watch" else STEPS
     if given.get("step", steps[0]) not in steps:
         raise UsageError(f"step={given['step']}: {' or '.join(steps)} expected")
-    until = date.fromisoformat(given["until"]) if "until" in given else newest.last_day or _today()
+    until = date.fromisoformat(given["until"]) if "until" in given else _last(page, newest)
     since = date.fromisoformat(given["since"]) if "since" in given else _first(page, until, newest)
     if since > until:
         raise UsageError(f"since={since} is after until={until}: exchange them")
@@ -88,14 +88,23 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
+def _last(page: str, newest: Newest) -> date:
+    """Return the last day without one in the address: of what the page shows, else of anything."""
+    return newest.days[page][1] if page in newest.days else newest.last_day or _today()
+
+
 def _first(page: str, until: date, newest: Newest) -> date:
     """Return the first day without one in the address: of watches a week, of a name all, else a year."""
     if page in _DAYS:
         return until - timedelta(days=_DAYS[page] - 1)
+    year = until - timedelta(days=_YEAR - 1)
     if page in _WITHOUT_PROBES:
-        return until - timedelta(days=_YEAR - 1)
-    oldest = min(newest.first_day or until, until)
-    return oldest if page == "name" else max(oldest, until - timedelta(days=_YEAR - 1))
+        # Rows that are not in the load log have days that nobody knows.
+        first = newest.days[page][0] if page in newest.days else year
+    else:
+        first = newest.first_day or until
+    oldest = min(first, until)
+    return oldest if page == "name" else max(oldest, year)
 
 
 def _step(page: str, days: int) -> str:

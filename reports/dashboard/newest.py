@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -31,6 +31,8 @@ class Newest:
     last_day: date | None = None
     tables: frozenset[str] = frozenset()
     """Which of watch, downloads and handshakes have rows."""
+    days: Mapping[str, tuple[date, date]] = field(default_factory=dict)
+    """Of these the first and the last day, as the load log has them."""
     rolled_up: bool = False
     """Whether the roll-ups had all probes that were there for `stamp`."""
 
@@ -60,8 +62,6 @@ class Watcher:
         rolled_up = not await self._rows("not_rolled_up")
         known = await self._rows("known_names", rolled_up=rolled_up)
         days = [date.fromisoformat(one[key]) for one in known for key in ("first_day", "last_day")]
-        # Downloads and handshakes may be newer than the newest probe, or alone.
-        until = _day(row["data_until_ms"])
         has = {"watch": "planned_probes", "downloads": "downloads", "handshakes": "handshakes"}
         return Newest(
             stamp=stamp,
@@ -69,8 +69,14 @@ class Watcher:
             cdns=tuple(one["name"] for one in known if one["kind"] == "cdn"),
             vantages=tuple(one["name"] for one in known if one["kind"] == "vantage"),
             first_day=min(days, default=None),
-            last_day=max([*days, *until], default=None),
+            # Downloads and handshakes may be newer than the newest probe, or alone.
+            last_day=max([*days, *_days(row["data_until_ms"])], default=None),
             tables=frozenset(name for name, column in has.items() if int(row[column])),
+            days={
+                name: (span[0], span[-1])
+                for name in has
+                if (span := _days(row[f"{name}_since_ms"], row[f"{name}_until_ms"]))
+            },
             rolled_up=rolled_up,
         )
 
@@ -79,9 +85,9 @@ class Watcher:
         return [json.loads(line) for line in answer.splitlines()]
 
 
-def _day(milliseconds: int | str | None) -> list[date]:
-    """Return the UTC day of a time; empty without one."""
-    return [] if milliseconds is None else [datetime.fromtimestamp(int(milliseconds) // 1000, UTC).date()]
+def _days(*milliseconds: int | str | None) -> list[date]:
+    """Return the UTC days of those times that there are."""
+    return [datetime.fromtimestamp(int(one) // 1000, UTC).date() for one in milliseconds if one is not None]
 
 
 def _shown(milliseconds: int | str | None) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from reports import panel, query
 from store import open_store, served_address
 from store.load.record_file import RecordFile
-from tests.dashboard.everything import DAY, HOSTILE, RUN, fill
+from tests.dashboard.everything import DAY, DOWNLOADS_AT, HOSTILE, RUN, fill
 from tests.dashboard.everything import everything as everything
 from tests.dashboard.everything import pages as pages
 from tests.dashboard.serving import Dashboard, dashboard
@@ -170,4 +170,8 @@ def test_the_store_is_served_to_other_programs_of_the_user(pages: Dashboard, eve
     assert served_address.path_of(folder).stat().st_mode & 0o777 == 0o600
     with open_store(everything, write=True, wait_s=0) as store:
         assert store.shared
-        assert query.rows(store, "newest_load")[0]["probes"] == 19
+        (row,) = query.rows(store, "newest_load")
+    assert row["probes"] == 19
+    spans = {kind: (row[f"{kind}_since_ms"], row[f"{kind}_until_ms"]) for kind in ("downloads", "handshakes")}
+    assert spans == {"downloads": (DOWNLOADS_AT // 10**6,) * 2, "handshakes": (DAY // 10**6,) * 2}
+    assert row["watch_since_ms"] < row["watch_until_ms"]

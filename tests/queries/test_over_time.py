@@ -123,3 +123,7 @@ def test_names_and_the_newest_load(known: Store) -> None:
     ((probes, planned, until_ms),) = table(known, "newest_load", "probes planned_probes data_until_ms")
     assert (probes, planned) == (16, 0)
     assert until_ms // 1000 == 1_795_154_400 + 7 * 86_400
+    spans = [
+        f"{kind}_{end}_ms" for kind in ("watch", "downloads", "handshakes") for end in ("since", "until")
+    ]
+    assert table(known, "newest_load", " ".join(spans)) == [[None] * 6]
