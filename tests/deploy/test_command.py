@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,34 @@ PROGRAM = """#!/bin/sh
 echo "${0##*/}|$(pwd)|$(umask)|$OF|${AIRFLOW__A:-}"
 printf '%s\\n' "$@"
 """
+IDENTITY = """#!/bin/sh
+echo "$$ $(id -un) $HOME ${LEFT:-}"
+grep CapEff /proc/self/status
+"""
+NET_RAW = 1 << 13  # capabilities(7)
+
+
+def install(folder: Path, user: str, name: str, parts: Sequence[str], program: str) -> Path:
+    """Install the command for services of that user, and a program in their place; return the command."""
+    text = COMMAND.read_text()
+    for path in ("/etc/firstflight", "/opt/firstflight", "/var/lib/firstflight"):
+        assert path in text
+        text = text.replace(path, f"{folder}{path}")
+    group = pwd.getpwnam(user).pw_gid
+    for old, new in (
+        ("!= firstflight ]", f"!= {user} ]"),
+        ("--reuid=firstflight --regid=firstflight", f"--reuid={user} --regid={group}"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    for path in ("etc/firstflight", "opt/firstflight/current/venv/bin", "var/lib/firstflight", "sbin"):
+        (folder / path).mkdir(parents=True)
+    for part in parts:
+        (folder / f"etc/firstflight/{part}.env").write_text(f'OF="{part}"\nAIRFLOW__A="cat /x y"\n')
+    for path, content in ((f"opt/firstflight/current/venv/bin/{name}", program), (f"sbin/{name}", text)):
+        (folder / path).write_text(content)
+        (folder / path).chmod(0o755)
+    return folder / "sbin" / name
 
 
 @pytest.mark.parametrize(
@@ -27,19 +57,36 @@ printf '%s\\n' "$@"
     ],
 )
 def test_it_has_the_environment_of_a_part(tmp_path: Path, name: str, parts: Sequence[str], of: str) -> None:
-    text = COMMAND.read_text().replace("= firstflight ]", f"= {getpass.getuser()} ]")
-    for folder in ("/etc/firstflight", "/opt/firstflight", "/var/lib/firstflight"):
-        assert folder in text
-        text = text.replace(folder, f"{tmp_path}{folder}")
-    for folder in ("etc/firstflight", "opt/firstflight/current/venv/bin", "var/lib/firstflight", "sbin"):
-        (tmp_path / folder).mkdir(parents=True)
-    for part in parts:
-        (tmp_path / f"etc/firstflight/{part}.env").write_text(f'OF="{part}"\nAIRFLOW__A="cat /x y"\n')
-    for path, content in ((f"opt/firstflight/current/venv/bin/{name}", PROGRAM), (f"sbin/{name}", text)):
-        (tmp_path / path).write_text(content)
-        (tmp_path / path).chmod(0o755)
-    done = subprocess.run(
-        [tmp_path / "sbin" / name, "optout", "add", "a b"], capture_output=True, text=True, check=True
-    )
+    # As `id -un`, which asks neither $USER nor $LOGNAME.
+    command = install(tmp_path, pwd.getpwuid(os.geteuid()).pw_name, name, parts, PROGRAM)
+    done = subprocess.run([command, "optout", "add", "a b"], capture_output=True, text=True, check=True)
     place = tmp_path / "var/lib/firstflight"
     assert done.stdout.splitlines() == [f"{name}|{place}|0027|{of}|cat /x y", "optout", "add", "a b"]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user reaches, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(("part", "rights"), [("vantage", NET_RAW), ("centre", 0), ("store", 0)])
+def test_root_becomes_the_user_of_the_services(open_folder: Path, part: str, rights: int) -> None:
+    """In the same process, which then gets signals itself; at a vantage point it may capture."""
+    command = install(open_folder, "nobody", "firstflight", [part], IDENTITY)
+    environment = {**os.environ, "LEFT": "of root"}
+    with subprocess.Popen([command], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        identity, capabilities = process.communicate()[0].splitlines()
+    assert identity.split() == [str(process.pid), "nobody", pwd.getpwnam("nobody").pw_dir]
+    assert int(capabilities.split()[1], 16) == rights
+
+
+def test_other_users_are_refused(open_folder: Path) -> None:
+    command = install(open_folder, "daemon", "airflow", ["centre"], PROGRAM)
+    user = "nobody" if os.geteuid() == 0 else None
+    done = subprocess.run([command], user=user, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "airflow: only root may run this: put sudo before it\n"
