@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -103,8 +104,24 @@ def test_services_start_with_the_machine(name: str) -> None:
     assert "\n[Install]\nWantedBy=multi-user.target\n" in (UNITS / name).read_text()
 
 
-def test_a_part_that_cannot_be_loaded_does_not_keep_the_disk_full() -> None:
-    """systemd ends a unit at the first command that fails, unless it has a `-`."""
-    lines = (UNITS / "firstflight-uploads.service").read_text().splitlines()
-    commands = [line.partition("=")[2].split() for line in lines if line.startswith("ExecStart=")]
-    assert [(words[0][0] == "-", words[2]) for words in commands] == [(True, "clean"), (False, "load")]
+@pytest.mark.parametrize(
+    ("clean", "load", "status"),
+    [(0, 0, 0), (3, 0, 3), (0, 4, 4), (3, 4, 4)],
+    ids=["none", "clean", "load", "both"],
+)
+def test_both_commands_of_the_uploads_run_and_each_failure_counts(
+    tmp_path: Path, clean: int, load: int, status: int
+) -> None:
+    """systemd ends a unit at the first command that fails, and takes one with a `-` for a success."""
+    text = (UNITS / "firstflight-uploads.service").read_text().replace("\\\n", " ")
+    (line,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
+    program = tmp_path / "firstflight"
+    program.write_text(
+        f'#!/bin/sh\necho "$@"\ncase "$2" in clean) exit {clean} ;; load) exit {load} ;; esac\n'
+    )
+    program.chmod(0o755)
+    line = line.partition("=")[2].replace("/opt/firstflight/current/venv/bin/firstflight", str(program))
+    words = shlex.split(line.replace("${FIRSTFLIGHT_KEEP_DAYS}", "30").replace("$$", "$"))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["uploads clean --keep-days 30", "uploads load"]
+    assert done.returncode == status
