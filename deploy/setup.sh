@@ -93,7 +93,7 @@ if [ "${#missing[@]}" -gt 0 ]; then
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
     "${as_root[@]}" rm "$no_cluster"
     trap - EXIT
-    declare -A SERVICES=([bind9]=named [bird2]=bird [nginx-light]=nginx [unbound]=unbound)
+    declare -A SERVICES=([bind9]=named [bird2]=bird [nginx-light]=nginx [openssh-server]=ssh [unbound]=unbound)
     for package in "${missing[@]}"; do
         service="${SERVICES[$package]:-}"
         if [ -n "$service" ] && command -v systemctl >/dev/null; then

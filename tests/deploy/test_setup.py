@@ -46,21 +46,24 @@ def stub(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def setup(tree: Path, apt_get: str) -> int:
+def setup(tree: Path, apt_get: str, profile: str = "test") -> int:
     """Run the script with an apt-get that does that when it installs; return its status."""
     stub(tree / ".cargo/bin/apt-get", f'#!/bin/sh\ncase "$*" in "install -y"*) {apt_get} ;; esac\n')
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tree), "PYTHON": sys.executable}
     return subprocess.run(
-        [tree / "deploy/setup.sh", "test"], env=os.environ | environment, capture_output=True, check=False
+        [tree / "deploy/setup.sh", profile], env=os.environ | environment, capture_output=True, check=False
     ).returncode
 
 
-def test_servers_that_it_installs_do_not_start_at_the_next_boot(tree: Path) -> None:
+@pytest.mark.parametrize(("profile", "more"), [("test", []), ("machines", ["ssh"])])
+def test_servers_that_it_installs_do_not_start_at_the_next_boot(
+    tree: Path, profile: str, more: list[str]
+) -> None:
     """Those that were there stay as they are."""
-    assert setup(tree, f"cp {tree}/{NO_CLUSTER} {tree}/seen") == 0
+    assert setup(tree, f"cp {tree}/{NO_CLUSTER} {tree}/seen", profile) == 0
     assert (tree / "seen").read_text() == "create_main_cluster = false\n"
     assert sorted((tree / "systemctl").read_text().splitlines()) == [
-        f"disable -q {service}" for service in ("bird", "named", "unbound")
+        f"disable -q {service}" for service in ["bird", "named", *more, "unbound"]
     ]
 
 

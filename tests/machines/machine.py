@@ -188,6 +188,10 @@ class Machine:
             link = upper / "etc/systemd/system" / unit
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to("/dev/null")
+        # setup.sh installs it so that it does not start.
+        enabled = upper / "etc/systemd/system/multi-user.target.wants/ssh.service"
+        enabled.parent.mkdir()
+        enabled.symlink_to("/lib/systemd/system/ssh.service")
         authorized = upper / "root/.ssh/authorized_keys"
         write(authorized, self.key.private.with_suffix(".pub").read_text())
         (upper / "root").chmod(0o700)
