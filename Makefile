@@ -25,7 +25,7 @@ setup-site: ## Install what a site uses as well: Airflow and its database.
 
 testbed-setup: ## Build the kernel of the testbed's guests into the user's cache folder, once, and programs that only they use.
 	@deploy/setup.sh testbed
-	@.venv/bin/python -m testbed.setup $(if $(SOURCE),--source $(SOURCE))
+	@.venv/bin/python -m testbed.setup $(if $(filter command line,$(origin SOURCE)),--source $(SOURCE))
 
 build: setup ## The same as setup.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -21,6 +22,16 @@ def listed() -> set[str]:
 def test_help_lists_every_target_that_documents_name() -> None:
     named = {name for path in DOCUMENTS for name in NAMED.findall(path.read_text(encoding="utf-8"))}
     assert {"demo", "test", "airflow"} <= named <= listed()
+
+
+def test_a_folder_of_source_is_named_on_the_command_line_alone() -> None:
+    """Others export a variable of this name for purposes of their own."""
+    shown = ["make", "--dry-run", "testbed-setup"]
+    for words, is_named in ([*shown, "SOURCE=picoquic=x"], True), (shown, False):
+        done = subprocess.run(
+            words, cwd=ROOT, env={**os.environ, "SOURCE": "y"}, capture_output=True, text=True, check=True
+        )
+        assert ("--source picoquic=x" in done.stdout) == ("--source" in done.stdout) == is_named
 
 
 def test_help_lists_every_target() -> None:
