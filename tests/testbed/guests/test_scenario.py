@@ -63,8 +63,8 @@ def test_servers_sign_with_rsa(tmp_path: Path) -> None:
     file = tmp_path / "rsa.toml"
     file.write_text(
         HELD + "certificate_bytes = 2000\n"
-        '[vary]\nserver = ["quic-go", "s2n-quic"]\ncertificate_key = ["rsa_2048"]\n'
+        '[vary]\nserver = ["quic-go", "s2n-quic", "quiche"]\ncertificate_key = ["rsa_2048"]\n'
     )
     run(tmp_path, f"--scenario={file}", "--seeds", "1")
     rows = series.rows(tmp_path, "rsa")
-    assert [(row["certificate_key"], row["outcome"]) for row in rows] == [("rsa_2048", "done")] * 2
+    assert [(row["certificate_key"], row["outcome"]) for row in rows] == [("rsa_2048", "done")] * 3

@@ -5,7 +5,8 @@ use boring::error::ErrorStack;
 use boring::ex_data::Index;
 use boring::hash::MessageDigest;
 use boring::pkey::{PKey, Private};
-use boring::sign::Signer;
+use boring::rsa::Padding;
+use boring::sign::{RsaPssSaltlen, Signer};
 use boring::ssl::{
     ClientHello, NameType, PrivateKeyMethod, PrivateKeyMethodError, SelectCertError, Ssl,
     SslContextBuilder, SslMethod, SslOptions, SslRef, SslSignatureAlgorithm,
@@ -152,8 +153,9 @@ impl PrivateKeyMethod for HeldKey {
         algorithm: SslSignatureAlgorithm,
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        // The lab's leaf keys are all on this curve (lab/certificates.py).
-        if algorithm != SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 {
+        // These two fit the keys of leaves (lab/certificates.py).
+        let pss = algorithm == SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256;
+        if !pss && algorithm != SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 {
             return Err(PrivateKeyMethodError::FAILURE);
         }
         let progress = self.progress.lock();
@@ -162,7 +164,13 @@ impl PrivateKeyMethod for HeldKey {
             .get(progress.certificate)
             .ok_or(PrivateKeyMethodError::FAILURE)?;
         let signature = Signer::new(MessageDigest::sha256(), &identity.key)
-            .and_then(|mut signer| signer.sign_oneshot_to_vec(input))
+            .and_then(|mut signer| {
+                if pss {
+                    signer.set_rsa_padding(Padding::PKCS1_PSS)?;
+                    signer.set_rsa_pss_saltlen(RsaPssSaltlen::DIGEST_LENGTH)?;
+                }
+                signer.sign_oneshot_to_vec(input)
+            })
             .map_err(|_| PrivateKeyMethodError::FAILURE)?;
         if progress.allowed == Allowed::All {
             return Self::hand_out(&signature, output);
