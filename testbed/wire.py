@@ -27,6 +27,10 @@ def why_not(cell: Cell) -> str | None:
         )
     if cell.body_bytes:
         return "the buffers of sockets that a response's body needs are a setting of the whole machine"
+    if cell.reorders or cell.netem_loss_to_client_percent or cell.netem_loss_to_server_percent:
+        return "the lab's link holds no datagram back and has no random loss, which netem does in a guest"
+    if cell.up_delay_ms != cell.down_delay_ms:
+        return "the lab's link delays both ways alike"
     return None
 
 

@@ -48,6 +48,11 @@ def test_the_lab_s_link_delays_between_the_client_and_the_path_s_link() -> None:
         ({"qdisc": "fq"}, "the rate is behind the delay"),
         ({"qdisc": "none"}, "the rate is behind the delay"),
         ({"body_bytes": 1}, "a setting of the whole machine"),
+        ({"reorder_to_client": (2,), "reorder_ms": 5.0}, "holds no datagram back"),
+        ({"netem_loss_to_client_percent": 1.0}, "no random loss"),
+        ({"netem_loss_to_server_percent": 1.0}, "no random loss"),
+        ({"delay_to_server_ms": 4.75}, None),
+        ({"delay_to_server_ms": 4.0}, "delays both ways alike"),
     ],
 )
 def test_cells_that_have_no_real_time(more: dict[str, object], why: str | None) -> None:
