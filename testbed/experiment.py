@@ -199,6 +199,8 @@ class Accept(BaseModel):
     g: float | None = Field(default=None, gt=0)
     within_percent: float | None = Field(default=None, gt=0)
     within_ms: float | None = Field(default=None, gt=0)
+    g_low_ms: float | None = Field(default=None, gt=0)
+    g_high_ms: float | None = Field(default=None, gt=0)
     servers: tuple[str, ...] = ()
     rtt_ms: tuple[float, ...] = ()
     why: str
@@ -212,6 +214,9 @@ class Accept(BaseModel):
             raise ValueError("`g` needs either `within_ms` or `within_percent`, which need `g`")
         if None not in (self.within_ms, self.within_percent):
             raise ValueError("`g` needs either `within_ms` or `within_percent`, not both")
+        limits = (self.g_low_ms, self.g_high_ms)
+        if limits != (None, None) and (self.g is None or None in limits):
+            raise ValueError("`g_low_ms` and `g_high_ms` come together, and with `g`")
         return self
 
     def limits_ms(self, g_ms: float | None) -> tuple[float, float] | None:
@@ -225,11 +230,17 @@ class Accept(BaseModel):
         return about - off, about + off
 
     def verdict(self, value_ms: float | None, g_ms: float | None = None) -> str | None:
-        """Return whether a value is as expected, `met` or `not met`; None without it, or without a range."""
+        """Return whether a value is as expected, `met` or `not met`; None without it, or without a range.
+
+        A g beyond its own limits is not met: where the value follows from g, they are what can fail.
+        """
         limits = self.limits_ms(g_ms)
         if value_ms is None or limits is None:
             return None
-        return "met" if limits[0] <= value_ms <= limits[1] else "not met"
+        is_met = limits[0] <= value_ms <= limits[1]
+        if g_ms is not None and self.g_low_ms is not None and self.g_high_ms is not None:
+            is_met = is_met and self.g_low_ms <= g_ms <= self.g_high_ms
+        return "met" if is_met else "not met"
 
 
 class Found(BaseModel):

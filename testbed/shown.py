@@ -90,9 +90,12 @@ def _crossings(found: Sequence[Gain]) -> list[str]:
             made.append(f"{about}: an instant ACK costs time at an RTT of {own[-1][0]:g} ms, too.")
         else:
             (below, loss), (above, gain) = own[last], own[last + 1]
-            at = below + (above - below) * -loss / (gain - loss)
+            # A line through two losses meets zero beyond both.
+            at = below + (above - below) * -loss / (max(gain, 0) - loss)
+            gained = [rtt_ms for rtt_ms, gain in own[:last] if gain > _SAME_MS]
+            since = f"between an RTT of {gained[-1]:g} ms and one" if gained else "below an RTT"
             made.append(
-                f"{about}: an instant ACK costs time below an RTT of some {at:.0f} ms "
+                f"{about}: an instant ACK costs time {since} of some {at:.0f} ms "
                 f"({loss:+.1f} ms at {below:g}, {gain:+.1f} ms at {above:g})."
             )
     return made

@@ -33,6 +33,10 @@ def test_every_pair_here_has_a_range(name: str) -> None:
         ({"g": 3, "within_ms": 1}, 13.2, 4, "not met"),
         ({"g": 3, "within_ms": 1}, 13.2, None, None),
         ({"g": 3, "within_ms": 1}, None, 4, None),
+        ({"g": 3, "within_ms": 1, "g_low_ms": 3.9, "g_high_ms": 5.5}, 11.7, 3.9, "met"),
+        ({"g": 3, "within_ms": 1, "g_low_ms": 3.9, "g_high_ms": 5.5}, 16.5, 5.5, "met"),
+        ({"g": 3, "within_ms": 1, "g_low_ms": 3.9, "g_high_ms": 5.5}, 11.4, 3.8, "not met"),
+        ({"g": 3, "within_ms": 1, "g_low_ms": 3.9, "g_high_ms": 5.5}, 16.8, 5.6, "not met"),
     ],
 )
 def test_a_range_may_be_of_what_was_measured(
@@ -52,10 +56,12 @@ def test_a_range_may_be_of_what_was_measured(
         {"g": 3, "within_ms": 1, "within_percent": 1},
         {"low_ms": 1, "high_ms": 2, "within_ms": 1},
         {"low_ms": 1, "high_ms": 2, "within_ms": 1, "within_percent": 1},
+        {"g": 3, "within_ms": 1, "g_low_ms": 1},
+        {"low_ms": 1, "high_ms": 2, "g_low_ms": 1, "g_high_ms": 2},
     ],
 )
 def test_a_range_is_of_one_kind(given: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"give `low_ms` and `high_ms`, or else `g`|`g` needs either"):
+    with pytest.raises(ValueError, match=r"give `low_ms` and `high_ms`, or else `g`|`g` needs|with `g`"):
         experiment.Accept.model_validate({"clients": ["quinn"], "why": "", **given})
 
 
@@ -143,7 +149,11 @@ def test_pairs_that_lose_other_datagrams_are_lines_of_their_own() -> None:
         ),
         (
             {20: 5, 100: -50, 200: 50},
-            "costs time below an RTT of some 150 ms (-50.0 ms at 100, +50.0 ms at 200).",
+            "costs time between an RTT of 20 ms and one of some 150 ms (-50.0 ms at 100, +50.0 ms at 200).",
+        ),
+        (
+            {100: -0.6, 200: -0.4},
+            "costs time below an RTT of some 200 ms (-0.6 ms at 100, -0.4 ms at 200).",
         ),
         ({20: -5, 100: -50}, "costs time at an RTT of 100 ms, too."),
         ({20: 0, 100: 50, 200: -0.1}, "costs no time at any of these RTTs."),
@@ -179,6 +189,9 @@ def test_an_experiment_says_what_is_judged() -> None:
     assert " 39.0  27.0  12.0 " in text
     (other,) = gain.gains(experiment.find("iack-ttfb"), rows)
     assert other.verdict == "not met"
+    # An instant ACK that comes no earlier: three times nothing is still 3 g.
+    late = [{**row, "first_ack_us": 13_000, "pto_first_us": 39_000} for row in rows]
+    assert gain.gains(one, late)[0].verdict == "not met"
 
 
 def test_a_server_that_acknowledges_half_a_client_hello_does_not_wait() -> None:

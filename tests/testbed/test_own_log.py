@@ -98,6 +98,6 @@ def test_the_gain_of_the_first_timeout_is_by_the_logs() -> None:
     lost = own_pto.of_pair(one, dataclasses.replace(wfc, pto_ms=None, logs=0, damaged="x: no log"), iack)
     assert (lost.pto_gain_ms, lost.verdict) == (None, None)
     text = own_pto.summary(one, [found, dataclasses.replace(late, rtt_ms=20), lost]).text(terminal=False)
-    assert "ngtcp2 at 9 ms: met: 3 g within 1 ms: 12.0 ms." in text
+    assert "ngtcp2 at 9 ms: met: 3 g within 1 ms, g of 3.9 to 5.5 ms: 12.0 ms." in text
     assert "ngtcp2 at 20 ms: not met" in text
     assert "ngtcp2 at 9 ms: x: no log." in text
