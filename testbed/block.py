@@ -276,6 +276,7 @@ def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Ro
 def _trials(block: Block, folder: Path) -> list[Row]:
     files.write_json(folder / "job.json", job(block))
     root = binaries.repository()
+    client = stacks.find(block.cell.client)
     try:
         done = guest.run(
             [sys.executable, "-P", "-m", "testbed.inside"],
@@ -283,7 +284,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             seed=block.seed,
             limit_s=block.limit_s,
             memory_mb=block.memory_mb,
-            still=not stacks.find(block.cell.client).polls,
+            still=not client.polls,
             environment={"PYTHONPATH": str(root)},
             visible=[root, Path(sys.prefix), *client.folders(block.cell.client)],
         )

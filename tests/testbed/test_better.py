@@ -10,9 +10,8 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import better, better_page, block, captured, limit
+from testbed import better, better_page, block, captured, experiment, limit
 from testbed.better import Advice, Case, Pair
-from testbed.cell import Cell
 from tests.testbed.test_gain import trial
 
 LOSS = Case(over=False, lost="server flight", longer=None)
@@ -220,8 +219,9 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
     with pytest.raises(InputError, match=r"no trials of iack-loss-server, .*`firstflight testbed run "):
         printed("show", "iack-better")
     for row in rows("iack-loss-server", 60, 240, drop_to_client=[2], server="quic-go"):
-        row |= {"cell": Cell(**{name: row[name] for name in ("client", "server", "answering")}).name}
-        row |= {"repetition": 1}
+        name = f"{row['client']}-quic-go-{row['answering']}-9ms"
+        (cell,) = (one for one in experiment.find("iack-loss-server").cells() if one.name == name)
+        row |= {"cell": name, "repetition": 1, "seed": block.Block("iack-loss-server", cell, 1, 1).seed}
         folder = tmp_path / "iack-loss-server" / row["cell"] / "0001-0001"
         folder.mkdir(parents=True)
         (folder / block.ROWS).write_text(json.dumps(row) + "\n")
@@ -230,6 +230,11 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
     )
     (line,) = printed("show", "iack-better", "--format", "jsonl").splitlines()
     assert json.loads(line)["gain_median_ms"] == -180
+    assert printed("show", "iack-better", "--part", "trials").count("\n") == 2
+    file = folder / block.ROWS
+    file.write_text(file.read_text().replace(f'"seed": {row["seed"]}', '"seed": 1'))
+    with pytest.raises(UsageError, match="other conditions"):
+        printed("show", "iack-better")
     assert printed("show", "iack-better", "--part", "trials").count("\n") == 2
     for name in ("run", "list", "verify"):
         with pytest.raises(UsageError, match=r"iack-better has no (trials|cells) of its own"):
