@@ -106,17 +106,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if not 1 <= options.repetitions <= blocks.LENGTH:
         parser.error(f"--repetitions is from 1 to {blocks.LENGTH}: one guest does them")
+    if options.cells and not options.experiment:
+        parser.error("--cells chooses among those of --experiment: give that, too")
     try:
-        chosen = list(_chosen(options.experiment, options.cells, options.repetitions))
-        for block in chosen:
-            if wire.why_not(block.cell) is None:
-                real.check(block)
-                block.check()
+        return _compare(list(_chosen(options.experiment, options.cells, options.repetitions)))
     except FirstflightError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_status
+
+
+def _compare(chosen: Sequence[Block]) -> int:
+    """Compare blocks and print; return 1 if a trial was not done. FirstflightError if they cannot be here."""
+    here = [block for block in chosen if wire.why_not(block.cell) is None]
+    for block in here:
+        real.check(block)
+    blocks.check(here, 1)
     print(
-        f"time to first byte in ms: median (least to greatest) of {options.repetitions} repetitions; guests "
+        f"time to first byte in ms: median (least to greatest) of {chosen[0].trials} repetitions; guests "
         f"{kernel.find().parent.name}; {process.load()}"
     )
     kept = True

@@ -10,7 +10,8 @@ import pytest
 from bench import process, real_time
 from bench import testbed as bench
 from bench.testbed_cost import Cost, line, scaled, whole
-from testbed import captured, experiment, kernel, real, wire
+from firstflight.errors import UsageError
+from testbed import captured, experiment, guest, kernel, real, wire
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.trial_row import Row
@@ -191,9 +192,28 @@ def test_only_trials_that_were_not_done_fail_it(
     monkeypatch.setattr(real_time, "compared", compared)
     monkeypatch.setattr(real, "check", nothing)
     monkeypatch.setattr(Block, "check", nothing)
+    monkeypatch.setattr(guest, "check_shared_memory", nothing)
     monkeypatch.setattr(kernel, "find", lambda: Path("a-kernel/linux"))
     assert real_time.main([]) == status
     assert capsys.readouterr().out.count("real minus simulated") == 9
+
+
+def test_what_is_missing_is_one_sentence_before_the_first_cell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nothing(_: Block) -> None:
+        pass
+
+    def missing() -> Path:
+        raise UsageError("there is no kernel")
+
+    monkeypatch.setattr(real, "check", nothing)
+    monkeypatch.setattr(Block, "check", nothing)
+    monkeypatch.setattr(kernel, "find", missing)
+    assert real_time.main([]) == 2
+    assert capsys.readouterr() == ("", "bench: there is no kernel\n")
+    with pytest.raises(SystemExit, match="2"):
+        real_time.main(["--cells", "quiche"])
 
 
 def test_cells_without_real_time_are_named(

@@ -158,7 +158,11 @@ def test_a_centre_that_is_set_up_again_begins_no_empty_opt_out_list(
     (tmp_path / "tasks.yml").write_text(text)
     points = sorted({point for _, copies, _, _ in CENTRES.values() for point in copies})
     hosts: dict[str, dict[str, Any]] = {name: {"ansible_connection": "local"} for name in (*CENTRES, *points)}
-    hosts["away"] = {"ansible_host": "127.0.0.1", "ansible_port": 9}
+    # 255 is what ssh ends with if nothing answers.
+    no_answer = tmp_path / "ssh"
+    no_answer.write_text("#!/bin/sh\nexit 255\n")
+    no_answer.chmod(0o755)
+    hosts["away"] = {"ansible_host": "127.0.0.1", "ansible_ssh_executable": str(no_answer)}
     for name, (own, copies, is_confirmed, _) in CENTRES.items():
         hosts[name] |= {"points": list(copies), "firstflight_new_optout_list": is_confirmed}
         for place, content in [(name, own), *((f"{name}{point}", copy) for point, copy in copies.items())]:

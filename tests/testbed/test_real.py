@@ -1,4 +1,4 @@
-"""Trials in real time over the lab's link, in namespaces that leave nothing behind."""
+"""What cannot be done in real time, and namespaces that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -23,28 +23,15 @@ SLEEPS = f"98765.{os.getpid()}"
 CELL = Cell(client="quiche", server="quiche", answering="wfc", rtt_ms=40, drop_to_client=(2,))
 
 
-def running(word: str) -> bool:
-    """Return whether a process has this word in its command line."""
+def sleeping() -> bool:
+    """Return whether the command runs; those that start it have its words behind their own."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if word.encode() in file.read_bytes().split(b"\0"):
+            if file.read_bytes() == f"sleep\0{SLEEPS}\0".encode():
                 return True
         except OSError:
             continue
     return False
-
-
-def test_a_trial_in_real_time_has_the_path_s_delay_and_drops(tmp_path: Path) -> None:
-    found = real.run(Block("x", CELL, 1, 1), tmp_path)
-    (row,) = found.rows
-    assert (row["outcome"], row["detail"], row["dropped"]) == ("done", None, 1)
-    # A busy machine makes it later, none earlier; the clock of the capture counts whole microseconds.
-    assert row["rtt_min_us"] >= 39_999
-    assert row["first_stream_us"] > 79_998
-    assert (row["seed"], row["kernel"]) == (None, f"{os.uname().release}, in real time")
-    assert len(found.late_ns) >= row["datagrams_client"] + row["datagrams_server"]
-    assert {"path.pcap", "path.keys", "lateness.csv"} <= {file.name for file in tmp_path.iterdir()}
-    assert not (tmp_path / "trials").exists()
 
 
 @pytest.mark.parametrize(
@@ -81,19 +68,19 @@ def test_namespaces_that_cannot_be_made_are_one_sentence(
 
 
 def test_the_namespaces_have_no_way_out_and_a_run_of_their_own(tmp_path: Path) -> None:
-    # mount(8) makes the one folder in it.
     shown = tmp_path / "shown.py"
     shown.write_text(
-        "import os, sys\nsys.exit(' '.join(os.listdir('/sys/class/net') + os.listdir('/run')))\n"
+        "import os, sys\nsys.exit(' '.join([*os.listdir('/sys/class/net'), '/run', *os.listdir('/run')]))\n"
     )
     script = f"mount -t sysfs own /sys && exec {sys.executable} {shown}"
-    assert real._in_namespaces(["sh", "-c", script], tmp_path, 60) == b"lo mount\n"
+    # mount(8) may make a folder in it.
+    assert real._in_namespaces(["sh", "-c", script], tmp_path, 60) in (b"lo /run\n", b"lo /run mount\n")
 
 
 def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     with pytest.raises(FirstflightError, match=r"^the trials in .* did not end within 1 s: see the logs"):
         real._in_namespaces(["sleep", SLEEPS], tmp_path, 1)
-    until(lambda: not running(SLEEPS), "the end of what ran")
+    until(lambda: not sleeping(), "the end of what ran")
 
 
 def test_nothing_outlives_a_killed_run(tmp_path: Path) -> None:
@@ -101,6 +88,6 @@ def test_nothing_outlives_a_killed_run(tmp_path: Path) -> None:
     program += "real._in_namespaces(['sleep', sys.argv[2]], Path(sys.argv[1]), 600)"
     argv = [sys.executable, "-P", "-c", program, str(tmp_path), SLEEPS]
     with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(binaries.repository())}) as one:
-        until(lambda: running(SLEEPS), "the start of what runs")
+        until(sleeping, "the start of what runs")
         one.send_signal(signal.SIGKILL)
-    until(lambda: not running(SLEEPS), "the end of what ran")
+    until(lambda: not sleeping(), "the end of what ran")

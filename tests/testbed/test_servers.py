@@ -97,7 +97,7 @@ def test_the_server_quiche_writes_datagrams_and_windows(tmp_path: Path) -> None:
     tags = [one["tag"] for one in lines if "tag" in one]
     assert len(set(tags)) > 1000 and {len(one) for one in tags} == {32}
     windows = [one["window_bytes"] for one in lines if "window_bytes" in one]
-    assert windows[0] < windows[-1]
+    assert windows[0] < max(windows)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,23 @@
+"""A trial by the host's clock: it needs tbf and nftables of the host's kernel."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from testbed import real
+from testbed.block import Block
+from tests.testbed.test_real import CELL
+
+
+def test_a_trial_in_real_time_has_the_path_s_delay_and_drops(tmp_path: Path) -> None:
+    found = real.run(Block("x", CELL, 1, 1), tmp_path)
+    (row,) = found.rows
+    assert (row["outcome"], row["detail"], row["dropped"]) == ("done", None, 1)
+    # A busy machine makes it later, none earlier; the clock of the capture counts whole microseconds.
+    assert row["rtt_min_us"] >= 39_999
+    assert row["first_stream_us"] > 79_998
+    assert (row["seed"], row["kernel"]) == (None, f"{os.uname().release}, in real time")
+    assert len(found.late_ns) >= row["datagrams_client"] + row["datagrams_server"]
+    assert {"path.pcap", "path.keys", "lateness.csv"} <= {file.name for file in tmp_path.iterdir()}
+    assert not (tmp_path / "trials").exists()
