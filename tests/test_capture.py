@@ -148,7 +148,8 @@ def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path
     goes_on = threading.Timer(1, os.kill, (tcpdump, signal.SIGCONT))
     goes_on.start()
     capture_files.keep_parts(tmp_path)
-    assert not Path(f"/proc/{tcpdump}").exists() or _state(tcpdump) == "Z"
+    # Its lock on the file is free some time before that.
+    until(lambda: _state(tcpdump) == "Z", "the end of tcpdump")
     assert capture_files.next_path(tmp_path).name == "probe-2.pcap"
     assert len(packets(tmp_path / "probe.pcap")) >= 20
     goes_on.join()
@@ -157,7 +158,7 @@ def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path
 def _state(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return "Z"
 
 

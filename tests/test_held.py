@@ -47,7 +47,8 @@ def has_ended(pid: int) -> bool:
     """Return whether a process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    # The latter if it is reaped while its file is read.
+    except (FileNotFoundError, ProcessLookupError):
         return True
     return "\nState:\tZ" in status
 

@@ -27,6 +27,8 @@ VALUES = {
     "firstflight_contact_url": "https://example.org/contact?a=1&b=2",
     "inventory_hostname": "hamburg",
 }
+# Of its own: servers of other tests in this process may have these ports at others.
+ADDRESS = "127.0.0.9"
 TWO_NAMES = VALUES | {"firstflight_dashboard_address": "www.example.org", "firstflight_one_name": False}
 # What the playbook leaves on one machine, by the name of its roles.
 LAYOUTS: dict[str, tuple[dict[str, object], Sequence[str]]] = {
@@ -79,8 +81,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def nginx(folder: Path, authority: Path, servers: str) -> list[str]:
-    """Return the command that starts nginx with these servers."""
-    servers = servers.replace("/etc/firstflight/tls", str(authority))
+    """Return the command that starts nginx with these servers, at ADDRESS and ::1."""
+    servers = servers.replace("/etc/firstflight/tls", str(authority)).replace("listen [::]:", "listen [::1]:")
+    servers = re.sub(r"listen (\d+)(?=[ ;])", rf"listen {ADDRESS}:\1", servers)
     paths = "".join(
         f"{kind}_temp_path {folder}/t;" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
@@ -149,7 +152,7 @@ def test_the_labs_site_passes_the_same_paths_as_they_were_compared() -> None:
 def ask(path: str) -> tuple[int, str]:
     """Ask for a path exactly as it is given; return status and body."""
     connection = http.client.HTTPSConnection(
-        "127.0.0.1", 443, context=ssl._create_unverified_context(), timeout=60
+        ADDRESS, 443, context=ssl._create_unverified_context(), timeout=60
     )
     connection.request("GET", path)
     answer = connection.getresponse()
