@@ -7,12 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firstflight.errors import InputError
 from firstflight.system import files
 from schemas import records
-from testbed import series
+from testbed import series, trial_row
 
-KIND = "testbed_trial"
+KIND = trial_row.KIND
 """The record kind that this module writes."""
 
 
@@ -28,12 +27,7 @@ def write(out: Path, experiment: str) -> Path:
     """
     schema = records.load(KIND).arrow_schema()
     rows = series.rows(out, experiment)
-    for row in rows:
-        if set(row) != set(schema.names):
-            raise InputError(
-                f"{out / experiment} has trials of another version of firstflight (cell {row.get('cell')}): "
-                "remove them, or write to another folder by --out"
-            )
+    trial_row.check_version(out / experiment, rows)
     made = path(out, experiment)
     with files.explain_os_errors(made):
         part = made.with_name(f"{made.name}.part")

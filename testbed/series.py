@@ -19,7 +19,7 @@ from pathlib import Path
 from firstflight.errors import InputError, UsageError
 from firstflight.system import lock
 from testbed import block as blocks
-from testbed import versions
+from testbed import trial_row, versions
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.trial_row import Row
@@ -74,9 +74,11 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
     """Return the plan of a series: each repetition once, whatever the blocks that are there are divided by.
 
     UsageError if OUT has results of these cells and `resume` is not asked for, or some that cannot be kept:
-    of other conditions, or of the same repetitions twice. InputError if they cannot be read.
+    of other conditions, or of the same repetitions twice. InputError if they cannot be read, or if results
+    of any cell of the experiment are of another version of firstflight: one record file has all of them.
     """
     folder = out / experiment
+    _check_version(folder)
     missing: list[Block] = []
     present: list[Block] = []
     again: list[Block] = []
@@ -107,10 +109,19 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
 
 
 def check_conditions(out: Path, experiment: str, cells: Iterable[Cell]) -> None:
-    """Raise UsageError if trials that are there are of other conditions than the cells have now."""
+    """Raise UsageError if trials that are there are of other conditions than the cells have now.
+
+    InputError if some are of another version of firstflight, which has other columns.
+    """
+    _check_version(out / experiment)
     for cell in cells:
         for _ in _complete(out / experiment, experiment, cell):
             pass
+
+
+def _check_version(folder: Path) -> None:
+    for _, made in _found(folder):
+        trial_row.check_version(folder, made)
 
 
 def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block, list[Row]]]:
@@ -183,11 +194,8 @@ def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[Row]]:
 def _rows(folder: Path) -> list[Row]:
     found: list[Row] = []
     places: dict[tuple[str, int], Path] = {}
-    for place in sorted(file.parent for file in folder.glob(f"*/*/{blocks.ROWS}")):
-        # What a killed run left has another name.
-        if place.suffix:
-            continue
-        for row in blocks.rows(place):
+    for place, made in _found(folder):
+        for row in made:
             before = places.setdefault((row["cell"], row["repetition"]), place)
             if before != place:
                 raise InputError(
@@ -196,3 +204,11 @@ def _rows(folder: Path) -> list[Row]:
                 )
             found.append(row)
     return found
+
+
+def _found(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
+    """Yield the folders of all blocks of an experiment that are complete, with their rows."""
+    for place in sorted(file.parent for file in folder.glob(f"*/*/{blocks.ROWS}")):
+        # What a killed run left has another name.
+        if not place.suffix:
+            yield place, blocks.rows(place)

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from firstflight.errors import InputError
 from firstflight.run import provenance
+from schemas import records
 from testbed import path, stacks
 from testbed.cell import Cell
 
 Row = dict[str, Any]
 
+KIND = "testbed_trial"
+"""The record kind of a row."""
 _OUTCOMES = {"complete": "done", "limit": "done", "connect_failed": "no_connection", "timeout": "timeout"}
 MEASURES = (
     *("first_answer", "first_ack_us", "ack_us", "partial_ack_us", "server_hello_us", "handshake_done_us"),
@@ -184,6 +188,17 @@ def _paced(own: Sequence[Row]) -> Row:
     upto, gaps = json.loads(found["gaps_up_to"] or "[]"), found["packets"] - 1
     share = upto[_TRAIN_POINT] / gaps if upto and gaps else None
     return {**{name: found[name] for name in PACING_MEASURES}, "gaps_up_to_100us_share": share}
+
+
+def check_version(folder: Path, rows: Sequence[Row]) -> None:
+    """Raise InputError if one of `rows`, which are in `folder`, has other columns than its kind has here."""
+    columns = {column.name for column in records.load(KIND).file_columns}
+    for row in rows:
+        if set(row) != columns:
+            raise InputError(
+                f"{folder} has trials of another version of firstflight (cell {row.get('cell')}): remove "
+                "them, or give another folder by --out"
+            )
 
 
 def is_of(start_time_ns: int, trial: Row) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import better, better_page, block, captured, experiment, limit
+from testbed import better, better_page, block, captured, experiment, limit, trial_row
 from testbed.better import Advice, Case, Pair
 from tests.testbed.test_gain import trial
 
@@ -222,6 +222,8 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
         name = f"{row['client']}-quic-go-{row['answering']}-9ms"
         (cell,) = (one for one in experiment.find("iack-loss-server").cells() if one.name == name)
         row |= {"cell": name, "repetition": 1, "seed": block.Block("iack-loss-server", cell, 1, 1).seed}
+        columns = trial_row.without_trial("iack-loss-server", cell, 1, "done", None)
+        row = {column: row.get(column, value) for column, value in columns.items()}
         folder = tmp_path / "iack-loss-server" / row["cell"] / "0001-0001"
         folder.mkdir(parents=True)
         (folder / block.ROWS).write_text(json.dumps(row) + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +32,10 @@ def left(out: Path, one: Block, outcome: str = "done", **more: Any) -> Path:
     lines = [json.dumps({**row, "repetition": number}) + "\n" for number in numbers]
     (folder / block.ROWS).write_text("".join(lines), encoding="utf-8")
     return folder
+
+
+def changed(**more: Any) -> Cell:
+    return CELL.model_copy(update=more)
 
 
 def planned(out: Path, repetitions: int, cell: Cell = CELL, *, resume: bool = True) -> series.Plan:
@@ -193,6 +198,25 @@ def test_trials_of_other_conditions_are_not_kept(
     show(tmp_path, after, "--part", "trials", "--format", "jsonl")
 
 
+@pytest.mark.parametrize("there", [CELL, changed(rtt_ms=20.0)])
+def test_trials_of_another_version_are_refused_before_a_guest_is_begun(tmp_path: Path, there: Cell) -> None:
+    """Of any cell of the experiment; their rows have no column for a condition that was not to be had."""
+    file = left(tmp_path, Block("own", there, 1, 2)) / block.ROWS
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert planned(tmp_path, 4, there).present
+    older = [{name: row[name] for name in row if name != "delay_to_server_ms"} for row in rows]
+    for changed_rows in (older, [{**row, "later_column": 1} for row in rows]):
+        file.write_text("".join(json.dumps(row) + "\n" for row in changed_rows))
+        refused = f"own has trials of another version of firstflight (cell {there.name}): remove them, or"
+        for resume in (True, False):
+            with pytest.raises(InputError, match=re.escape(refused)):
+                planned(tmp_path, 4, resume=resume)
+        with pytest.raises(InputError, match=re.escape(refused)):
+            show(tmp_path, there)
+        # They have the columns that they have.
+        show(tmp_path, there, "--part", "trials", "--format", "jsonl")
+
+
 def show(out: Path, cell: Cell, *arguments: str) -> None:
     """Show the trials of an experiment of one's own, which has one cell."""
     file = out / "own.toml"
@@ -279,10 +303,6 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
         next(same.twice("own", [CELL], 1, 1))
     assert begun == []
     assert not (tmp_path / "out").exists()
-
-
-def changed(**more: Any) -> Cell:
-    return CELL.model_copy(update=more)
 
 
 @pytest.mark.usefixtures("built")
