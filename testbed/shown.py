@@ -45,7 +45,7 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
     checks += trend.checks(
         experiment,
         [
-            trend.Gained(one.client, one.server, one.rtt_ms, getattr(one, gain_of(measure)))
+            trend.Gained(one.client, one.server, one.rtt_ms, getattr(one, gain_of(measure)), one.more)
             for one in here
             if not one.partial_acks
         ],

@@ -91,34 +91,39 @@ def _divided(given: Sequence[int], number: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Gained:
-    """A gain at an RTT, of a client and a server; None: it is not known."""
+    """A gain at an RTT, of a client and a server; None: it is not known.
+
+    `more`: in what else its pair of cells differs from others of the same stacks, as Gain has it.
+    """
 
     client: str
     server: str
     rtt_ms: float
     gain_ms: float | None
+    more: str = ""
 
 
 def checks(experiment: Experiment, found: Sequence[Gained]) -> list[Check]:
     """Return whether gains have no trend over the RTTs at which a multiple of g is expected of them.
 
-    Stacks with fewer than `LEAST` such RTTs have no verdict.
+    Each choice of further conditions has an own line. With fewer than `LEAST` such RTTs there is no verdict.
     """
     if experiment.trend_ms is None:
         return []
-    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    points: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for one in found:
         accepted, _ = expected_of(experiment, one.client, one.server, one.rtt_ms)
         if accepted is not None and accepted.g is not None and one.gain_ms is not None:
-            points.setdefault((one.client, one.server), []).append((one.rtt_ms, one.gain_ms))
+            points.setdefault((one.client, one.server, one.more), []).append((one.rtt_ms, one.gain_ms))
     made = []
-    for (client, server), own in points.items():
+    for (client, server, more), own in points.items():
         over = trend(own)
         if over is None:
             continue
+        rtts = f"{client} at {over.places} RTTs from {min(own)[0]:g} to {max(own)[0]:g} ms"
         made.append(
             Check(
-                f"{client} at {over.places} RTTs from {min(own)[0]:g} to {max(own)[0]:g} ms, server {server}",
+                f"{rtts}, {more}, server {server}" if more else f"{rtts}, server {server}",
                 f"no trend over the RTT: Kendall's p is {P_BELOW:g} or more, or the gain changes by at most "
                 f"{experiment.trend_ms:g} ms",
                 # Without 0.0 a zero may be printed with a minus.

@@ -50,10 +50,11 @@ def test_a_range_is_printed_as_one_value_where_it_is(
     assert page.between(low, high) == text
 
 
-def printed(rtts: tuple[float, ...], **more: Any) -> str:
+def printed(rtts: tuple[float, ...], *qdiscs: str, **more: Any) -> str:
     one = experiment.find("iack-first-pto")
     rows = [
-        trial(answering, 50_000, client="aioquic", rtt_ms=rtt_ms, pto_first_us=pto_us, **more)
+        trial(answering, 50_000, client="aioquic", rtt_ms=rtt_ms, qdisc=qdisc, pto_first_us=pto_us, **more)
+        for qdisc in qdiscs or ("pfifo",)
         for rtt_ms in rtts
         for answering, pto_us in (("wfc", 39_000), ("iack", 27_000))
     ]
@@ -65,6 +66,9 @@ def test_ranges_stand_beside_ours_and_pairs_without_a_verdict_have_no_trend() ->
     text = printed(rtts)
     assert "7 to 24.65" in text
     assert "aioquic at 5 RTTs from 1 to 100 ms, server aioquic: met: no trend over the RTT" in text
+    text = printed(rtts, "fq", "none")
+    for more in ("at-fq", "at-none"):
+        assert f"aioquic at 5 RTTs from 1 to 100 ms, {more}, server aioquic: met: no trend" in text
     # WFC is an instant ACK in effect there.
     assert "no trend" not in printed(rtts, partial_ack_us=9000)
 

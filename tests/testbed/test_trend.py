@@ -84,3 +84,19 @@ def test_only_rtts_count_at_which_a_multiple_of_g_is_expected() -> None:
     unknown = [Gained("aioquic", "aioquic", rtt_ms, None) for rtt_ms in rtts]
     assert trend.checks(one, unknown) == []
     assert trend.checks(experiment.find("iack-ttfb"), found) == []
+
+
+def test_pairs_that_differ_in_more_than_the_rtt_have_trends_of_their_own() -> None:
+    """Here two certificates: together they have each RTT twice, and no line through any two of them."""
+    one = experiment.find("iack-first-pto")
+    gains = {"1200der": [12.0] * 5, "3000der": [12.0, 13.0, 14.0, 15.0, 16.0]}
+    found = [
+        Gained("quinn", "aioquic", rtt_ms, gain_ms, more)
+        for more, own in gains.items()
+        for rtt_ms, gain_ms in zip([1, 9, 20, 50, 100], own, strict=True)
+    ]
+    about = "quinn at 5 RTTs from 1 to 100 ms"
+    assert {check.about: check.met for check in trend.checks(one, found)} == {
+        f"{about}, 1200der, server aioquic": True,
+        f"{about}, 3000der, server aioquic": False,
+    }
