@@ -121,6 +121,8 @@ def _acked(found: Sequence[Acked]) -> list[Panel]:
         label = f"{one.rtt_ms:g} ms"
         if one.loss_percent:
             label += f", {(one.ack_reordering or 'own').replace('_', ' ')}"
+        if one.more:
+            label += f", {one.more}"
         if one.ack_delay_ms != here[0].ack_delay_ms:
             label += f", {one.ack_delay_ms or 0:g} late"
         groups.setdefault(label, []).append(one)

@@ -4,9 +4,14 @@ SELECT
     server,
     client,
     rtt_ms,
+    delay_to_server_ms,
     rate_mbit,
     rate_to_server_mbit,
     loss_percent,
+    netem_loss_to_client_percent,
+    netem_loss_to_server_percent,
+    reorder_percent,
+    reorder_ms,
     body_bytes,
     congestion_control,
     ack_policy,
@@ -24,5 +29,8 @@ SELECT
 FROM ${database}.testbed_trial
 WHERE body_bytes > 0 AND ({experiment:String} = '' OR experiment = {experiment:String})
 GROUP BY
-    experiment, cell, server, client, rtt_ms, rate_mbit, rate_to_server_mbit, loss_percent, body_bytes, congestion_control, ack_policy
-ORDER BY experiment, rtt_ms, client, server, cell
+    experiment, cell, server, client, rtt_ms, delay_to_server_ms, rate_mbit, rate_to_server_mbit, loss_percent, netem_loss_to_client_percent,
+    netem_loss_to_server_percent, reorder_percent, reorder_ms, body_bytes, congestion_control, ack_policy
+ORDER BY
+    experiment, rtt_ms, client, server, cell, delay_to_server_ms, netem_loss_to_client_percent, netem_loss_to_server_percent,
+    reorder_percent, reorder_ms

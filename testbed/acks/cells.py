@@ -8,16 +8,25 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.acks import model
-from testbed.cell import Cell
+from testbed.cell import Cell, Named
 from testbed.cell_rows import by_cell, column, done, median_of, percent
 from testbed.experiment import Experiment, Transfer
 from testbed.trial_row import Row
+
+_FURTHER: tuple[Named, ...] = ("drop_to_client", "drop_to_server", "reorder_to_client", "reorder_to_server")
+_UNLIKE = (
+    *("delay_to_server_ms", "netem_loss_to_client_percent", "netem_loss_to_server_percent"),
+    *("reorder_percent", "reorder_ms", *_FURTHER),
+)
+"""Conditions that no experiment of the paper has, and a scenario may."""
 
 
 @dataclass(frozen=True)
 class Acked:
     """A cell. Numbers are medians over trials that were done; null without any.
 
+    `more`: what is lost or late, but for `loss_percent`, and a delay towards the server that is not half the
+    RTT, in the words of names of cells; empty without. `clean`: nothing is lost, but by a queue, or late.
     `acks`: the client's packets with an ACK frame; `packets`: what came to it and asked for one.
     `model_acks`: what equation 3 makes of `packets` and of the ACKs that the timer sent. `client_percent`:
     IP bytes of the client for 100 of the server. Shares of ACKs are in percent of those that acknowledge
@@ -30,6 +39,8 @@ class Acked:
     server: str
     rtt_ms: float
     loss_percent: float
+    more: str
+    clean: bool
     ack_ratio: int | None
     ack_delay_ms: float | None
     ack_reordering: str | None
@@ -50,6 +61,11 @@ class Acked:
     published_timer_percent: float | None
     published_client_percent: float | None
 
+    @property
+    def without_ratio(self) -> str:
+        """Return the cell's name but for the ratio: those that have the same differ in the ratio alone."""
+        return self.cell.replace(f"-ar{self.ack_ratio}", "", 1)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the columns by name."""
         return asdict(self)
@@ -58,6 +74,19 @@ class Acked:
 def cells(experiment: Experiment, rows: Sequence[Row]) -> list[Acked]:
     """Return a line for each cell that `rows` are of, in the experiment's order. InputError as `by_cell`."""
     return [_acked(experiment, cell, own) for cell, own in by_cell(experiment, rows)]
+
+
+def more(cell: Cell) -> str:
+    """Return the words of `Acked.more` for a cell."""
+    given = {name: getattr(cell, name) for name in ("client", "server", "answering", "rtt_ms", *_UNLIKE)}
+    name = Cell.model_validate({**given, "named": _FURTHER}).name
+    return name.partition(f"-{cell.answering}-{cell.rtt_ms:g}ms")[2].removeprefix("-")
+
+
+def _is_clean(cell: Cell) -> bool:
+    netem = cell.netem_loss_to_client_percent or cell.netem_loss_to_server_percent
+    dropped = cell.drop_to_client or cell.drop_to_server or cell.drop_second_flight
+    return not (cell.loss_percent or netem or dropped or cell.reorders)
 
 
 def _acked(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Acked:
@@ -70,6 +99,8 @@ def _acked(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Acked:
         server=cell.server,
         rtt_ms=cell.rtt_ms,
         loss_percent=cell.loss_percent,
+        more=more(cell),
+        clean=_is_clean(cell),
         ack_ratio=cell.ack_ratio,
         ack_delay_ms=cell.ack_delay_ms,
         ack_reordering=cell.ack_reordering,
@@ -110,6 +141,9 @@ def _share(row: Row, name: str) -> float | None:
 
 
 def _is_of(theirs: Transfer, cell: Cell) -> bool:
-    return (theirs.rtt_ms, theirs.ack_ratio, theirs.loss_percent, theirs.ack_delay_ms) == (
-        *(cell.rtt_ms, cell.ack_ratio, cell.loss_percent, cell.ack_delay_ms),
-    ) and (not cell.loss_percent or theirs.ack_reordering == cell.ack_reordering)
+    return (
+        (theirs.rtt_ms, theirs.ack_ratio, theirs.loss_percent, theirs.ack_delay_ms)
+        == (cell.rtt_ms, cell.ack_ratio, cell.loss_percent, cell.ack_delay_ms)
+        and (not cell.loss_percent or theirs.ack_reordering == cell.ack_reordering)
+        and not more(cell)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from testbed.acks.cells import Acked, cells
+from testbed.acks.cells import Acked, cells, more
 from testbed.acks.paired import SIGNIFICANT, compare
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell
@@ -22,7 +22,7 @@ SMALL_PERCENT = 1.0
 def checks(experiment: Experiment, rows: Sequence[Row]) -> list[Check]:
     """Return all checks that the cells of `rows` permit."""
     found = [one for one in cells(experiment, rows) if one.done]
-    lossless = [one for one in found if not one.loss_percent]
+    lossless = [one for one in found if one.clean]
     return [
         *_model(lossless),
         *_fewer(lossless),
@@ -47,11 +47,11 @@ def _model(found: Sequence[Acked]) -> Iterator[Check]:
 
 def _fewer(found: Sequence[Acked]) -> Iterator[Check]:
     low, high = FEWER_ACKS
-    for rtt_ms, two, ten in _pairs(found, 2, 10):
+    for path, two, ten in _pairs(found, 2, 10):
         if two.acks and ten.acks:
             times = two.acks / ten.acks
             yield Check(
-                f"RTT {rtt_ms:g} ms",
+                path,
                 f"a ratio of 10 sends {low:g} to {high:g} times fewer ACKs than one of 2",
                 f"{times:.2f} times",
                 low <= times <= high,
@@ -60,14 +60,14 @@ def _fewer(found: Sequence[Acked]) -> Iterator[Check]:
 
 def _no_later(found: Sequence[Acked]) -> Iterator[Check]:
     for ratio in sorted({one.ack_ratio for one in found if one.ack_ratio and one.ack_ratio > 2}):
-        for rtt_ms, two, more in _pairs(found, 2, ratio):
-            if two.transfer_ms is not None and more.transfer_ms is not None:
-                later_ms = more.transfer_ms - two.transfer_ms
+        for path, two, higher in _pairs(found, 2, ratio):
+            if two.transfer_ms is not None and higher.transfer_ms is not None:
+                later_ms = higher.transfer_ms - two.transfer_ms
                 yield Check(
-                    f"RTT {rtt_ms:g} ms, ratio {ratio}",
+                    f"{path}, ratio {ratio}",
                     "without loss the transfer takes as long as with a ratio of 2, within one RTT",
                     f"{later_ms:+.1f} ms",
-                    abs(later_ms) <= rtt_ms,
+                    abs(later_ms) <= two.rtt_ms,
                 )
 
 
@@ -85,29 +85,42 @@ def _small(found: Sequence[Acked]) -> Iterator[Check]:
 def _timer(found: Sequence[Acked]) -> Iterator[Check]:
     """The share of ACKs that the timer sends rises with the ratio, and with the RTT."""
 
-    def check(about: str, less: Acked, more: Acked) -> Iterator[Check]:
-        if less.timer_percent is not None and more.timer_percent is not None:
+    def check(about: str, less: Acked, higher: Acked) -> Iterator[Check]:
+        if less.timer_percent is not None and higher.timer_percent is not None:
             yield Check(
                 about,
                 "the timer sends a larger share of the ACKs",
-                f"{more.timer_percent:.1f} % after {less.timer_percent:.1f} %",
-                more.timer_percent > less.timer_percent,
+                f"{higher.timer_percent:.1f} % after {less.timer_percent:.1f} %",
+                higher.timer_percent > less.timer_percent,
             )
 
-    for loss, reordering in sorted({(one.loss_percent, one.ack_reordering or "") for one in found}):
-        alike = [one for one in found if (one.loss_percent, one.ack_reordering or "") == (loss, reordering)]
+    def group(one: Acked) -> tuple[float, str, str, str, str]:
+        return one.loss_percent, one.ack_reordering or "", one.more, one.client, one.server
+
+    for key in sorted({group(one) for one in found}):
+        loss, reordering, words, *_ = key
+        alike = [one for one in found if group(one) == key]
         among = f", loss {loss:g} %, {reordering}" if loss else ""
         for one, other in itertools.pairwise(sorted({one.ack_ratio for one in alike if one.ack_ratio})):
-            for rtt_ms, less, more in _pairs(alike, one, other):
-                yield from check(f"RTT {rtt_ms:g} ms, ratio {other} after {one}{among}", less, more)
+            for path, less, higher in _pairs(alike, one, other):
+                yield from check(f"{path}, ratio {other} after {one}{among}", less, higher)
         tens = sorted((one for one in alike if one.ack_ratio == 10), key=lambda one: one.rtt_ms)
         for short, long in itertools.pairwise(tens):
-            yield from check(f"ratio 10, RTT {long.rtt_ms:g} after {short.rtt_ms:g} ms{among}", short, long)
+            about = f"ratio 10, RTT {long.rtt_ms:g} after {short.rtt_ms:g} ms{_behind(words)}{among}"
+            yield from check(about, short, long)
 
 
 def _no_order(found: Sequence[tuple[Cell, list[Row]]]) -> Iterator[Check]:
     """With loss neither a ratio nor an answer to reordering is faster on every path (Table 4)."""
-    lossy = [(cell, rows) for cell, rows in found if cell.loss_percent]
+    groups: dict[tuple[str, str, str], list[tuple[Cell, list[Row]]]] = {}
+    for cell, rows in found:
+        if cell.loss_percent:
+            groups.setdefault((more(cell), cell.client, cell.server), []).append((cell, rows))
+    for (words, *_), lossy in groups.items():
+        yield from _no_order_of(lossy, _behind(words))
+
+
+def _no_order_of(lossy: Sequence[tuple[Cell, list[Row]]], behind: str) -> Iterator[Check]:
     for one, other, of in (
         *_choices(lossy, lambda cell: cell.ack_ratio, lambda cell: cell.ack_reordering, "ratio"),
         *_choices(lossy, lambda cell: cell.ack_reordering, lambda cell: cell.ack_ratio, "reordering"),
@@ -118,7 +131,7 @@ def _no_order(found: Sequence[tuple[Cell, list[Row]]]) -> Iterator[Check]:
             continue
         directions = {result.direction for result in known.values()}
         yield Check(
-            f"{other} against {one}",
+            f"{other} against {one}{behind}",
             f"with loss it is not faster, nor slower, on every path (sign test, {SIGNIFICANT:g})",
             ", ".join(
                 f"RTT {rtt_ms:g} ms {result.median_ms:+.0f} ms (p {result.p:.3f}, {result.pairs} pairs)"
@@ -149,12 +162,13 @@ def _choices(
             )
 
 
-def _pairs(found: Sequence[Acked], one: int, other: int) -> Iterator[tuple[float, Acked, Acked]]:
-    """Yield paths that have both ratios with the same delay: RTT, and the cells."""
+def _pairs(found: Sequence[Acked], one: int, other: int) -> Iterator[tuple[str, Acked, Acked]]:
+    """Yield the paths with cells of both ratios that differ in nothing else: words for it, and the cells."""
     for first, second in itertools.product(found, repeat=2):
-        same = all(
-            getattr(first, name) == getattr(second, name)
-            for name in ("rtt_ms", "ack_delay_ms", "loss_percent", "ack_reordering")
-        )
+        same = first.without_ratio == second.without_ratio
         if same and (first.ack_ratio, second.ack_ratio) == (one, other):
-            yield first.rtt_ms, first, second
+            yield f"RTT {first.rtt_ms:g} ms{_behind(first.more)}", first, second
+
+
+def _behind(words: str) -> str:
+    return f", {words}" if words else ""

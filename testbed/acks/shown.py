@@ -17,9 +17,11 @@ _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 def acked(experiment: Experiment, found: Sequence[Acked], checked: Sequence[Check]) -> Page:
     """Return the summary of cells."""
     here = [one for one in found if one.done]
+    more = [one.more or "-" for one in here]
     columns = [
         Column("RTT\nms", [f"{one.rtt_ms:g}" for one in here]),
         Column("loss\n%", [f"{one.loss_percent:g}" for one in here]),
+        *([Column("more\n", more, right=False)] if any(one.more for one in here) else []),
         Column("asked\nratio", [_count(one.ack_ratio) for one in here]),
         Column("\ndelay", [number(one.ack_delay_ms, 0) for one in here]),
         Column("reor-\ndering", [_REORDERING[one.ack_reordering] for one in here], right=False),

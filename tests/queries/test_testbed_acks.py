@@ -30,6 +30,28 @@ PERCENT = {
 }
 
 
+def test_each_condition_of_a_scenario_makes_a_row_of_its_own(tmp_path: Path) -> None:
+    """Also where the cells' names do not show it."""
+    given: list[dict[str, object]] = [
+        {},
+        {"delay_to_server_ms": 3.0},
+        {"netem_loss_to_client_percent": 1.0},
+        {"netem_loss_to_server_percent": 1.0},
+        {"reorder_percent": 1.0},
+        {"reorder_ms": 5.0},
+    ]
+    cell = named("ack-ratio", rtt_ms=30, ack_ratio=2)
+    rows = [
+        {**trial(cell, 1 + number), "experiment": "iack-ttfb", **more} for number, more in enumerate(given)
+    ]
+    loader.load_files([written(tmp_path, rows)])
+    with open_store() as store:
+        asked = query.rows(store, "testbed_acks", {"experiment": "iack-ttfb"})
+    assert [one["trials"] for one in asked] == [1] * len(given)
+    for more in given:
+        assert [one for one in asked if all(one[name] == value for name, value in more.items())]
+
+
 def test_what_show_says_is_what_the_store_answers(tmp_path: Path) -> None:
     some = [named("ack-ratio", rtt_ms=rtt_ms, ack_ratio=2) for rtt_ms in (30, 95)]
     rows = [trial(cell, number, acks_by_timer=number, queue_drops=1) for cell in some for number in (1, 2, 4)]

@@ -127,6 +127,66 @@ def test_cells_are_compared_with_those_of_the_same_delay() -> None:
     ]
 
 
+def own(*further: dict[str, Any]) -> Experiment:
+    """Return an experiment of one's own: ratios 2 and 10 under each of the `further` conditions."""
+    held = {"client": "quinn", "server": "quinn", "answering": "wfc", "rtt_ms": 30, "body_bytes": 1_000_000}
+    given = [{"ack_ratio": ratio, **more} for more in further for ratio in (2, 10)]
+    return Experiment.model_validate({"title": "own", "measure": "acks", "held": held, "cell": given})
+
+
+NAMED = {"named": ("drop_to_client", "drop_to_server", "reorder_to_client", "reorder_to_server")}
+LATE = {"reorder_ms": 5, **NAMED}
+UNCLEAN: list[tuple[dict[str, Any], str]] = [
+    ({"netem_loss_to_client_percent": 1}, "1netem-down"),
+    ({"netem_loss_to_server_percent": 0.5}, "0.5netem-up"),
+    ({"reorder_percent": 1, **LATE}, "1reordered-5ms-behind"),
+    ({"reorder_to_client": (9,), **LATE}, "5ms-behind-down-9-reordered"),
+    ({"reorder_to_server": (9,), **LATE}, "5ms-behind-up-9-reordered"),
+    ({"drop_to_client": (9, 12), **NAMED}, "down-9-12-lost"),
+    ({"drop_to_server": (9,), **NAMED}, "up-9-lost"),
+]
+
+
+@pytest.mark.parametrize(("further", "words"), UNCLEAN)
+def test_what_is_lost_or_late_is_not_without_loss(further: dict[str, Any], words: str) -> None:
+    """Nothing that is true without loss is expected of it, and it is compared with its like."""
+    one = own({}, further)
+    rows = [trial(cell, acks_by_timer=cell.ack_ratio) for cell in one.cells()]
+    found = cells.cells(one, rows)
+    assert [(line.more, line.clean) for line in found] == [("", True)] * 2 + [(words, False)] * 2
+    assert [check.about for check in checks.checks(one, rows)] == [
+        found[0].cell,
+        found[1].cell,
+        "RTT 30 ms",
+        "RTT 30 ms, ratio 10",
+        found[1].cell,
+        "RTT 30 ms, ratio 10 after 2",
+        f"RTT 30 ms, {words}, ratio 10 after 2",
+    ]
+    text = measured.measured(one, Path(), rows)[1]().text(terminal=False)
+    assert f" {words} " in text
+
+
+def test_an_unequal_delay_is_no_loss_and_its_cells_are_compared_with_each_other() -> None:
+    one = own({}, {"delay_to_server_ms": 3}, {"client": "quic-go"})
+    rows = [trial(cell) for cell in one.cells()]
+    assert all(line.clean for line in cells.cells(one, rows))
+    found = [check.about for check in checks.checks(one, rows) if "fewer ACKs" in check.expected]
+    assert found == ["RTT 30 ms", "RTT 30 ms, 3ms-up", "RTT 30 ms"]
+
+
+def test_the_second_flight_is_lost_too() -> None:
+    one = own({"drop_second_flight": True})
+    assert [line.clean for line in cells.cells(one, [trial(cell) for cell in one.cells()])] == [False] * 2
+
+
+def test_a_published_value_is_not_of_paths_that_the_paper_does_not_have() -> None:
+    cell = named("ack-ratio", rtt_ms=638, ack_ratio=10)
+    other = cell.model_copy(update={"netem_loss_to_client_percent": 1.0})
+    theirs = experiment.find("ack-ratio").transfer
+    assert [any(cells._is_of(one, each) for one in theirs) for each in (cell, other)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("differences", "expected"),
     [
@@ -169,6 +229,21 @@ def test_with_loss_no_choice_is_faster_on_every_path(short: int, long: int, cons
     (order,) = (one for one in found if one.about == "reordering at_once: ratio 10 against ratio 2")
     assert order.met is not consistent
     assert "RTT 30 ms +50 ms (p 0.002, 10 pairs)" in order.found
+
+
+def test_orders_with_loss_are_of_cells_that_are_alike() -> None:
+    """Where netem loses, too, ratio 10 is slower on both paths; where it does not, on neither."""
+    lossy = {"loss_percent": 1.0, "ack_reordering": "at_once"}
+    one = own(*({**lossy, "rtt_ms": rtt, **netem} for rtt in (30, 90) for netem in ({}, UNCLEAN[0][0])))
+    rows = [
+        trial(cell, number, transfer_us=1_000_000 + cell.ack_ratio * bool(cell.netem_loss_to_client_percent))
+        for cell in one.cells()
+        for number in range(1, 11)
+        if cell.ack_ratio
+    ]
+    about = "reordering at_once: ratio 10 against ratio 2"
+    found = {check.about: check.met for check in checks.checks(one, rows) if about in check.about}
+    assert found == {about: True, f"{about}, 1netem-down": False}
 
 
 def datagram(ms: float, size: int, *, from_client: bool) -> dict[str, Any]:

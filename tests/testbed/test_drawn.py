@@ -13,6 +13,7 @@ from reports.numbers import compared
 from reports.numbers.compared import Panel, Series
 from testbed import drawn, experiment
 from testbed.acks.asymmetry import Asymmetric
+from testbed.acks.cells import Acked
 from testbed.default_pto import Client
 from testbed.gain import Gain
 from testbed.own_log import Logged
@@ -73,6 +74,15 @@ def test_pairs_that_differ_in_more_have_panels_of_their_own() -> None:
     (panel,) = drawn.panels(experiment.find("certificate-limit"), single)
     assert panel.title == "server quic-go"
     assert [place for place, _ in panel.series[0].points] == ["quinn, 0waiting", "quinn, 9waiting"]
+
+
+def test_what_is_lost_or_late_has_a_curve_of_its_own() -> None:
+    known = {"done": 1, "rtt_ms": 30, "loss_percent": 0, "ack_delay_ms": 25, "acks": 85}
+    lines = [
+        made(Acked, **known, ack_ratio=ratio, more=more) for more in ("", "1netem-up") for ratio in (2, 10)
+    ]
+    (panel,) = drawn.panels(experiment.find("ack-ratio"), lines)
+    assert [one.label for one in panel.series] == ["30 ms", "30 ms, 1netem-up"]
 
 
 def test_without_values_there_is_no_figure() -> None:
