@@ -262,7 +262,7 @@ def show(
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
     """Print a table that is made of the trials of several experiments, or write its page."""
-    from testbed import experiment, report, series
+    from testbed import experiment, report, series, versions
     from testbed.figures import DERIVED
 
     derived = DERIVED[name]
@@ -281,7 +281,8 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
         without = [source for source in derived.sources if source not in found]
-        text = terminal.lines(derived.summary(lines, without).text(terminal=sys.stdout.isatty()))
+        notes = "".join(f"{note}\n" for note in versions.several(versions.of(rows)))
+        text = terminal.lines(derived.summary(lines, without).text(terminal=sys.stdout.isatty()) + notes)
     stdout.write(text.encode())
 
 

@@ -16,7 +16,7 @@ from reports.figures import compared as figures
 from reports.numbers import compared
 from reports.numbers.compared import Panel
 from reports.page import html
-from testbed import block, conditions, drawn, page, shown
+from testbed import block, conditions, drawn, page, repeat, shown
 from testbed.better_page import Derived
 from testbed.conditions import Condition
 from testbed.experiment import Experiment, find
@@ -79,6 +79,7 @@ def of_trials(
     `folder` is the experiment's; `scenario`: its file, if it is not one of the testbed's.
     """
     cells = experiment.cells()
+    what = shlex.quote(name) if scenario is None else f"--scenario {shlex.quote(str(scenario))}"
     repetitions = max([row["repetition"] for row in rows], default=experiment.repetitions)
     never = len(cells) * repetitions - len(rows)
     outcomes = dict(Counter(row["outcome"] for row in rows).most_common())
@@ -88,7 +89,7 @@ def of_trials(
         summary=summary,
         panels=drawn.panels(experiment, lines),
         data=[one.as_dict() for one in lines],
-        repeat=_repeat(name, experiment, repetitions, scenario),
+        repeat=repeat.commands(what, {what: (experiment, rows)}, verified=scenario is None),
         conditions=conditions.conditions(cells),
         outcomes={**outcomes, **({"not begun": never} if never > 0 else {})},
         reasons=reasons[:_REASONS],
@@ -117,16 +118,14 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
     lines = derived.lines(out, every)
     cells = [cell for source in rows for cell in find(source).cells()]
     reasons = _reasons(every)
-    repeat = [
-        f"firstflight testbed run {source} --jobs 2 --seeds {max(row['repetition'] for row in own)}"
-        for source, own in rows.items()
-    ]
     return Report(
         name=name,
         summary=derived.summary(lines, [source for source in derived.sources if source not in rows]),
         panels=derived.panels(lines),
         data=[one.as_dict() for one in lines],
-        repeat=["make testbed-setup", *repeat, f"firstflight testbed show {shlex.quote(name)}"],
+        repeat=repeat.commands(
+            shlex.quote(name), {shlex.quote(source): (find(source), own) for source, own in rows.items()}
+        ),
         conditions=conditions.conditions(cells),
         outcomes=dict(Counter(row["outcome"] for row in every).most_common()),
         reasons=reasons[:_REASONS],
@@ -237,14 +236,3 @@ def _cpu(rows: Sequence[Row]) -> str:
     known = [row["guest_cpu_s"] for row in rows if row["guest_cpu_s"] is not None]
     # Each row has its share of the guest's.
     return f"{sum(known):.0f} s for {len(known)} trials" if known else "–"
-
-
-def _repeat(name: str, experiment: Experiment, repetitions: int, scenario: Path | None) -> list[str]:
-    """Return the commands that make these trials again."""
-    what = shlex.quote(name) if scenario is None else f"--scenario {shlex.quote(str(scenario))}"
-    seeds = "" if repetitions == experiment.repetitions else f" --seeds {repetitions}"
-    made = ["make testbed-setup", f"firstflight testbed run {what} --jobs 2{seeds}"]
-    made.append(f"firstflight testbed show {what}")
-    if scenario is None:
-        made.append(f"firstflight testbed verify {what} --seeds {min(repetitions, block.LENGTH)}")
-    return made

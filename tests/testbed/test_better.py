@@ -218,7 +218,8 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
 
     with pytest.raises(InputError, match=r"no trials of iack-loss-server, .*`firstflight testbed run "):
         printed("show", "iack-better")
-    for row in rows("iack-loss-server", 60, 240, drop_to_client=[2], server="quic-go"):
+    given = {"drop_to_client": [2], "server": "quic-go", "client_version": "1"}
+    for row in rows("iack-loss-server", 60, 240, **given):
         name = f"{row['client']}-quic-go-{row['answering']}-9ms"
         (cell,) = (one for one in experiment.find("iack-loss-server").cells() if one.name == name)
         row |= {"cell": name, "repetition": 1, "seed": block.Block("iack-loss-server", cell, 1, 1).seed}
@@ -230,11 +231,18 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
     assert "server quic-go: met: WFC is better: WFC (0 IACK, 1 WFC, 0 the same)" in printed(
         "show", "iack-better"
     )
+    assert "several versions" not in printed("show", "iack-better")
+    file = folder / block.ROWS
+    whole = file.read_text()
+    row = json.loads(whole)
+    file.write_text(json.dumps({**row, "client_version": "2"}) + "\n")
+    several = f"The client {row['client']} is of several versions in these trials: 1, 2.\n"
+    assert printed("show", "iack-better").endswith(several)
+    file.write_text(whole)
     (line,) = printed("show", "iack-better", "--format", "jsonl").splitlines()
     assert json.loads(line)["gain_median_ms"] == -180
     assert printed("show", "iack-better", "--part", "trials").count("\n") == 2
-    file = folder / block.ROWS
-    file.write_text(file.read_text().replace(f'"seed": {row["seed"]}', '"seed": 1'))
+    file.write_text(whole.replace(f'"seed": {row["seed"]}', '"seed": 1'))
     with pytest.raises(UsageError, match="other conditions"):
         printed("show", "iack-better")
     assert printed("show", "iack-better", "--part", "trials").count("\n") == 2

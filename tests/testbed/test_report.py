@@ -163,12 +163,45 @@ def test_a_derived_page_has_the_trials_that_it_is_made_of(
         "firstflight testbed run iack-loss-server --jobs 2 --seeds 2",
         "firstflight testbed run iack-loss-client --jobs 2 --seeds 2",
         "firstflight testbed show iack-better",
+        "firstflight testbed verify iack-loss-server --seeds 2",
+        "firstflight testbed verify iack-loss-client --seeds 2",
     ]
     assert [panel.title for panel in made.panels] == [
         "certificate within the limit, server flight lost",
         "certificate within the limit, second flight lost",
     ]
     assert any("No trials of iack-ttfb" in note for note in made.summary.notes)
+
+
+def test_the_cells_that_were_measured_are_those_to_repeat(tmp_path: Path) -> None:
+    """Whole pairs of stacks by their names, others cell by cell."""
+    of = {name: rows_of(name) for name in ("iack-loss-server", "iack-loss-client")}
+    some = [row for row in of["iack-loss-server"] if (row["client"], row["server"]) == ("quinn", "quic-go")]
+    one = [row for row in of["iack-loss-client"] if row["cell"] == of["iack-loss-client"][0]["cell"]]
+    rows = {"iack-loss-server": some, "iack-loss-client": one[:1]}
+    made = report.of_derived("iack-better", DERIVED["iack-better"], tmp_path, rows)
+    loss_server, loss_client = "--cells quinn-quic-go-", f"--cells {one[0]['cell']}"
+    assert made.repeat == [
+        "make testbed-setup",
+        f"firstflight testbed run iack-loss-server --jobs 2 --seeds 2 {loss_server}",
+        f"firstflight testbed run iack-loss-client --jobs 2 --seeds 1 {loss_client}",
+        "firstflight testbed show iack-better",
+        f"firstflight testbed verify iack-loss-server --seeds 2 {loss_server}",
+        f"firstflight testbed verify iack-loss-client --seeds 1 {loss_client}",
+    ]
+    for name, own in rows.items():
+        (run,) = (line for line in made.repeat if f"run {name} " in line)
+        patterns = tuple(run.rpartition(" ")[2].split(","))
+        names = {cell.name for cell in experiment.chosen(experiment.find(name), patterns)}
+        assert names == {row["cell"] for row in own}
+    loss = experiment.find("iack-loss-server")
+    lines, summary = measured.measured(loss, tmp_path, some)
+    file = report.of_trials("own", loss, tmp_path, some, lines, summary(), Path("my own.toml"))
+    assert file.repeat == [
+        "make testbed-setup",
+        f"firstflight testbed run --scenario 'my own.toml' --jobs 2 --seeds 2 {loss_server}",
+        "firstflight testbed show --scenario 'my own.toml'",
+    ]
 
 
 def test_what_is_held_and_what_is_varied() -> None:
