@@ -15,7 +15,8 @@ def commands(
 ) -> list[str]:
     """Return the commands that make trials again, and show them as `shown`.
 
-    `of`: experiments and their rows, by name or file as a shell takes it. Unless `verified`, without those that compare two runs, which take no files.
+    `of`: experiments and their rows, by name or file as a shell takes it. Unless `verified`, without the
+    commands that compare two runs, which take no files.
     """
     runs, verifies = [], []
     for what, (experiment, rows) in of.items():

@@ -63,12 +63,8 @@ def rounds(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Ro
     InputError if a capture was not kept, or a row is of no cell of the experiment.
     """
     read = [(cell, own, _times(folder, done(own))) for cell, own in by_cell(experiment, rows)]
-    least = {(cell.rtt_ms, cell.server): times for cell, _, times in read if cell.ack_ratio == _LEAST}
-    return [
-        one
-        for cell, own, times in read
-        for one in _rounds(cell, own, times, least.get((cell.rtt_ms, cell.server)))
-    ]
+    least = {_stacks(cell): times for cell, _, times in read if cell.ack_ratio == _LEAST}
+    return [one for cell, own, times in read for one in _rounds(cell, own, times, least.get(_stacks(cell)))]
 
 
 def arrivals_ms(packets: Sequence[Packet]) -> list[float]:
@@ -117,7 +113,8 @@ def _checks(found: Sequence[Round]) -> Iterator[Check]:
             cells.setdefault(one.cell, []).append(one)
     for own in cells.values():
         first, last = own[0].later_ms, own[-1].later_ms
-        if first is None or last is None or own[-1].model_ms is None:
+        # Of the first round trip alone the model says nothing, nor where that fills the path.
+        if first is None or last is None or not own[-1].model_ms:
             continue
         grown_ms, model_ms = last - first, own[-1].model_ms
         yield Check(
@@ -126,6 +123,11 @@ def _checks(found: Sequence[Round]) -> Iterator[Check]:
             f"{grown_ms:.1f} for {model_ms:.1f} ms",
             abs(grown_ms - model_ms) <= _WITHIN * model_ms,
         )
+
+
+def _stacks(cell: Cell) -> tuple[float, str, str]:
+    """Return what a cell has in common with the one that it is compared with."""
+    return cell.rtt_ms, cell.client, cell.server
 
 
 def _times(folder: Path, ended: Sequence[Row]) -> list[list[float]]:

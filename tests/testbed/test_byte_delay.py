@@ -10,6 +10,7 @@ import pytest
 from testbed import drawn, experiment, measured, trial_row
 from testbed.acks import byte_delay
 from testbed.cell import Cell
+from testbed.experiment import Experiment
 from testbed.trial_row import Row
 
 OWN = experiment.find("ack-byte-delay")
@@ -76,3 +77,54 @@ def test_a_ratio_is_compared_with_two(
         ("RTT 638 ms", "Later than ratio 2 [ms]"),
     ]
     assert panels[0].series[0].points == ((0.009, 10), (0.029, 30), (0.069, 70))
+
+
+def came(monkeypatch: pytest.MonkeyPatch, packets: int, step_ms: dict[str, float]) -> None:
+    """Let so many packets come in each trial, later with one client and with ratio 10."""
+
+    def connections(_: Path, rows: list[Row]) -> list[list[dict[str, Any]]]:
+        client = rows[0]["client"]
+        step = (1 if client == "quinn" else 3) + step_ms[client] * ("ar10" in rows[0]["cell"])
+        return [[packet(number, number * step) for number in range(packets)] for _ in rows]
+
+    monkeypatch.setattr("testbed.captured.connections", connections)
+
+
+@pytest.mark.parametrize(
+    ("packets", "rtt_ms", "checks"),
+    [
+        # The first round trip alone, and one datagram fewer than the second one takes.
+        (10, 638, 0),
+        (29, 638, 0),
+        (30, 638, 1),
+        # 10 packets fill the path, 20 do not.
+        (100, 19, 0),
+        (100, 20, 1),
+    ],
+)
+def test_where_the_model_says_nothing_there_is_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packets: int, rtt_ms: float, checks: int
+) -> None:
+    own = of_both(("quinn",), rtt_ms)
+    came(monkeypatch, packets, {"quinn": 0.0})
+    rows = [trial_row.without_trial("x", cell, 1, "done", None) for cell in own.cells()]
+    assert len(byte_delay.summary(own, byte_delay.rounds(own, tmp_path, rows)).checks) == checks
+
+
+def test_a_client_is_compared_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = of_both(("quinn", "quic-go"), 638)
+    came(monkeypatch, 30, {"quinn": 1.0, "quic-go": 2.0})
+    rows = [trial_row.without_trial("x", cell, 1, "done", None) for cell in own.cells()]
+    found = {
+        (one.client, one.round): one.later_ms
+        for one in byte_delay.rounds(own, tmp_path, rows)
+        if one.ack_ratio == 10 and one.at_ms is not None
+    }
+    assert found == {("quinn", 1): 9, ("quinn", 2): 29, ("quic-go", 1): 18, ("quic-go", 2): 58}
+
+
+def of_both(clients: tuple[str, ...], rtt_ms: float) -> Experiment:
+    """Return an experiment of one's own with ratios 2 and 10."""
+    held = {"server": "quinn", "answering": "wfc", "rtt_ms": rtt_ms, "rate_mbit": 10}
+    vary = {"client": list(clients), "ack_ratio": [2, 10]}
+    return Experiment.model_validate({"title": "own", "measure": "byte_delay", "held": held, "vary": vary})
