@@ -238,7 +238,9 @@ def _launched(found: Sequence[Launches]) -> list[Panel]:
     for control in dict.fromkeys(one.congestion_control for one in found):
         own = [one for one in found if one.congestion_control == control]
         dots += series(str(control), [(one.qdisc, one.precision_ms) for one in own])
-    dots += series("server", [(one.qdisc, one.published_precision_ms) for one in found], published=True)
+    # They are of a qdisc, whatever the control.
+    theirs = list(dict.fromkeys((one.qdisc, one.published_precision_ms) for one in found))
+    dots += series("server", theirs, published=True)
     made = [Panel("Launch times", "Standard deviation [ms]", dots)]
     for one in found:
         if one.congestion_control == "cubic":

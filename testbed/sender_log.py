@@ -146,18 +146,18 @@ def summary(experiment: Experiment, found: Sequence[Launches]) -> Page:
 
 
 def _checks(found: Sequence[Launches]) -> Iterator[Check]:
-    for control in dict.fromkeys(one.congestion_control for one in found):
+    for server, control in dict.fromkeys((one.server, one.congestion_control) for one in found):
         known = {
             one.qdisc: one.precision_ms
             for one in found
-            if one.congestion_control == control and one.precision_ms is not None
+            if (one.server, one.congestion_control) == (server, control) and one.precision_ms is not None
         }
         order = [known[qdisc] for qdisc in ORDER if qdisc in known]
         if len(order) > 1:
             names = [qdisc for qdisc in ORDER if qdisc in known]
             values = ", ".join(f"{qdisc} {known[qdisc]:.3f} ms" for qdisc in names)
             yield Check(
-                f"{found[0].server}, {control}",
+                f"{server}, {control}",
                 f"precision in the published order: {' < '.join(names)}",
                 values,
                 all(one < other for one, other in itertools.pairwise(order)),
@@ -174,7 +174,10 @@ def _checks(found: Sequence[Launches]) -> Iterator[Check]:
 
 def _launches(experiment: Experiment, cell: Cell, rows: Sequence[Row], folder: Path) -> Launches:
     ended = done(rows)
-    logs = [_of_trial(folder, row) for row in ended]
+    blocks: dict[str | None, list[Row]] = {}
+    for row in ended:
+        blocks.setdefault(row["capture_file"], []).append(row)
+    logs = [one for own in blocks.values() for one in _of_block(folder, own)]
     late = [one for one, _ in logs if one]
     windows = [one for _, one in logs if one]
     back = [[reduction[1] is not None for reduction in reduced(one)] for one in windows]
@@ -204,22 +207,27 @@ def _is_of(theirs: Launched, cell: Cell) -> bool:
     return (theirs.server, theirs.qdisc) == (cell.server, cell.qdisc)
 
 
-def _of_trial(folder: Path, row: Row) -> tuple[list[int], list[Window]]:
-    """Return what a trial's datagrams left late, in ns, and its windows. InputError: no log or capture."""
+def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Window]]]:
+    """Yield how late the datagrams of each trial of a block left, in ns, and its windows.
+
+    InputError: no log or capture.
+    """
+    row = rows[0]
     block = folder / Path(row["capture_file"] or "").parent
     log, sent = block / SENDER_LOG, block / "sender.pcap"
     if row["capture_file"] is None or not (log.is_file() and sent.is_file()):
         raise InputError(
             f"{folder}: log and capture of cell {row['cell']} were not kept, and this is of them"
         )
-    trial = by_repetition(block / "trials.jsonl")[row["repetition"]]
     # A server that was killed may have left a part of a line.
     whole = log.read_text(encoding="utf-8").rpartition("\n")[0]
     lines = [json.loads(line) for line in whole.splitlines()]
-    own = [one for one in lines if is_of(one["time_ns"], trial)]
-    launches = {one["tag"]: one["time_ns"] for one in own if "tag" in one}
-    windows = [
-        Window(one["time_ns"], one["window_bytes"], one["lost"]) for one in own if "window_bytes" in one
-    ]
-    left = ((time_ns, tag) for time_ns, tag in lateness.datagrams(sent, TAG) if is_of(time_ns, trial))
-    return late_ns(launches, left), windows
+    left = list(lateness.datagrams(sent, TAG))
+    trials = by_repetition(block / "trials.jsonl")
+    for trial in (trials[row["repetition"]] for row in rows):
+        own = [one for one in lines if is_of(one["time_ns"], trial)]
+        launches = {one["tag"]: one["time_ns"] for one in own if "tag" in one}
+        windows = [
+            Window(one["time_ns"], one["window_bytes"], one["lost"]) for one in own if "window_bytes" in one
+        ]
+        yield late_ns(launches, (one for one in left if is_of(one[0], trial))), windows

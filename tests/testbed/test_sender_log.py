@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,9 @@ import pytest
 
 from firstflight.errors import InputError
 from lab.certificates import ServerCertificate
-from testbed import block, drawn, experiment, measured, sender_log, server_config, trial_row
+from testbed import block, drawn, experiment, lateness, measured, sender_log, server_config, trial_row
 from testbed.cell import Cell
-from testbed.sender_log import Window
+from testbed.sender_log import Launches, Window
 
 OWN = experiment.find("pacing-launches")
 SIZE = 12_000
@@ -108,8 +110,44 @@ def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
     assert "quiche, bbr: met: precision in the published order: fq < etf < none: fq 0.002 ms" in text
     assert "quiche, cubic, qdisc fq: not met: several reductions of the window are rolled back" in text
     panels = drawn.panels(OWN, list(found.values()))
+    # Once for a qdisc, whatever the control.
+    (theirs,) = (one for one in panels[0].series if one.published)
+    assert [qdisc for qdisc, _ in theirs.points] == ["none", "fq", "etf"]
     assert [one.title for one in panels] == ["Launch times", "CUBIC, qdisc fq"]
     assert panels[1].series[0].points[0] == (0, 12)
+
+
+def test_log_and_capture_of_a_block_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each of its trials has its own part."""
+    row = trial(tmp_path, named("bbr", "fq"), (10, 20))
+    with (tmp_path / row["capture_file"]).with_name("trials.jsonl").open("a") as file:
+        file.write(json.dumps({"repetition": 2, "begun_ns": 3 * 10**9, "ended_ns": 6 * 10**9}) + "\n")
+    read: list[Path] = []
+    datagrams = lateness.datagrams
+
+    def counted(file: Path, part: slice) -> Iterator[tuple[int, bytes]]:
+        read.append(file)
+        return datagrams(file, part)
+
+    monkeypatch.setattr(lateness, "datagrams", counted)
+    rows = [row, {**row, "repetition": 2}]
+    (first, size), (second, other) = sender_log._of_block(tmp_path, rows)
+    assert (first, [one.size for one in size]) == ([10, 20], [SIZE, 8400, SIZE])
+    assert (second, [one.size for one in other]) == ([], [1])
+    assert len(read) == 1
+    (found,) = sender_log.cells(OWN, tmp_path, rows)
+    assert (found.done, found.datagrams, len(read)) == (2, 2, 2)
+
+
+def test_precision_is_compared_within_a_server() -> None:
+    def line(server: str, qdisc: str, precision_ms: float) -> Launches:
+        known = {"server": server, "qdisc": qdisc, "precision_ms": precision_ms, "done": 1}
+        every: dict[str, Any] = {field.name: known.get(field.name) for field in dataclasses.fields(Launches)}
+        return Launches(**every)
+
+    lines = [line("a", "none", 2), line("a", "fq", 1), line("b", "none", 0.1), line("b", "fq", 0.2)]
+    found = sender_log.summary(OWN, lines).checks
+    assert [(one.about, one.met) for one in found] == [("a, None", True), ("b, None", False)]
 
 
 def test_without_log_or_capture_there_is_nothing_to_show(tmp_path: Path) -> None:
