@@ -90,7 +90,9 @@ class Cell(BaseModel):
         default=False, description="Drop the client's (testbed/second_flight.py) besides those."
     )
     reorder_to_client: tuple[_Number, ...] = Field(
-        default=(), max_length=100, description="Datagrams that arrive reorder_ms later than others."
+        default=(),
+        max_length=100,
+        description="Datagrams that arrive reorder_ms later than others; with pfifo.",
     )
     reorder_to_server: tuple[_Number, ...] = Field(
         default=(), max_length=100, description="The same towards the server."
@@ -156,6 +158,16 @@ class Cell(BaseModel):
             raise ValueError(
                 "`reorder_ms` and what arrives later (`reorder_to_client`, `reorder_to_server` or "
                 "`reorder_percent`) need each other: give both"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _holds_back_where_nothing_queues(self) -> Cell:
+        # Behind a queue those that are late would wait in one of their own until the other is empty.
+        if (self.reorder_to_client or self.reorder_percent) and self.qdisc != "pfifo":
+            raise ValueError(
+                "`reorder_to_client` and `reorder_percent` are not to be had with the qdisc "
+                f"{self.qdisc}, whose queue is in what delays: give `reorder_to_server`, or the qdisc pfifo"
             )
         return self
 
