@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from firstflight.errors import InputError
 from firstflight.system import binaries, children
+from testbed.packets import Packet, by_connection
 from testbed.trial_row import Row, by_repetition, is_of
-
-Packet = dict[str, Any]
-"""A row of quic_packet."""
 
 
 def connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
@@ -21,10 +18,7 @@ def connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
 
     `folder` is the experiment's. InputError if a capture was not kept.
     """
-    captures: dict[tuple[str, str | None], list[Row]] = {}
-    for row in rows:
-        captures.setdefault((row["cell"], row["capture_file"]), []).append(row)
-    return [one for own in captures.values() for one in _connections(folder, own)]
+    return [one for own in _by_capture(rows) for one in _connections(folder, own)]
 
 
 def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
@@ -35,35 +29,28 @@ def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
 
 def summaries_of(folder: Path, rows: Sequence[Row]) -> list[Packet]:
     """Return the rows of quic_connection of `rows`, which are trials that were done. InputError as above."""
-    captures: dict[tuple[str, str | None], list[Row]] = {}
-    for row in rows:
-        captures.setdefault((row["cell"], row["capture_file"]), []).append(row)
     made: list[Packet] = []
-    for own in captures.values():
+    for own in _by_capture(rows):
         connections = _dissected(folder, own[0], "quic_connection")
         trials = _trials(folder, own)
         made += [one for one in connections if any(is_of(one["start_time_ns"], trial) for trial in trials)]
     return made
 
 
-def crypto_bytes(frames: str | None) -> Iterator[int]:
-    """Return the offsets of handshake bytes that a packet's frames bring, as quic_packet names them."""
-    for frame in (frames or "").split("; "):
-        kind, _, place = frame.partition(" ")
-        if kind == "crypto":
-            start, length = map(int, place.split("+"))
-            yield from range(start, start + length)
+def _by_capture(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows of each capture; a row without one is with those of its cell."""
+    captures: dict[tuple[str, str | None], list[Row]] = {}
+    for row in rows:
+        captures.setdefault((row["cell"], row["capture_file"]), []).append(row)
+    return list(captures.values())
 
 
 def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
     """Return the packets of each connection that began in one of the trials of one capture."""
     row = rows[0]
-    found: dict[tuple[Any, ...], list[Packet]] = {}
-    for packet in _dissected(folder, row, "quic_packet"):
-        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
-        found.setdefault(key, []).append(packet)
+    found = by_connection(_dissected(folder, row, "quic_packet"))
     trials = _trials(folder, rows)
-    return [one for one in found.values() if any(is_of(one[0]["time_ns"], trial) for trial in trials)]
+    return [one for one in found if any(is_of(one[0]["time_ns"], trial) for trial in trials)]
 
 
 def _trials(folder: Path, rows: Sequence[Row]) -> list[Row]:

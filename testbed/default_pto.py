@@ -12,9 +12,9 @@ from typing import Any
 
 from reports.tables.columns import Column
 from testbed import captured, second_flight
-from testbed.captured import Packet
 from testbed.cell_rows import done
 from testbed.experiment import Experiment
+from testbed.packets import Packet, crypto_bytes
 from testbed.page import UNAVAILABLE, Check, Page, number, page
 from testbed.trial_row import Row
 
@@ -85,7 +85,7 @@ def default_us(packets: Iterable[Packet]) -> int | None:
             return None
         if packet["type"] != "initial":
             continue
-        brought = set(captured.crypto_bytes(packet["frames"]))
+        brought = set(crypto_bytes(packet["frames"]))
         if known and not brought - known:
             return int(packet["since_start_us"])
         known |= brought

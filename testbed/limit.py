@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from testbed.captured import Packet, crypto_bytes
+from testbed.packets import Packet, crypto_bytes
 
 TIMES = 3
 

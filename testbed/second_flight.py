@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+
+from testbed.packets import Packet, by_connection, has_stream
 
 
-def indices(packets: Iterable[dict[str, Any]]) -> tuple[int, ...]:
+def indices(packets: Iterable[Packet]) -> tuple[int, ...]:
     """Return the numbers, from 1, of those among the client's datagrams of one connection.
 
     `packets` are rows of quic_packet, in the capture's order. Empty if the client sent no Handshake packet;
@@ -30,16 +31,7 @@ def indices(packets: Iterable[dict[str, Any]]) -> tuple[int, ...]:
     return tuple(range(first, number + 1)) if first else ()
 
 
-def usual(packets: Iterable[dict[str, Any]]) -> tuple[int, ...]:
+def usual(packets: Iterable[Packet]) -> tuple[int, ...]:
     """Return the `indices` that most connections of a capture have; of equally many, those of the first."""
-    connections: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for packet in packets:
-        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
-        connections.setdefault(key, []).append(packet)
-    counted = Counter(indices(one) for one in connections.values()).most_common(1)
+    counted = Counter(map(indices, by_connection(packets))).most_common(1)
     return counted[0][0] if counted else ()
-
-
-def has_stream(frames: str | None) -> bool:
-    """Return whether a STREAM frame is among a packet's frames, as quic_packet names them."""
-    return any(one.split()[:1] == ["stream"] for one in (frames or "").split("; "))

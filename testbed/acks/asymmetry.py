@@ -14,10 +14,10 @@ from typing import Any
 
 from testbed import captured
 from testbed.acks import model
-from testbed.captured import Packet
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, column, done, median_ms, median_of
 from testbed.experiment import Experiment
+from testbed.packets import Packet
 from testbed.trial_row import Row
 
 WITHIN = 0.1

@@ -14,10 +14,10 @@ from typing import Any
 
 from reports.tables.columns import Column
 from testbed import captured
-from testbed.captured import Packet
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, difference, done, median_of
 from testbed.experiment import Experiment
+from testbed.packets import Packet
 from testbed.page import Check, Page, number, page
 from testbed.trial_row import Row
 

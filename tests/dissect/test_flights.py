@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed import second_flight
+from testbed.packets import has_stream
 from tests.dissect import build as b
 from tests.dissect import tshark
 from tests.dissect.build import MS
@@ -149,15 +150,13 @@ def test_second_flight_and_request_are_those_of_the_frames(capture: Path) -> Non
     first = next((i for i, d in enumerate(client, 1) if any(p.type == "handshake" for p in d.packets)), None)
     assert row["second_flight_first"] == first == (numbers[0] if numbers else None)
     sent = [packet for packet in packets if packet["from_client"]]
-    has_streams = any(second_flight.has_stream(packet["frames"]) for packet in sent)
+    has_streams = any(has_stream(packet["frames"]) for packet in sent)
     assert row["second_flight_last"] == (numbers[-1] if numbers and has_streams else None)
     theirs = [packet for datagram in found for packet in datagram.packets]
     assert all(packet.frames for packet in theirs) == (capture.stem not in NOT_OPENED)
     if capture.stem in NOT_OPENED:
         return
-    streams = (
-        (i, d) for i, d in enumerate(client, 1) for p in d.packets if second_flight.has_stream(p.frames)
-    )
+    streams = ((i, d) for i, d in enumerate(client, 1) for p in d.packets if has_stream(p.frames))
     last = next((i for i, _ in streams if first is not None and i >= first), None)
     assert row["second_flight_last"] == last
     requested = (

@@ -13,7 +13,7 @@ from cli.testbed import command
 from firstflight.errors import UsageError
 from testbed import captured, checked, experiment, gain, own_log, same, sender_log, series
 from testbed.acks import asymmetry, checks
-from testbed.second_flight import has_stream
+from testbed.packets import has_stream
 
 
 def run(out: Path, name: str, *arguments: str) -> str:

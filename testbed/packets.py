@@ -1,0 +1,32 @@
+"""What rows of quic_packet show: whose connection they are of, and which frames they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+Packet = dict[str, Any]
+"""A row of quic_packet."""
+
+
+def by_connection(packets: Iterable[Packet]) -> list[list[Packet]]:
+    """Return the packets of each connection of a capture, in the capture's order."""
+    found: dict[tuple[Any, ...], list[Packet]] = {}
+    for packet in packets:
+        key = (packet["client_ip"], packet["client_port"], packet["odcid"])
+        found.setdefault(key, []).append(packet)
+    return list(found.values())
+
+
+def crypto_bytes(frames: str | None) -> Iterator[int]:
+    """Return the offsets of handshake bytes that a packet's frames bring, as quic_packet names them."""
+    for frame in (frames or "").split("; "):
+        kind, _, place = frame.partition(" ")
+        if kind == "crypto":
+            start, length = map(int, place.split("+"))
+            yield from range(start, start + length)
+
+
+def has_stream(frames: str | None) -> bool:
+    """Return whether a STREAM frame is among a packet's frames, as quic_packet names them."""
+    return any(one.split()[:1] == ["stream"] for one in (frames or "").split("; "))
