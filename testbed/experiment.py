@@ -56,7 +56,7 @@ from firstflight.errors import UsageError
 from firstflight.settings.read import fault_message
 from testbed import checked, stacks
 from testbed.cell import Answering, Cell, Controller, Qdisc, Reordering
-from testbed.published import Fitted, GainRange
+from testbed.published import Fitted, GainRange, OfPairs
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
@@ -189,11 +189,10 @@ class Updated(BaseModel):
     new_acks: int
 
 
-class Accept(BaseModel):
+class Accept(OfPairs):
     """Where the gain of instant ACK (median of waiting minus median of instant ACK) is expected, for whom."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    clients: tuple[str, ...]
+    clients: tuple[str, ...] = Field(min_length=1)
     low_ms: float | None = None
     high_ms: float | None = None
     g: float | None = Field(default=None, gt=0)
@@ -201,8 +200,6 @@ class Accept(BaseModel):
     within_ms: float | None = Field(default=None, gt=0)
     g_low_ms: float | None = Field(default=None, gt=0)
     g_high_ms: float | None = Field(default=None, gt=0)
-    servers: tuple[str, ...] = ()
-    rtt_ms: tuple[float, ...] = ()
     why: str
 
     @model_validator(mode="after")

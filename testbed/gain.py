@@ -89,7 +89,7 @@ def expected_of(
 ) -> tuple[Accept | None, str | None]:
     """Return what is expected of a pair of cells, and what its captures show; None: nothing."""
     return (
-        next((one for one in experiment.accept if _is_about(one, client, server, rtt_ms)), None),
+        next((one for one in experiment.accept if one.is_of(client, server, rtt_ms)), None),
         next((one.reason for one in experiment.found if _has(one, client, server, rtt_ms)), None),
     )
 
@@ -144,14 +144,6 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         expected=accepted.why if accepted else None,
         found=reason,
         outcomes=", ".join(f"{name} {count}" for name, count in sorted(counted.items())),
-    )
-
-
-def _is_about(accepted: Accept, client: str, server: str, rtt_ms: float) -> bool:
-    return (
-        client in accepted.clients
-        and (not accepted.servers or server in accepted.servers)
-        and (not accepted.rtt_ms or rtt_ms in accepted.rtt_ms)
     )
 
 

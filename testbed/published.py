@@ -9,14 +9,27 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from testbed.cell import Answering
 
 
-class GainRange(BaseModel):
-    """The gain of instant ACK that a paper gives: between two values. Without clients or RTTs: of all."""
+class OfPairs(BaseModel):
+    """Something about pairs of cells that differ in the answer: without clients, servers or RTTs, of all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     clients: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     rtt_ms: tuple[float, ...] = ()
+
+    def is_of(self, client: str, server: str, rtt_ms: float) -> bool:
+        """Return whether it is about such a pair of cells."""
+        return (
+            (not self.clients or client in self.clients)
+            and (not self.servers or server in self.servers)
+            and (not self.rtt_ms or rtt_ms in self.rtt_ms)
+        )
+
+
+class GainRange(OfPairs):
+    """The gain of instant ACK that a paper gives: between two values."""
+
+    edition: str
     low_ms: float
     high_ms: float
 
@@ -25,14 +38,6 @@ class GainRange(BaseModel):
         if self.low_ms > self.high_ms:
             raise ValueError("`low_ms` is above `high_ms`: exchange them")
         return self
-
-    def is_of(self, client: str, server: str, rtt_ms: float) -> bool:
-        """Return whether the paper gives it of such a pair of cells."""
-        return (
-            (not self.clients or client in self.clients)
-            and (not self.servers or server in self.servers)
-            and (not self.rtt_ms or rtt_ms in self.rtt_ms)
-        )
 
 
 class Fitted(BaseModel):
