@@ -57,6 +57,11 @@ def column(name: str) -> Callable[[Row], float | None]:
     return lambda row: row[name]
 
 
+def in_percent(part: float | None, whole: float | None) -> float | None:
+    """Return the first in percent of the second; None if one is not known, or the second is zero."""
+    return 100 * part / whole if part is not None and whole else None
+
+
 def quotient(part: str, whole: str) -> Callable[[Row], float | None]:
     """Return what divides one column by another; None without either, or if that is zero."""
     return lambda row: row[part] / row[whole] if row[part] is not None and row[whole] else None
@@ -64,4 +69,4 @@ def quotient(part: str, whole: str) -> Callable[[Row], float | None]:
 
 def percent(part: str, whole: str) -> Callable[[Row], float | None]:
     """Return what divides one column by another, in percent; None without either, or if that is zero."""
-    return lambda row: 100 * row[part] / row[whole] if row[part] is not None and row[whole] else None
+    return lambda row: in_percent(row[part], row[whole])

@@ -8,7 +8,7 @@ from typing import Any
 
 from reports.tables.columns import Column
 from testbed.cell import Cell
-from testbed.cell_rows import by_cell, done, median_of, percent
+from testbed.cell_rows import by_cell, done, in_percent, median_of, percent
 from testbed.experiment import Composition, Experiment
 from testbed.page import Check, Page, number, page
 from testbed.trial_row import Row
@@ -158,7 +158,7 @@ def _composed(experiment: Experiment, cell: Cell, rows: Sequence[Row]) -> Compos
     ended = done(rows)
 
     def share(kind: str) -> float | None:
-        return median_of(ended, lambda row: _percent(parts(row)[kind], row["ip_bytes_server"]))
+        return median_of(ended, lambda row: in_percent(parts(row)[kind], row["ip_bytes_server"]))
 
     return Composed(
         cell=cell.name,
@@ -183,8 +183,4 @@ def _is_of(theirs: Composition, cell: Cell) -> bool:
 
 def _tags_percent(row: Row) -> float | None:
     tags, crypto = row["bytes_tags"], row["bytes_crypto"]
-    return None if None in (tags, crypto) else _percent(tags, tags + crypto)
-
-
-def _percent(part: int | None, whole: int | None) -> float | None:
-    return 100 * part / whole if part is not None and whole else None
+    return None if None in (tags, crypto) else in_percent(tags, tags + crypto)
