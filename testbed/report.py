@@ -220,7 +220,7 @@ def _facts(experiment: Experiment, rows: Sequence[Row], repetitions: int) -> lis
 
 
 def _alike(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Return what is said of the rows of one experiment, or of several."""
+    """Return the facts of the rows of one experiment, or of several."""
 
     def all_of(column: str) -> str:
         return ", ".join(sorted({str(row[column]) for row in rows if row[column] is not None})) or "–"

@@ -111,8 +111,8 @@ def test_a_dry_run_foretells_both_times(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     arguments = ["run", "iack-ttfb", "--cells", "quinn-quinn-", "--dry-run", "--out", str(tmp_path / "out")]
     command([*arguments, "--jobs", "2"], standalone_mode=False)
-    said = capfd.readouterr().err
-    assert "200 trials in 4 guests to do, about 22 s of CPU time, 11 s with --jobs 2; 0 blocks" in said
+    printed = capfd.readouterr().err
+    assert "200 trials in 4 guests to do, about 22 s of CPU time, 11 s with --jobs 2; 0 blocks" in printed
     assert not (tmp_path / "out").exists()
 
 
