@@ -26,6 +26,7 @@ from testbed import block as blocks
 from testbed import captured, experiment, kernel, real, second_flight, wire
 from testbed.block import Block
 from testbed.cell import Cell
+from testbed.foretold import LENGTH
 from testbed.trial_row import Row
 
 SAMPLE = {
@@ -104,8 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--experiment", help="another one, with --cells, instead of the sample")
     parser.add_argument("--cells", default="", help="texts in the names of its cells, joined by commas")
     options = parser.parse_args(arguments)
-    if not 1 <= options.repetitions <= blocks.LENGTH:
-        parser.error(f"--repetitions is from 1 to {blocks.LENGTH}: one guest does them")
+    if not 1 <= options.repetitions <= LENGTH:
+        parser.error(f"--repetitions is from 1 to {LENGTH}: one guest does them")
     if options.cells and not options.experiment:
         parser.error("--cells chooses among those of --experiment: give that, too")
     try:

@@ -36,7 +36,8 @@ from bench.testbed_cost import (
     whole,
 )
 from testbed import experiment
-from testbed.block import LENGTH, Block
+from testbed.block import Block
+from testbed.foretold import LENGTH
 
 ROOT = Path(__file__).parents[1]
 FIGURE = "iack-ttfb"

@@ -19,6 +19,8 @@ SOURCES = Path("/etc/apt")
 RELEASE = Path("/etc/os-release")
 PRIORITY = 100
 """Of the further suite: below the suites of the machine (500), so that it is used only for what they lack."""
+ORDINARY = 500
+"""As theirs: the newest version counts."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +125,16 @@ def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], 
 class Archive:
     """The mirror of this machine, read with a state of its own in `folder`."""
 
-    def __init__(self, folder: Path, sources: Iterable[Source], suite: str) -> None:
-        """Write the configuration; `suite` is used only for packages that no other suite has."""
+    def __init__(self, folder: Path, sources: Iterable[Source], suite: str, priority: int = PRIORITY) -> None:
+        """Write the configuration; by PRIORITY `suite` is used only for packages that no other suite has."""
+        self.folder = folder
         self.configuration = folder / "apt.conf"
         self.failure: FirstflightError | None = None
         for name in ("parts", "lists/partial", "cache/archives/partial"):
             (folder / name).mkdir(parents=True)
         stanzas = "\n".join(source.stanza() for source in sources)
         (folder / "parts" / "testbed.sources").write_text(stanzas)
-        (folder / "preferences").write_text(f"Package: *\nPin: release n={suite}\nPin-Priority: {PRIORITY}\n")
+        (folder / "preferences").write_text(f"Package: *\nPin: release n={suite}\nPin-Priority: {priority}\n")
         values = {
             "Dir::Etc::sourcelist": "/dev/null",
             "Dir::Etc::sourceparts": str(folder / "parts"),
@@ -141,6 +144,8 @@ class Archive:
             "Acquire::Languages": "none",
             # The folder belongs to this user alone.
             "APT::Sandbox::User": "",
+            # Nothing is installed, so no lock of the machine is taken.
+            "Debug::NoLocking": "true",
         }
         self.configuration.write_text("".join(f'{name} "{value}";\n' for name, value in values.items()))
 
@@ -174,6 +179,12 @@ class Archive:
         self._run("apt-get", "download", "-qq", f"{package}={version}", folder=folder)
         return next(folder.glob(f"{package}_*.deb"))
 
+    def fetch(self, packages: Iterable[str]) -> list[Path]:
+        """Return the files of packages, and of those that they need and this machine lacks."""
+        wanted = ("--download-only", "--reinstall", "--no-install-recommends", "--yes", "-qq")
+        self._run("apt-get", "install", *wanted, *packages)
+        return sorted((self.folder / "cache/archives").glob("*.deb"))
+
     def _run(self, *argv: str, folder: Path | None = None) -> str:
         command = [argv[0], "-c", str(self.configuration), *argv[1:]]
         try:
@@ -189,7 +200,7 @@ class Archive:
         return done.stdout
 
 
-def open_archive(folder: Path) -> Archive:
+def open_archive(folder: Path, priority: int = PRIORITY) -> Archive:
     """Return the machine's mirror with the backports of its release; state in a new folder in `folder`."""
     sources, suite = with_backports(read_sources(), codename())
-    return Archive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite)
+    return Archive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite, priority)

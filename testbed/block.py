@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import shutil
 import subprocess
@@ -21,32 +20,14 @@ from typing import Any
 
 from firstflight.errors import FirstflightError, InputError
 from firstflight.system import binaries, children, files
-from testbed import capture, guest, kernel, stacks, trial_row
+from testbed import capture, foretold, guest, kernel, stacks, trial_row, unavailable
 from testbed.cell import Cell
 from testbed.lateness import Lateness
 from testbed.path import PORT
 from testbed.trial_row import Captured, Row
 
-LENGTH = 50
-"""The most repetitions of a block."""
 TIMEOUT_S = 60.0
 """Of a trial, in the guest's time."""
-MEMORY_MB, BROWSER_MB = 1024, 3072
-"""Of a guest, and of one with a browser. The least that they have."""
-CAPTURES_MB = 400
-"""Of such a guest, for captures: they are in its memory, in a folder that takes half of that at most."""
-CAPTURED = 4
-"""The most bytes of captures for each of a body, which is in both, repeated and in small packets."""
-LIMIT_S = 900.0
-"""Of a guest, in the host's; more only if one trial needs more."""
-SLOWER = 5
-"""A guest may take so many times the CPU time that is foretold: the machine may have other work."""
-GUEST_CPU_S = 2.0
-"""CPU seconds of a guest before its first trial (docs/testbed.md says where it was measured)."""
-TRIAL_CPU_S, BROWSER_CPU_S = 0.07, 9.0
-"""CPU seconds of a trial, and of one whose client is a browser."""
-BODY_CPU_S = 0.7
-"""CPU seconds of a megabyte of a response's body."""
 CAPTURE = "path.pcap"
 """The capture at the client; a block without it has no hash."""
 SENDER_LOG = "sender.jsonl"
@@ -93,19 +74,17 @@ class Block:
     @property
     def cpu_s(self) -> float:
         """Return the CPU seconds of its guest, as foretold."""
-        return _cpu_s(self.cell, self.trials)
+        return foretold.cpu_s(self.cell, self.trials)
 
     @property
     def limit_s(self) -> float:
         """Return the longest time of its guest, in seconds of the host's clock."""
-        return max(LIMIT_S, SLOWER * self.cpu_s)
+        return foretold.limit_s(self.cell, self.trials)
 
     @property
     def memory_mb(self) -> int:
-        """Return the memory of its guest: more than the least only if one trial's captures need more."""
-        least = BROWSER_MB if stacks.find(self.cell.client).polls else MEMORY_MB
-        more_mb = _captures_mb(self.cell, self.trials) - CAPTURES_MB
-        return least + max(0, math.ceil(2 * more_mb))
+        """Return the memory of its guest."""
+        return foretold.memory_mb(self.cell, self.trials)
 
     def has_made(self, rows: Sequence[Row]) -> bool:
         """Return whether `rows` are of its trials, not of a cell with the same name and other conditions."""
@@ -127,16 +106,7 @@ class Block:
 
     def unavailable(self) -> str | None:
         """Return why its trials cannot be done here, or None."""
-        client, server = stacks.find(self.cell.client), stacks.find(self.cell.server)
-        if client.client is None:
-            return client.unavailable or f"{self.cell.client} has no client in testbed/stacks"
-        if server.server is None:
-            return server.unavailable or f"{self.cell.server} has no server in testbed/stacks"
-        if not server.server_speaks(client.alpn):
-            return f"the server {self.cell.server} does not speak {client.alpn}, and the client nothing else"
-        if self.cell.client_qlog and not client.qlog:
-            return f"the client {self.cell.client} writes no qlog"
-        return _cannot_vary(self.cell, server)
+        return unavailable.why(self.cell)
 
 
 def check(chosen: Sequence[Block], jobs: int) -> None:
@@ -158,7 +128,7 @@ def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] 
     """Return the blocks of a cell, of the repetitions that none of `kept` has."""
     there = {number for one in kept for number in range(one.first, one.last + 1)}
     made: list[Block] = []
-    most = length(cell)
+    most = foretold.length(cell)
     for first in range(1, repetitions + 1, most):
         for number in range(first, min(first + most - 1, repetitions) + 1):
             if number in there:
@@ -168,18 +138,6 @@ def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] 
             else:
                 made.append(Block(experiment, cell, number, number))
     return made
-
-
-def length(cell: Cell) -> int:
-    """Return how many repetitions of a cell its guests do: its memory and its time have to be enough."""
-    return next(
-        (
-            trials
-            for trials in range(LENGTH, 1, -1)
-            if SLOWER * _cpu_s(cell, trials) <= LIMIT_S and _captures_mb(cell, trials) <= CAPTURES_MB
-        ),
-        1,
-    )
 
 
 def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
@@ -276,7 +234,8 @@ def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Ro
 def _trials(block: Block, folder: Path) -> list[Row]:
     files.write_json(folder / "job.json", job(block))
     root = binaries.repository()
-    client = stacks.find(block.cell.client)
+    client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
+    beside = {*client.folders(block.cell.client), *server.folders(block.cell.server)}
     try:
         done = guest.run(
             [sys.executable, "-P", "-m", "testbed.inside"],
@@ -286,7 +245,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             memory_mb=block.memory_mb,
             still=not client.polls,
             environment={"PYTHONPATH": str(root)},
-            visible=[root, Path(sys.prefix), *client.folders(block.cell.client)],
+            visible=[root, Path(sys.prefix), *sorted(beside)],
         )
     except FirstflightError as error:
         if error.exit_status == 2:
@@ -307,39 +266,6 @@ def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[R
     """Return a row for each trial of a block, none of them done; `of_guest`: what is known all the same."""
     made = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
     return [{**made, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]
-
-
-def _cpu_s(cell: Cell, trials: int) -> float:
-    own = BROWSER_CPU_S if stacks.find(cell.client).polls else TRIAL_CPU_S
-    # The first trial of a guest is not counted.
-    return GUEST_CPU_S + (trials + 1) * (own + cell.body_bytes / 1e6 * BODY_CPU_S)
-
-
-def _captures_mb(cell: Cell, trials: int) -> float:
-    return CAPTURED * cell.body_bytes * (trials + 1) / 1e6
-
-
-def _cannot_vary(cell: Cell, server: stacks.Stack) -> str | None:
-    """Return what the cell asks of its server, and this cannot do; None if it can all."""
-    if cell.certificate_key not in server.certificate_keys:
-        return f"the server {cell.server} signs with no key of the kind {cell.certificate_key}"
-    if cell.body_bytes and not server.bodies:
-        return f"the server {cell.server} sends no bodies of responses"
-    if cell.server_log and not server.server_log:
-        return f"the server {cell.server} writes no launch times"
-    if cell.congestion_control is not None and cell.congestion_control not in server.controllers:
-        return f"the server {cell.server} has no choice of {cell.congestion_control}"
-    if cell.gso and not server.gso:
-        return f"the server {cell.server} sends each datagram for itself"
-    if cell.gso_paced and not server.launch_times:
-        return f"the server {cell.server} gives datagrams that it sends as one no launch times"
-    if cell.qdisc == "etf" and not server.launch_times:
-        return f"etf drops what the server {cell.server} sends, because it gives no launch times"
-    if cell.ack_ratio is not None and not server.ack_requests:
-        return f"the server {cell.server} sends no ACK_FREQUENCY"
-    if cell.ack_reordering is not None and cell.ack_reordering not in server.ack_requests:
-        return f"no ACK_FREQUENCY of the server {cell.server} asks for reordering {cell.ack_reordering}"
-    return None
 
 
 def _captured(cell: Cell, folder: Path) -> Captured:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from testbed import block
+from testbed import foretold
 from testbed.experiment import Experiment, chosen
 from testbed.trial_row import Row
 
@@ -24,7 +24,8 @@ def commands(
         seeds = "" if repetitions == experiment.repetitions else f" --seeds {repetitions}"
         cells = _cells(experiment, rows)
         runs.append(f"firstflight testbed run {what} --jobs 2{seeds}{cells}")
-        verifies.append(f"firstflight testbed verify {what} --seeds {min(repetitions, block.LENGTH)}{cells}")
+        most = min(repetitions, foretold.LENGTH)
+        verifies.append(f"firstflight testbed verify {what} --seeds {most}{cells}")
     made = ["make testbed-setup", *runs, f"firstflight testbed show {shown}"]
     return [*made, *verifies] if verified else made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import terminal
-from testbed import apart, kernel, patched, sourced, stacks
+from testbed import apart, kernel, packaged, patched, sourced, stacks
 from testbed.sourced import Source
 
 
@@ -32,7 +32,7 @@ def _source(text: str) -> tuple[str, Source, Path]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the kernel unless it is there, servers on changed copies, clients apart; return the status."""
+    """Build the kernel unless it is there, servers and clients, unpack programs; return the status."""
     parser = argparse.ArgumentParser(
         prog="python -m testbed.setup", description="Builds the guest's kernel, once, servers and clients."
     )
@@ -53,6 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
         report(f"packages of their own: {', '.join(apart.build_all())}")
+        for name, stack in stacks.load().items():
+            if stack.packaged is not None:
+                report(f"of Debian's packages: {packaged.unpack(name, stack.packaged)}")
         for name, source, folder in sources:
             report(f"from {folder}: {sourced.build(name, source, folder, jobs)}")
     except FirstflightError as error:

@@ -1,36 +1,27 @@
 """A client that is built from a folder of its stack's source, which the user names.
 
 For stacks that no package registry has. `make testbed-setup SOURCE=NAME=FOLDER` builds it into the user's
-cache folder by the commands of its manifest ([source] in testbed/stacks/NAME.toml). As a client this module
-answers requests (downloader/clients/contract.py) by the stack's own program, a run for each:
-
-python -m testbed.sourced NAME/VERSION COMMAND... [KIND=LIST...]
+cache folder by the commands of its manifest ([source] in testbed/stacks/NAME.toml); testbed/own_program.py
+answers requests by it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
-import time
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from downloader.clients import shared
-from downloader.clients.contract import Answer, Request
-from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.errors import FirstflightError, InputError
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
-from testbed import compiler
+from testbed import compiler, own_program
 from testbed.folder import cache
+from testbed.own_program import filled
 
 _VERSION = "built-from"
-_LISTS = ("blocklist=", "optout=", "allow-net=")
 
 
 class Source(BaseModel):
@@ -64,8 +55,8 @@ class Source(BaseModel):
         version = self.version(name)
         if version is None:
             return None
-        given = [_filled(one, program=str(_out(name) / self.program)) for one in self.request]
-        return [sys.executable, "-P", "-m", "testbed.sourced", f"{name}/{version}", *given]
+        program = str(_out(name) / self.program)
+        return own_program.command(name, version, [filled(one, program=program) for one in self.request])
 
 
 def build(name: str, source: Source, folder: Path, jobs: int) -> Path:
@@ -87,7 +78,7 @@ def build(name: str, source: Source, folder: Path, jobs: int) -> Path:
         out.mkdir()
         names = {"source": str(folder.absolute()), "out": str(out), "jobs": str(jobs)}
         for step in source.build:
-            compiler.run([_filled(one, **names) for one in step], folder, f"the stack {name} needs it")
+            compiler.run([filled(one, **names) for one in step], folder, f"the stack {name} needs it")
         program = out / source.program
         if not program.is_file():
             raise FirstflightError(f"the build of {name} left no {program}")
@@ -110,68 +101,3 @@ def _version(folder: Path) -> str:
     except OSError:
         return "unknown"
     return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else "unknown"
-
-
-def _filled(text: str, **names: str) -> str:
-    """Return a text with the names in braces that are known; others stay."""
-    for name, value in names.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
-
-
-def answer(request: Request, command: list[str]) -> Answer:
-    """Send a request by the stack's own program, and return how that ended."""
-    names: Mapping[str, str] = {
-        "host": request.host,
-        "ip": request.ip,
-        "port": str(request.port),
-        "path": request.path,
-        "roots": request.roots,
-    }
-    argv = [_filled(one, **names) for one in command]
-    began, begun = time.time_ns(), time.monotonic()
-    end, detail = "complete", None
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=request.timeout_s, check=False
-        )
-        if done.returncode:
-            lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-            end, detail = "failed", f"status {done.returncode}: {(lines or ['it gave no reason'])[-1]}"
-    except subprocess.TimeoutExpired:
-        end, detail = "timeout", "timed out"
-    except OSError as error:
-        end, detail = "failed", f"{argv[0]}: {error.strerror}"
-    took_us = round((time.monotonic() - begun) * 1e6)
-    return Answer(end=end, detail=detail, started_at=began, duration_us=took_us)
-
-
-def _say(answer: Answer) -> None:
-    """Write an answer; without the bytes of a body, which nobody counts here."""
-    known = {name: value for name, value in asdict(answer).items() if name != "body_bytes"}
-    sys.stdout.write(json.dumps(known, separators=(",", ":")) + "\n")
-    sys.stdout.flush()
-
-
-def main(arguments: list[str]) -> int:
-    """Answer requests until standard input ends; return the exit status."""
-    lists = [one for one in arguments if one.startswith(_LISTS)]
-    version, *command = [one for one in arguments if one not in lists]
-    try:
-        permitted = shared.permitted(lists)
-        shared.say_ready(version)
-        for line in sys.stdin:
-            try:
-                request = Request.of(line)
-            except (TypeError, ValueError) as error:
-                raise UsageError(f"{line.strip()!r} is no request: {error}") from error
-            why = shared.why_not(permitted, request.ip, request.host)
-            _say(Answer("blocked", why) if why is not None else answer(request, command))
-    except FirstflightError as error:
-        sys.stderr.write(f"testbed.sourced: {error}\n")
-        return error.exit_status
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

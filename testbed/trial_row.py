@@ -138,7 +138,7 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
     """
     own = [one for one in captured.connections if is_of(one["start_time_ns"], trial)]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
-    # Null: a client does not count them (testbed/sourced.py).
+    # Null: a client does not count them (testbed/own_program.py).
     if outcome == "done" and row["body_bytes"] and trial["body_received"] not in (None, row["body_bytes"]):
         outcome = "failed"
         detail = f"{trial['body_received']} of {row['body_bytes']} bytes of the body came"

@@ -11,7 +11,7 @@ server      a folder of lab/stacks whose server has the modes `iack` and `wait`,
 version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
             {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} that is installed,
             or {libcurl = LIBRARY} of those that libcurl is built with; `lock`: the lock file that has the
-            crate, if it is not the workspace's. What is built of a `source` knows its own
+            crate, if it is not the workspace's. What is of a `source` or `packaged` knows its own
 alpn        the protocol that its client speaks; h3 unless given
 http        what a request of its client says as `http`; 3 unless given
 bodies      true: its server sends response bodies of a length that a cell chooses
@@ -19,7 +19,8 @@ certificate_keys  kinds of keys that its server signs with; unless given, all th
 controllers congestion controllers that its server has
 ack_requests  what its server can ask of a client when packets come out of order, by ACK_FREQUENCY; none: it
             sends no such frame
-gso         true: its server can send several datagrams as one
+answers     what its server does; both unless given. Without `iack` it cannot wait for a certificate, either
+gso         true: its server can send several datagrams as one; `always`: it cannot leave that
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 logging     the program that does so, if the client is built without
 launch_times  true: its server gives each datagram the time at which fq and etf shall send it, also those
@@ -29,181 +30,62 @@ polls       true: its client polls without reading a clock, so a guest's clock g
             two runs of its cells are the same
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
 source      how its client is built from a folder of its source (testbed/sourced.py); `unavailable` until then
+packaged    its own client and server in packages of Debian, which `make testbed-setup` unpacks
+            (testbed/packaged.py)
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
-import shutil
-import subprocess
 import sys
-import tomllib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
-import pycurl
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from firstflight.errors import UsageError
-from firstflight.system import binaries
 from lab import stacks as lab_stacks
-from testbed import checked
-from testbed.cell import CertificateKey, Controller, Reordering
+from testbed import checked, own_program
+from testbed.cell import Answering, CertificateKey, Controller, Reordering
+from testbed.packaged import Packaged
 from testbed.sourced import Source
+from testbed.stacks.program import Program, Server
+from testbed.stacks.version import Version, built_with
 
 FOLDER = Path(__file__).parent
-
-
-class _Program(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    wheel: bool = False
-    module: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_.]*$")
-    program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
-    package: str | None = Field(default=None, pattern=r"^testbed/[a-z0-9/-]+$")
-    programs: tuple[str, ...] = ()
-    sourced: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _is_one(self) -> _Program:
-        if (self.module is None) == (self.program is None):
-            raise ValueError("give either `module` or `program`")
-        if self.package and not self.program:
-            raise ValueError("`package` is of a `program`")
-        return self
-
-    @property
-    def build(self) -> str:
-        """Return how it was built, as testbed_trial has it."""
-        if self.sourced:
-            return "release"
-        return "wheel" if self.wheel else "python" if self.module else "release"
-
-    def command(self) -> list[str]:
-        """Return the argument list; UsageError if the program, or one that it runs, is not here."""
-        for name in self.programs:
-            if shutil.which(name) is None:
-                raise UsageError(f"{name} is missing: `make setup` installs it")
-        if self.sourced:
-            return list(self.sourced)
-        if self.module:
-            return [sys.executable, "-P", "-m", self.module]
-        return [_path(str(self.program), by_testbed_setup=self.package is not None)]
-
-
-class _Server(BaseModel):
-    """A server that is the testbed's alone."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    program: str = Field(pattern=r"^firstflight-[a-z0-9-]+$")
-    patched: bool = False
-
-    def command(self) -> list[str]:
-        """Return the argument list; UsageError if the program is not built."""
-        return [_path(self.program, by_testbed_setup=self.patched)]
-
-
-def _path(program: str, *, by_testbed_setup: bool) -> str:
-    """Return the path of a program; UsageError if it is not built."""
-    try:
-        return str(binaries.find(program))
-    except UsageError as error:
-        if by_testbed_setup:
-            raise UsageError(f"{program} is not built: run `make testbed-setup`") from error
-        raise
-
-
-class _Version(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    python: str | None = None
-    cargo: str | None = None
-    go: str | None = None
-    maven: str | None = None
-    debian: str | None = None
-    libcurl: str | None = None
-    source: str | None = None
-    lock: str = "Cargo.lock"
-
-    def text(self) -> str:
-        """Return the version that is here, or `unknown`."""
-        return self.known() or "unknown"
-
-    def known(self) -> str | None:
-        """Return the version that is here, or None."""
-        try:
-            if self.libcurl:
-                return dict(one.partition("/")[::2] for one in pycurl.version.split())[self.libcurl]
-            if self.python:
-                return metadata.version(self.python)
-            if self.cargo:
-                return _crates(self.lock)[self.cargo]
-            if self.debian:
-                return _installed(self.debian)
-            if self.source:
-                return self.source
-            if self.maven:
-                return _in_pom(self.maven)
-            words = (binaries.repository() / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
-            return words[words.index(str(self.go)) + 1].removeprefix("v")
-        except (OSError, KeyError, ValueError, metadata.PackageNotFoundError):
-            return None
-
-
-@cache
-def _crates(lock: str) -> dict[str, str]:
-    """Return the crates' versions; read once, because each trial's row has one, and the file is long."""
-    text = (binaries.repository() / lock).read_text(encoding="utf-8")
-    # Of several versions of a crate the first one counts.
-    return {str(one["name"]): str(one["version"]) for one in reversed(tomllib.loads(text)["package"])}
-
-
-@cache
-def _built_with(program: str) -> str | None:
-    """Return the version of its stack that a program was built with: PROGRAM VERSION (STACK VERSION)."""
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=60)
-    found = re.fullmatch(r"\S+ \S+ \(\S+ (\S+)\)", done.stdout.strip())
-    return found[1] if found else None
-
-
-@cache
-def _installed(package: str) -> str | None:
-    """Return the version of a Debian package; None if it is not installed."""
-    argv = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}", package]
-    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout or None
-
-
-def _in_pom(artifact: str) -> str:
-    """Return the version of an artifact that a client in Java names as a property, ARTIFACT.version."""
-    text = (binaries.repository() / f"testbed/clients/{artifact}/pom.xml").read_text(encoding="utf-8")
-    return text.partition(f"<{artifact}.version>")[2].partition("<")[0]
 
 
 class Stack(BaseModel):
     """A file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    client: _Program | None = None
-    logging: _Program | None = None
-    server: str | _Server | None = None
-    version: _Version = _Version()
+    client: Program | None = None
+    logging: Program | None = None
+    server: str | Server | None = None
+    version: Version = Version()
     http: str = "3"
     alpn: str = "h3"
     bodies: bool = False
     certificate_keys: tuple[CertificateKey, ...] = ("ecdsa_p256", "rsa_2048")
     controllers: tuple[Controller, ...] = ()
     ack_requests: tuple[Reordering, ...] = ()
-    gso: bool = False
+    answers: tuple[Answering, ...] = ("iack", "wfc")
+    gso: bool | Literal["always"] = False
     launch_times: bool = False
     server_log: bool = False
     qlog: bool = False
     polls: bool = False
     unavailable: str | None = None
     source: Source | None = None
+    packaged: Packaged | None = None
 
     @model_validator(mode="after")
     def _has_something(self) -> Stack:
-        if (self.unavailable is None) == (self.client is None and self.server is None):
+        if self.packaged is not None:
+            if any(one is not None for one in (self.client, self.server, self.source, self.unavailable)):
+                raise ValueError("`packaged` is client and server: give no other, nor `unavailable`")
+        elif (self.unavailable is None) == (self.client is None and self.server is None):
             raise ValueError("give `client`, `server` or both, or else `unavailable`")
         if self.logging is not None and not self.qlog:
             raise ValueError("`logging` is a client that writes a log: give `qlog`, too")
@@ -212,20 +94,37 @@ class Stack(BaseModel):
         return self
 
     def here(self, name: str) -> Stack:
-        """Return it with the client that was built from its source, if there is one."""
+        """Return it with the client that was built from its source, or with programs of packages."""
+        if self.packaged is not None:
+            return self._unpacked(name, self.packaged)
         command = self.source.command(name) if self.source is not None else None
         if self.source is None or command is None:
             return self
-        client = _Program(module="testbed.sourced", sourced=tuple(command))
-        version = _Version(source=self.source.version(name))
+        client = Program(own=tuple(command))
+        version = Version(source=self.source.version(name))
         return self.model_copy(update={"client": client, "version": version, "unavailable": None})
 
+    def _unpacked(self, name: str, packaged: Packaged) -> Stack:
+        version = packaged.version(name)
+        missing = None if version else f"{name} is not unpacked: run `make testbed-setup`"
+        answers = own_program.command(name, version or "unknown", packaged.client_argv(name))
+        serves = [sys.executable, "-P", "-m", "testbed.own_server", *packaged.server_argv(name)]
+        update = {
+            "client": Program(own=tuple(answers), missing=missing),
+            "server": Server(own=tuple(serves), missing=missing),
+            "version": Version(source=version),
+        }
+        # Read once more, it would have client and server beside `packaged`.
+        return self.model_copy(update=update)
+
     def folders(self, name: str) -> list[Path]:
-        """Return folders beside the checkout that the program of its client is in."""
+        """Return folders beside the checkout that its programs are in."""
+        if self.packaged is not None:
+            return [self.packaged.folder(name)]
         return [self.source.folder(name)] if self.source is not None and self.client is not None else []
 
     @property
-    def programs(self) -> tuple[_Program, ...]:
+    def programs(self) -> tuple[Program, ...]:
         """Return the programs of its client."""
         return tuple(one for one in (self.client, self.logging) if one is not None)
 
@@ -251,7 +150,7 @@ class Stack(BaseModel):
 
     def server_speaks(self, alpn: str) -> bool:
         """Return whether its server takes a protocol."""
-        if isinstance(self.server, _Server):
+        if isinstance(self.server, Server):
             return alpn == "h3"
         return self.server is not None and alpn in lab_stacks.find(self.server).alpn
 
@@ -260,7 +159,7 @@ class Stack(BaseModel):
 
         UsageError if it is not built.
         """
-        if isinstance(self.server, _Server):
+        if isinstance(self.server, Server):
             return self.server.command()
         given = lab_stacks.find(str(self.server)).command(Path("server.json"))
         return list(given[: given.index("--config")])
@@ -272,10 +171,14 @@ class Stack(BaseModel):
         A program says what it was built with, which may be another version than the one that would be built.
         """
         known = self.version.known()
-        if isinstance(self.server, _Server) or (self.server and lab_stacks.find(self.server).program):
+        if isinstance(self.server, Server):
+            built = self.server.program is not None
+        else:
+            built = self.server is not None and lab_stacks.find(self.server).program is not None
+        if built:
             with contextlib.suppress(UsageError):
-                known = _built_with(self.server_command()[0])
-        changed = isinstance(self.server, _Server) and self.server.patched
+                known = built_with(self.server_command()[0])
+        changed = isinstance(self.server, Server) and self.server.patched
         return f"{known}+changed" if known and changed else known
 
     @property
@@ -283,7 +186,7 @@ class Stack(BaseModel):
         """Return how its server was built, as testbed_trial has it; None without one."""
         if self.server is None:
             return None
-        own = isinstance(self.server, _Server) or lab_stacks.find(self.server).program
+        own = isinstance(self.server, Server) or lab_stacks.find(self.server).program
         return "release" if own else "python"
 
 

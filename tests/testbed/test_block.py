@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed import block, capture, captured, experiment, trial_row
+from testbed import block, capture, captured, experiment, foretold, trial_row
 from testbed.cell import Cell
 
 CELL = Cell(client="quiche", server="quiche", answering="wfc")
@@ -38,15 +38,15 @@ def test_a_guest_does_what_its_memory_and_its_time_are_enough_for(
     found = block.blocks("own", cell, 2 * trials)
     assert [(one.first, one.last) for one in found] == [(1, trials), (trials + 1, 2 * trials)]
     assert (found[0].memory_mb, round(found[0].limit_s)) == (memory_mb, limit_s)
-    assert block.SLOWER * found[0].cpu_s <= found[0].limit_s
+    assert foretold.SLOWER * found[0].cpu_s <= found[0].limit_s
 
 
 def test_no_experiment_here_needs_a_larger_guest() -> None:
     for one in experiment.load().values():
         for cell in one.cells():
             for each in block.blocks("", cell, one.repetitions):
-                assert each.memory_mb in (block.MEMORY_MB, block.BROWSER_MB)
-                assert each.limit_s == block.LIMIT_S
+                assert each.memory_mb in (foretold.MEMORY_MB, foretold.BROWSER_MB)
+                assert each.limit_s == foretold.LIMIT_S
 
 
 def written(folder: Path, packets: int, log: str) -> Path:

@@ -16,7 +16,7 @@ from downloader.clients import shared
 from downloader.clients.contract import Answer, Request
 from firstflight.errors import UsageError
 from lab.certificates import FLAWS, Flaw, make_authority
-from testbed import block, experiment, same, series, stacks
+from testbed import experiment, foretold, same, series, stacks
 from testbed.browsers import chromium, devtools, firefox, session
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
@@ -121,11 +121,11 @@ def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
     assert same.sample(cells) == []
     assert list(same.twice("iack-browsers", cells, 1, 1)) == []
     planned = series.plan(tmp_path, "iack-browsers", cells[:1], 3, resume=False)
-    assert planned.cpu_s == pytest.approx(block.GUEST_CPU_S + 4 * block.BROWSER_CPU_S)
+    assert planned.cpu_s == pytest.approx(foretold.GUEST_CPU_S + 4 * foretold.BROWSER_CPU_S)
     body = cells[0].model_copy(update={"client": "quiche", "body_bytes": 2_000_000})
     planned = series.plan(tmp_path, "x", [body], 3, resume=False)
-    each = block.TRIAL_CPU_S + 2 * block.BODY_CPU_S
-    assert planned.cpu_s == pytest.approx(block.GUEST_CPU_S + 4 * each)
+    each = foretold.TRIAL_CPU_S + 2 * foretold.BODY_CPU_S
+    assert planned.cpu_s == pytest.approx(foretold.GUEST_CPU_S + 4 * each)
 
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

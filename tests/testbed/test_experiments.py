@@ -25,6 +25,7 @@ from testbed import (
 )
 from testbed.cell import Cell
 from testbed.experiment import Experiment
+from testbed.stacks.version import Version
 
 HELD = 'title = "A title"\n[held]\nclient = "quiche"\nserver = "aioquic"\nanswering = "iack"\n'
 
@@ -129,6 +130,7 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
                 "kwik",
                 "msquic",
                 "ngtcp2",
+                "ngtcp2-gnutls",
                 "quic-go",
                 "quiche",
                 "quinn",
@@ -137,7 +139,15 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
             }
             if one.measure in ("rtt_updates", "pto_logged"):
                 clients = {name for name in clients if stacks.find(name).qlog}
-                assert clients == {"aioquic", "go-x-net", "ngtcp2", "quic-go", "quiche", "tquic"}
+                assert clients == {
+                    "aioquic",
+                    "go-x-net",
+                    "ngtcp2",
+                    "ngtcp2-gnutls",
+                    "quic-go",
+                    "quiche",
+                    "tquic",
+                }
             # HTTP/0.9 has the server aioquic alone.
             assert {cell.client for cell in here} - browsers | {"go-x-net"} == clients
         drawn = same.sample(cells)
@@ -165,7 +175,7 @@ def test_the_version_of_a_stack_inside_a_library_is_its_own() -> None:
     assert f" ngtcp2/{version} " in pycurl.version
     for name in ("quinn", "s2n-quic", "go-x-net"):
         assert stacks.find(name).version.text()[0].isdigit()
-    assert stacks._Version(cargo="no-such-crate").text() == "unknown"
+    assert Version(cargo="no-such-crate").text() == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +200,7 @@ def test_a_servers_version_is_that_of_what_is_built(
         program.chmod(0o755)
         return program
 
-    monkeypatch.setattr("testbed.stacks.binaries.find", find)
+    monkeypatch.setattr("testbed.stacks.program.binaries.find", find)
     assert stacks.find("quiche").server_version == version
     assert stacks.find("aioquic").server_version == stacks.find("aioquic").version.known()
 

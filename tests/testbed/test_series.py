@@ -14,7 +14,7 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import block, guest, kernel, record_file, same, series, stacks, trial_row
+from testbed import block, foretold, guest, kernel, record_file, same, series, stacks, trial_row
 from testbed.block import Block
 from testbed.cell import Cell
 
@@ -314,7 +314,7 @@ def test_guests_that_fit_beside_each_other_are_begun(
     begun: list[Block] = []
     monkeypatch.setattr(block, "run", lambda one, *_, **__: begun.append(one))
     cells = (CELL, NOT_HERE)
-    own = series.plan(tmp_path / "out", "own", cells, block.LENGTH * blocks, resume=False)
+    own = series.plan(tmp_path / "out", "own", cells, foretold.LENGTH * blocks, resume=False)
     series.run(own, jobs, lambda *_: None, captures=True)
     assert len(begun) == 2 * blocks
 

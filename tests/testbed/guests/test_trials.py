@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import captured, checked, experiment, gain, own_log, same, sender_log, series
+from testbed import captured, checked, experiment, gain, own_log, same, sender_log, series, stacks
 from testbed.acks import asymmetry, checks
 from testbed.packets import has_stream
 
@@ -66,6 +66,25 @@ def test_the_own_clients_repair_the_loss_by_their_first_sample(tmp_path: Path) -
     # By HTTP/0.9 the request itself is lost (docs/testbed.md).
     assert found["go-x-net"].gain_ms == pytest.approx(24, abs=1)
     assert found["go-x-net"].found is not None
+
+
+def test_programs_of_packages_are_client_and_server(tmp_path: Path) -> None:
+    """What the paper found of ngtcp2 (Figures 7, 12), and a body that the client counts (paper 001: GSO)."""
+    cells = ",".join(f"ngtcp2-gnutls-quic-go-{kind}-{rtt}ms" for kind in ("wfc", "iack") for rtt in (9, 300))
+    for name in ("iack-loss-client", "iack-loss-server"):
+        run(tmp_path, name, "--seeds", "1", "--cells", cells)
+        found = gain.gains(experiment.find(name), series.rows(tmp_path, name))
+        assert [(one.outcomes, one.verdict) for one in found] == [("done 2", "met")] * 2, name
+    scenario = tmp_path / "own.toml"
+    held = 'client = "ngtcp2-gnutls"\nserver = "ngtcp2-gnutls"\nanswering = "wfc"\nqdisc = "none"\n'
+    held += "rtt_ms = 40\nrate_mbit = 40\nqueue_packets = 143\nbody_bytes = 300000\ngso = true\n"
+    scenario.write_text(f'title = "own"\nmeasure = "pacing"\n[held]\n{held}[[cell]]\n')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
+    (row,) = series.rows(tmp_path, "own")
+    assert (row["outcome"], row["detail"], row["server_build"]) == ("done", None, "release")
+    assert row["client_version"] == row["server_version"] == stacks.find("ngtcp2-gnutls").version.known()
+    # Buffers of GSO leave as trains.
+    assert row["share_in_trains_1"] < 0.1
 
 
 def test_a_client_in_java_completes_with_both_answers(tmp_path: Path) -> None:
@@ -217,13 +236,14 @@ def test_launch_times_reach_the_datagrams_of_a_buffer(tmp_path: Path) -> None:
 def test_clients_write_their_own_logs(tmp_path: Path) -> None:
     """One for each trial, which agrees with the capture: RTT samples, and the first probe timeout."""
     held = 'server = "quic-go"\nanswering = "wfc"\nrtt_ms = 100\nbody_bytes = 300000\nclient_qlog = true\n'
-    vary = 'client = ["aioquic", "quic-go", "ngtcp2", "quiche", "tquic"]\n'
+    clients = ["aioquic", "quic-go", "ngtcp2", "ngtcp2-gnutls", "quiche", "tquic"]
+    vary = f"client = {clients}\n"
     scenario = tmp_path / "logs.toml"
     scenario.write_text(f'title = "logs"\nmeasure = "rtt_updates"\n[held]\n{held}[vary]\n{vary}')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "2")
     one, rows = checked.read(scenario, experiment.Experiment), series.rows(tmp_path, "logs")
     found = own_log.clients(one, tmp_path / "logs", rows)
-    assert [(each.logs, each.done, each.damaged) for each in found] == [(2, 2, None)] * 5
+    assert [(each.logs, each.done, each.damaged) for each in found] == [(2, 2, None)] * len(clients)
     for each in found:
         assert each.updates is not None and each.samples is not None
         assert 1 <= each.updates <= each.samples + 1, each

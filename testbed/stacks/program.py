@@ -1,0 +1,84 @@
+"""The programs of a stack's client and server, as its manifest names them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from firstflight.errors import UsageError
+from firstflight.system import binaries
+
+
+class Program(BaseModel):
+    """A client: a module of Python, a program that is built, or a stack's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    wheel: bool = False
+    module: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_.]*$")
+    program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
+    package: str | None = Field(default=None, pattern=r"^testbed/[a-z0-9/-]+$")
+    programs: tuple[str, ...] = ()
+    own: tuple[str, ...] = Field(default=(), description="The whole argument list of a stack's own program.")
+    missing: str | None = Field(default=None, description="Why that is not here, in a sentence.")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Program:
+        if [self.module is None, self.program is None, not self.own].count(False) != 1:
+            raise ValueError("give either `module` or `program`")
+        if self.package and not self.program:
+            raise ValueError("`package` is of a `program`")
+        return self
+
+    @property
+    def build(self) -> str:
+        """Return how it was built, as testbed_trial has it."""
+        if self.own:
+            return "release"
+        return "wheel" if self.wheel else "python" if self.module else "release"
+
+    def command(self) -> list[str]:
+        """Return the argument list; UsageError if the program, or one that it runs, is not here."""
+        for name in self.programs:
+            if shutil.which(name) is None:
+                raise UsageError(f"{name} is missing: `make setup` installs it")
+        if self.missing:
+            raise UsageError(self.missing)
+        if self.own:
+            return list(self.own)
+        if self.module:
+            return [sys.executable, "-P", "-m", self.module]
+        return [_path(str(self.program), by_testbed_setup=self.package is not None)]
+
+
+class Server(BaseModel):
+    """A server that is the testbed's alone: a program that is built, or a stack's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
+    patched: bool = False
+    own: tuple[str, ...] = Field(default=(), description="The same as of a client.")
+    missing: str | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Server:
+        if (self.program is None) == (not self.own):
+            raise ValueError("give `program`")
+        return self
+
+    def command(self) -> list[str]:
+        """Return the argument list; UsageError if the program is not built."""
+        if self.missing:
+            raise UsageError(self.missing)
+        return list(self.own) or [_path(str(self.program), by_testbed_setup=self.patched)]
+
+
+def _path(program: str, *, by_testbed_setup: bool) -> str:
+    """Return the path of a program; UsageError if it is not built."""
+    try:
+        return str(binaries.find(program))
+    except UsageError as error:
+        if by_testbed_setup:
+            raise UsageError(f"{program} is not built: run `make testbed-setup`") from error
+        raise

@@ -1,0 +1,56 @@
+"""A stack's own program as a client: its log, and its response's body (test_sourced.py: how it ends)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from downloader.clients.contract import Request
+from testbed import own_program
+
+LOG = "--log={log}"
+# A minute: of a machine that stalls, not of what is tested.
+REQUEST = Request("", "www.testbed.test", "127.0.0.2", 443, "/x", "x", timeout_s=60, max_bytes=1, roots="")
+
+
+def answers(environment: dict[str, str], *argv: str) -> list[dict[str, object]]:
+    command = [*own_program.command("stand-in", "v1", list(argv)), "allow-net=127.0.0.0/8"]
+    done = subprocess.run(
+        command,
+        input=2 * REQUEST.line(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+    ready, *found = (json.loads(line) for line in done.stdout.splitlines())
+    assert ready == {"ready": "stand-in/v1"} and len(found) == 2
+    return found
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"), [({}, "a /x"), ({"QLOGDIR": "/logs"}, "a --log=/logs /x")]
+)
+def test_a_log_is_written_where_one_is_asked_for(environment: dict[str, str], expected: str) -> None:
+    for found in answers(environment, "sh", "-c", 'echo "$@" >&2; exit 3', "-", "a", LOG, "{path}"):
+        assert (found["end"], found["detail"]) == ("failed", f"status 3: {expected}")
+        assert "body_bytes" not in found
+
+
+def test_the_bytes_of_a_body_are_counted(tmp_path: Path) -> None:
+    """Each response's own: nothing is left of the one before, nor when all is over."""
+    script = 'printf 12345 > "$0/a"; mkdir "$0/sub"; printf 123 > "$0/sub/b"; echo "$0" >> "$1"'
+    seen = tmp_path / "seen"
+    for found in answers({}, "sh", "-c", script, "{body}", str(seen)):
+        assert (found["end"], found["body_bytes"]) == ("complete", 8)
+    folders = seen.read_text(encoding="utf-8").splitlines()
+    assert len(set(folders)) == 2
+    assert not any(Path(one).exists() for one in folders)
+
+
+def test_without_a_body_none_came() -> None:
+    assert [one["body_bytes"] for one in answers({}, "true", "{body}")] == [0, 0]

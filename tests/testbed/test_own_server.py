@@ -1,0 +1,89 @@
+"""A stack's own program as a server: what it is given, and when it is ready."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.system.lines import next_line
+from lab.certificates import issue, make_authority
+from testbed import own_server, server_config
+from testbed.cell import Cell
+
+# Binds late, as a program does that reads its keys first; says on standard output what no server should.
+SERVER = """
+import socket, sys, time
+time.sleep(0.3)
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+print("serving", *sys.argv[3:], flush=True)
+sock.recvfrom(10)
+"""
+
+
+def configuration(folder: Path, **more: Any) -> dict[str, Any]:
+    cell = Cell(client="ngtcp2-gnutls", server="ngtcp2-gnutls", answering="wfc", **more)
+    files = issue(make_authority(folder), "server", ["www.testbed.test"])
+    made = server_config.configuration(cell, "www.testbed.test", "h3", files, launch_times=False)
+    return {**made, "port": 44_331, "endpoints": [{**made["endpoints"][0], "ip": "127.0.0.1"}]}
+
+
+@pytest.mark.parametrize(
+    ("more", "control", "body"),
+    [
+        ({}, "cubic", 0),
+        ({"congestion_control": "bbr"}, "bbr", 0),
+        ({"body_bytes": 70_000, "gso": True}, "cubic", 70_000),
+    ],
+)
+def test_what_a_cell_asks_reaches_the_command(
+    tmp_path: Path, more: dict[str, Any], control: str, body: int
+) -> None:
+    given = configuration(tmp_path, **more)
+    # The folder is the job's: a body of an earlier server is no other's.
+    for _ in range(2):
+        found = own_server.names(given, tmp_path)
+        assert found["congestion_control"] == control
+        assert (Path(found["htdocs"]) / "index.html").stat().st_size == body
+    assert (found["ip"], found["port"]) == ("127.0.0.1", "44331")
+    assert "PRIVATE KEY" in Path(found["key"]).read_text(encoding="ascii")
+    assert "BEGIN CERTIFICATE" in Path(found["chain"]).read_text(encoding="ascii")
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("  sl  local_address rem_address\n", False),
+        ("  sl  local_address\n 1: 0100007F:01BB 00000000:0000 07\n", True),
+        # Of another port, and the same one at the other end.
+        ("  sl  local_address\n 1: 0100007F:11BB 0100007F:01BB 07\n", False),
+        ("  sl  local_address\n 1: 0100007F:0035 x\n 2: 00000000:01BB x\n", True),
+    ],
+)
+def test_a_socket_of_the_port_listens(table: str, expected: bool) -> None:
+    assert own_server.listens(table, 443) is expected
+
+
+def test_it_is_ready_when_it_listens_and_ends_by_its_number(tmp_path: Path) -> None:
+    file = tmp_path / "server.json"
+    file.write_text(json.dumps(configuration(tmp_path)), encoding="utf-8")
+    own = [sys.executable, "-c", SERVER, "{ip}", "{port}", "{congestion_control}", "{other}"]
+    argv = [sys.executable, "-P", "-m", "testbed.own_server", *own, "--config", str(file)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        assert next_line(process.stdout, 60).strip() == b"READY"
+        listening = Path("/proc/net/udp").read_text(encoding="ascii")
+        assert own_server.listens(listening, 44_331)
+        assert next_line(process.stderr, 60).strip() == b"serving cubic {other}"
+    finally:
+        process.kill()
+        process.wait()
+    assert not own_server.listens(Path("/proc/net/udp").read_text(encoding="ascii"), 44_331)
+    # What announced it has ended, too, and nothing else was said on standard output.
+    assert process.stdout.read() == b""
