@@ -200,7 +200,7 @@ def blocked_us(row: Row, found: list[Datagram]) -> int:
             )
             if is_new and sent + datagram.length > 3 * received:
                 blocked_ns += datagram.ns - last_ns
-        if validated_ns is not None:
+        if validated_ns is not None and datagram.ns - validated_ns >= path_ns:
             break
         sent, last_ns = sent + datagram.length, datagram.ns
     return blocked_ns // 1000

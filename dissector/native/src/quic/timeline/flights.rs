@@ -34,11 +34,12 @@ pub struct Flights {
     /// first STREAM frame.
     pub second: Option<u32>,
     pub second_end: Option<u32>,
-    /// Up to the server's first datagram after the client's first Handshake packet.
+    /// Up to the server's first datagram that it sent after it had received the client's first Handshake packet.
     passed: Vec<Passed>,
     /// The client's CRYPTO bytes are in too many pieces to know which of them come again.
     pub is_scattered: bool,
-    is_validated: bool,
+    /// The datagram of `passed` with that packet.
+    validates: Option<usize>,
     is_over: bool,
 }
 
@@ -96,9 +97,28 @@ impl Flights {
             from_client,
             brings,
         });
-        let was_validated = self.is_validated;
-        self.is_validated = self.second.is_some();
-        self.is_over = was_validated && !from_client || self.passed.len() >= MOST_DATAGRAMS;
+        let now = self.passed.len() - 1;
+        let answers = !from_client && self.was_validated(now, self.first_wait_ns());
+        self.is_over = answers || self.passed.len() >= MOST_DATAGRAMS;
+        if self.validates.is_none() && self.second.is_some() {
+            self.validates = Some(now);
+        }
+    }
+
+    /// Whether the server had received the client's first Handshake packet when it sent the datagram `index`.
+    fn was_validated(&self, index: usize, path_ns: i64) -> bool {
+        self.validates.is_some_and(|validates| {
+            index > validates && self.passed[index].ns - self.passed[validates].ns >= path_ns
+        })
+    }
+
+    /// From the client's first datagram to the server's: at the client a round trip or more.
+    fn first_wait_ns(&self) -> i64 {
+        let first = |from_client| self.passed.iter().find(|d| d.from_client == from_client);
+        match (first(true), first(false)) {
+            (Some(client), Some(server)) => server.ns - client.ns,
+            _ => 0,
+        }
     }
 
     /// How long the server could not send what it had, because three times what it had received (RFC 9000 8.1)
@@ -114,6 +134,9 @@ impl Flights {
                 continue;
             }
             if let Some((before, ns)) = last {
+                if self.was_validated(before, path_ns) {
+                    break;
+                }
                 let clients = self.passed[..before].iter().filter(|d| d.from_client);
                 let received = clients.filter(|d| d.ns <= ns - path_ns);
                 let allowed = 3 * received.map(|d| u64::from(d.bytes)).sum::<u64>();

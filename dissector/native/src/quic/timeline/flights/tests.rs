@@ -164,6 +164,53 @@ fn what_a_client_sends_before_a_datagram_comes_had_not_been_received_when_it_was
     assert_eq!(flights.blocked_ns(0), 0);
 }
 
+/// Feeds datagrams as `fed` does; the one with the Handshake packet is named.
+fn fed_until(validates: usize, datagrams: &[(i64, usize, bool, bool)]) -> Flights {
+    let mut flights = Flights::default();
+    for (i, &(ms, bytes, from_client, brings)) in datagrams.iter().enumerate() {
+        if i == validates {
+            flights.client_handshake(2);
+        }
+        flights.datagram(ms * MS, bytes, from_client, brings);
+    }
+    flights
+}
+
+#[test]
+fn what_is_under_way_when_a_client_is_validated_was_sent_before() {
+    // At the client: the first Handshake packet is acknowledged at 11, and the answer to that comes at 21.
+    let shown = [
+        (0, 1200, true, true),
+        (10, 1200, false, true),
+        (11, 80, true, false),
+        (12, 1200, false, true),
+        (13, 1200, false, true),
+        (14, 80, true, false),
+        (21, 1200, false, true),
+        (22, 1200, false, true),
+        (23, 1200, false, true),
+    ];
+    let flights = fed_until(2, &shown);
+    assert_eq!(flights.blocked_ns(10 * MS), 8 * MS);
+    // One that came before the answer could was sent before; nothing counts after it.
+    let mut early = shown;
+    early[6].0 = 20;
+    assert_eq!(fed_until(2, &early).blocked_ns(10 * MS), 9 * MS);
+    // At the server the packet has been received when it is seen.
+    let server = [
+        (0, 1200, true, true),
+        (1, 3600, false, true),
+        (11, 80, true, false),
+        (11, 1200, false, true),
+        (12, 1200, false, true),
+        (13, 1200, false, true),
+    ];
+    let flights = fed_until(2, &server);
+    assert_eq!(flights.blocked_ns(0), 10 * MS);
+    // Nothing more is remembered: 1 ms is the longest that its path can be.
+    assert_eq!(flights.passed.len(), 5);
+}
+
 #[test]
 fn a_long_handshake_is_not_followed_to_its_end() {
     let mut flights = Flights::default();
