@@ -27,6 +27,26 @@ def pending(pid: int) -> int:
     return _signals(pid, "ShdPnd")
 
 
+def halt(pid: int) -> None:
+    """Send SIGSTOP to a process, and return when it stands still. ProcessLookupError if it has ended.
+
+    Until then it does what it was doing, and handles a signal that comes later: SIGINT goes before SIGSTOP.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: _stands_still(pid), f"process {pid} to stand still")
+
+
+def _stands_still(pid: int) -> bool:
+    """Return whether all threads of a process are stopped. ProcessLookupError if it has ended."""
+    states = set()
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            states.add(thread.read_text(encoding="utf-8").rpartition(")")[2].split()[0])
+    if not states or states & {"Z", "X"}:
+        raise ProcessLookupError(f"process {pid} has ended")
+    return states == {"T"}
+
+
 def handles(pid: int, number: signal.Signals) -> bool:
     """Return whether a process has a handler for a signal: without one SIGINT and SIGTERM end it at once."""
     with suppress(OSError):

@@ -18,6 +18,7 @@ import pytest
 from firstflight import capture, capture_files
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system.noted_signals import STOPPING
+from tests.processes import halt
 from tests.waiting import until
 
 FILTER = "udp and portrange 61900-61999"
@@ -64,7 +65,7 @@ def test_a_capture_that_gets_no_processor_is_waited_for(tmp_path: Path) -> None:
     """As on a busy machine; what tcpdump had not read when it is stopped is lost."""
     with new(tmp_path / "probe.pcap") as running:
         assert running._process is not None
-        running._process.send_signal(signal.SIGSTOP)
+        halt(running._process.pid)
         send(500)
         again = threading.Timer(2 * running.drain_s, running._process.send_signal, [signal.SIGCONT])
         again.start()
@@ -143,7 +144,7 @@ def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path
         tcpdump = int(parent.stdout.readline())
         until(lambda: (tmp_path / "probe.pcap.part").stat().st_size > 20 * 60, "20 packets in the file")
         # A busy machine may suspend it: until it has ended, its file is not renamed.
-        os.kill(tcpdump, signal.SIGSTOP)
+        halt(tcpdump)
         parent.kill()
     goes_on = threading.Timer(1, os.kill, (tcpdump, signal.SIGCONT))
     goes_on.start()

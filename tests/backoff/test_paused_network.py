@@ -20,6 +20,7 @@ from tests.backoff.site import (
     start_campaign,
 )
 from tests.end_to_end.site import Site
+from tests.processes import halt
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -73,7 +74,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     try:
         (folder,) = until(lambda: campaign.poll() is not None or probing(), "the probe stage") and probing()
         until(lambda: campaign.poll() is not None or answered(folder) >= 15, "15 of Cloudflare's names")
-        os.kill(pid, signal.SIGSTOP)
+        halt(pid)
         until(lambda: campaign.poll() is not None or (folder / "pauses.json").is_file(), "a paused network")
         assert campaign.poll() is None
     finally:

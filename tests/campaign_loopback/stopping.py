@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.processes import go_on_when_interrupted, running
+from tests.processes import go_on_when_interrupted, halt, running
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -26,7 +24,7 @@ def halted(folder: Path) -> int:
     def found() -> list[int]:
         for engine in (one for program in ENGINES for one in running(stage, program)):
             with suppress(ProcessLookupError):
-                os.kill(engine, signal.SIGSTOP)
+                halt(engine)
                 return [engine]
         return []
 

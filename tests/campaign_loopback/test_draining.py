@@ -10,7 +10,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from tests.processes import running
+from tests.processes import halt, running
 from tests.waiting import PATIENCE_S, until
 
 from .world import World
@@ -28,7 +28,7 @@ def test_a_campaign_cut_while_its_capture_ends_goes_on(world: World, killed: boo
     stage = json.loads((folder / "probe" / "report.json").read_text())["pid"]
     (tcpdump,) = running(stage, "tcpdump")
     # The stage waits for it with all of its probes done.
-    os.kill(tcpdump, signal.SIGSTOP)
+    halt(tcpdump)
     until((folder / "probe" / "summary.json").is_file, "the end of the prober")
     if killed:
         os.kill(stage, signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from lab.site.processes import descendants
 from scanner.driver.segments import closed_segments
 from store.location import EmbeddedLocation, locked_store
-from tests.processes import go_on_when_interrupted, handles
+from tests.processes import go_on_when_interrupted, halt, handles
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -136,7 +135,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
             argv, env=environment, cwd=world.folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         (load,) = until(loads, "the last load")
-        os.kill(load, signal.SIGSTOP)
+        halt(load)
         assert json.loads((run / "manifest.json").read_text())["state"] == "done"
         interrupt(campaign)
         go_on_when_interrupted([load])

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from tests.campaign_loopback.quic_server import ALIASED
+from tests.processes import halt
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -173,7 +174,7 @@ url = "chdb:{self.folder}/store"
     def stop_server(self) -> subprocess.Popen[bytes]:
         """Stop the QUIC server's process: its ports stay bound without answers."""
         (server,) = [process for process in self._processes if "quic_server.py" in str(process.args)]
-        server.send_signal(signal.SIGSTOP)
+        halt(server.pid)
         return server
 
     def go_on(self, server: subprocess.Popen[bytes]) -> None:

@@ -18,6 +18,7 @@ from firstflight.run.run import Run
 from schemas import records
 from tests.download.runs import FILES, HERE, SETS, begun, child_of, pause, stage
 from tests.download.world import SERVER_V4, SERVER_V6, World
+from tests.processes import halt
 from tests.waiting import until
 
 
@@ -95,7 +96,7 @@ def test_killed_when_no_target_is_left_keeps_what_was_captured(
     pause(made, 2)
     process = world.start("stage", "download", "--run", made.id, *HERE)
     begun(process, answers, at)
-    process.send_signal(signal.SIGSTOP)
+    halt(process.pid)
     kept = [json.loads(line) for line in answers.read_bytes().splitlines()]
 
     def are_captured() -> bool:

@@ -18,6 +18,7 @@ import pytest
 from scanner.backoff.pauses import REFUSED_DETAIL
 from tests.feeding import started
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
+from tests.processes import halt
 from tests.segments import rows_of
 from tests.shared_limits import EACH, check_turns
 
@@ -188,7 +189,7 @@ def test_a_stalled_prober_skips_what_it_missed(feed: Feeds, silent: Silent) -> N
         fed.slot(number, at_ns, to, grace=grace_ms)
     fed.say("end")
     arrivals(one, 1)
-    fed.process.send_signal(signal.SIGSTOP)
+    halt(fed.process.pid)
     stopped = time.time_ns()
     time.sleep(1)
     resumed = time.time_ns()

@@ -17,6 +17,7 @@ from scanner.driver.segments import closed_segments
 from scanner.resolve import stage as resolve
 from tests import self_killing
 from tests.download.runs import child_of
+from tests.processes import halt
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
 from tests.resolve.test_resolve_stage import at_rate, rows_in, rows_of
@@ -92,7 +93,7 @@ def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(
     run, stage, engine = begun(named, make_run)
     key = run.key("here", 1)
     # However long the engine takes to end: it is suspended until the next stage waits for it.
-    os.kill(engine, signal.SIGSTOP)
+    halt(engine)
     stage.kill()
     stage.communicate(timeout=120)
     assert stage.returncode == -signal.SIGKILL and not run.done("resolve", key)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from tests import segments
 from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, World
-from tests.processes import running
+from tests.processes import halt, running
 from tests.waiting import until
 
 SECOND_NS = 10**9
@@ -222,7 +222,7 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) ->
     until(lambda: probed_since(folder, start), "the first probes of the period")
     stage = json.loads((folder / "report.json").read_text())["pid"]
     (prober,) = running(stage, "firstflight-prober")
-    os.kill(prober, signal.SIGSTOP)
+    halt(prober)
     stalled = time.time_ns()
     time.sleep(GRACE_MS / 1000 + 2)
     resumed = time.time_ns()
