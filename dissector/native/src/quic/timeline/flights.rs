@@ -124,30 +124,43 @@ impl Flights {
     /// How long the server could not send what it had, because three times what it had received (RFC 9000 8.1)
     /// was less than that: from its last datagram before, to its next one. What the client had sent
     /// `path_ns` before a datagram of the server came had been received: at the client a round trip, at the
-    /// server nothing.
+    /// server nothing. Its first answer is not faster than that: where `path_ns` is longer, a sample was late.
     pub fn blocked_ns(&self, path_ns: i64) -> i64 {
+        let path_ns = path_ns.min(self.first_wait_ns());
         let mut blocked_ns = 0;
         let mut sent = 0u64;
-        let mut last: Option<(usize, i64)> = None;
+        let mut last: Option<usize> = None;
         for (i, datagram) in self.passed.iter().enumerate() {
             if datagram.from_client {
                 continue;
             }
-            if let Some((before, ns)) = last {
-                if self.was_validated(before, path_ns) {
+            let with_it = sent + u64::from(datagram.bytes);
+            if let Some(last) = last {
+                if self.was_validated(last, path_ns) {
                     break;
                 }
-                let clients = self.passed[..before].iter().filter(|d| d.from_client);
-                let received = clients.filter(|d| d.ns <= ns - path_ns);
-                let allowed = 3 * received.map(|d| u64::from(d.bytes)).sum::<u64>();
-                if datagram.brings && sent + u64::from(datagram.bytes) > allowed {
-                    blocked_ns += datagram.ns - ns;
+                let allowed = self.allowed(i, path_ns);
+                // Nothing was left, so the address was valid: the path is shorter than it seems.
+                let is_beyond = sent >= allowed;
+                // Some servers end with a whole datagram where a part of it is left: they did not wait.
+                let may_leave = with_it <= allowed || is_beyond || self.was_validated(i, path_ns);
+                if datagram.brings && with_it > self.allowed(last, path_ns) && may_leave {
+                    blocked_ns += datagram.ns - self.passed[last].ns;
+                }
+                if is_beyond {
+                    break;
                 }
             }
-            sent += u64::from(datagram.bytes);
-            last = Some((i, datagram.ns));
+            (sent, last) = (with_it, Some(i));
         }
         blocked_ns
+    }
+
+    /// Three times what the server had received when it sent the datagram `index`.
+    fn allowed(&self, index: usize, path_ns: i64) -> u64 {
+        let clients = self.passed[..index].iter().filter(|d| d.from_client);
+        let received = clients.filter(|d| d.ns <= self.passed[index].ns - path_ns);
+        3 * received.map(|d| u64::from(d.bytes)).sum::<u64>()
     }
 }
 

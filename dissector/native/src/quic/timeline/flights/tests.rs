@@ -192,10 +192,10 @@ fn what_is_under_way_when_a_client_is_validated_was_sent_before() {
     ];
     let flights = fed_until(2, &shown);
     assert_eq!(flights.blocked_ns(10 * MS), 8 * MS);
-    // One that came before the answer could was sent before; nothing counts after it.
+    // One beyond the limit was sent afterwards, whatever the round trip; what follows is no wait.
     let mut early = shown;
-    early[6].0 = 20;
-    assert_eq!(fed_until(2, &early).blocked_ns(10 * MS), 9 * MS);
+    (early[6].0, early[7].0) = (20, 100);
+    assert_eq!(fed_until(2, &early).blocked_ns(10 * MS), 7 * MS);
     // At the server the packet has been received when it is seen.
     let server = [
         (0, 1200, true, true),
@@ -212,6 +212,42 @@ fn what_is_under_way_when_a_client_is_validated_was_sent_before() {
 }
 
 #[test]
+fn a_last_datagram_that_is_longer_than_what_is_left_did_not_wait() {
+    let flights = fed(&[
+        (0, 1200, true, true),
+        (10, 1280, false, true),
+        (11, 1280, false, true),
+        (12, 1280, false, true),
+        (20, 50, true, false),
+        (29, 1280, false, true),
+    ]);
+    assert_eq!(flights.blocked_ns(0), 17 * MS);
+    // A shorter one waits until it fits.
+    let flights = fed_until(
+        9,
+        &[
+            (0, 1200, true, true),
+            (10, 1280, false, true),
+            (11, 1280, false, true),
+            (14, 1200, true, false),
+            (15, 1280, false, true),
+        ],
+    );
+    assert_eq!(flights.blocked_ns(0), 4 * MS);
+}
+
+#[test]
+fn a_round_trip_is_no_longer_than_the_first_answer() {
+    let flights = fed(&[
+        (0, 1200, true, true),
+        (30, 1200, false, true),
+        (31, 1200, false, true),
+        (32, 50, true, false),
+    ]);
+    assert_eq!(flights.blocked_ns(40 * MS), 0);
+}
+
+#[test]
 fn a_long_handshake_is_not_followed_to_its_end() {
     let mut flights = Flights::default();
     flights.datagram(0, 1200, true, true);
@@ -219,7 +255,6 @@ fn a_long_handshake_is_not_followed_to_its_end() {
         flights.datagram(ms * MS, 1200, false, true);
     }
     assert_eq!(flights.passed.len(), MOST_DATAGRAMS);
-    // The first three are within the limit.
-    let counted = i64::try_from(MOST_DATAGRAMS).unwrap() - 1 - 3;
-    assert_eq!(flights.blocked_ns(0), counted * MS);
+    // The first three are within the limit; it does not wait for what the fourth one is sent without.
+    assert_eq!(flights.blocked_ns(0), MS);
 }
