@@ -7,19 +7,21 @@ of the release and its backports counts; it stays until its folder is removed.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from firstflight.errors import UsageError
+from firstflight.errors import FirstflightError
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
 from testbed import apt, compiler
 from testbed.folder import cache
 
 _VERSION = "unpacked-from"
-_NAME = r"^[a-z0-9][a-z0-9+.-]+$"
+_Package = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
 _PATH = r"^usr/s?bin/[A-Za-z0-9._+-]+$"
 
 
@@ -31,7 +33,7 @@ class Packaged(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    packages: tuple[str, ...] = Field(min_length=1)
+    packages: tuple[_Package, ...] = Field(min_length=1)
     client: str = Field(pattern=_PATH)
     request: tuple[str, ...] = Field(min_length=1)
     server: str = Field(pattern=_PATH)
@@ -77,6 +79,9 @@ def unpack(name: str, stack: Packaged) -> Path:
         explain_os_errors(folder),
     ):
         if stack.version(name) is None:
+            # Only what was killed left something here: the lock is ours.
+            for left in (*cache().glob(f"{folder.name}-*"), folder):
+                shutil.rmtree(left, ignore_errors=True)
             with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=cache()) as scratch:
                 _unpack(stack, Path(scratch)).rename(folder)
     return folder
@@ -92,7 +97,7 @@ def _unpack(stack: Packaged, scratch: Path) -> Path:
         compiler.run(["dpkg-deb", "--extract", str(package), str(root)], scratch, "packages need it")
     for program in (stack.client, stack.server):
         if not (root / program).is_file():
-            raise UsageError(f"no package of {', '.join(stack.packages)} {versions[0]} has {program}")
+            raise FirstflightError(f"no package of {', '.join(stack.packages)} {versions[0]} has {program}")
     # Without what Debian adds to it.
     upstream = re.sub(r"^\d+:|-[^-]*$|[+~].*$", "", versions[0])
     (root / _VERSION).write_text(f"{upstream}\n", encoding="utf-8")

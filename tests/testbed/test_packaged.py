@@ -105,7 +105,11 @@ def test_the_newest_version_is_unpacked_with_what_it_needs(from_mirror: Any) -> 
 
 def test_what_is_unpacked_stays(from_mirror: Any) -> None:
     from_mirror("1.2.3-1")
+    # Of one that was killed.
+    for name in ("packaged-own", "packaged-own-x7"):
+        (STACK.folder("own").with_name(name) / "usr").mkdir(parents=True)
     packaged.unpack("own", STACK)
+    assert left(STACK.folder("own")) == ["packaged-own", "packaged-own.lock"]
     from_mirror("1.2.4-1")
     packaged.unpack("own", STACK)
     assert STACK.version("own") == "1.2.3"
@@ -119,7 +123,7 @@ def test_what_is_unpacked_stays(from_mirror: Any) -> None:
         (
             {"server": "usr/bin/other"},
             "",
-            UsageError,
+            FirstflightError,
             r"^no package of stand-in-client, stand-in-server 1-1 ",
         ),
     ],
@@ -204,6 +208,12 @@ def test_a_server_that_cannot_is_unavailable(
     cell = Cell(**{"client": "aioquic", "server": "own", "answering": "wfc", **more})
     (one,) = block.blocks("", cell, 1)
     assert one.unavailable() == why
+
+
+@pytest.mark.parametrize("name", ["-oAPT::x=y", "../x", ""])
+def test_a_package_has_the_name_of_one(name: str) -> None:
+    with pytest.raises(ValueError, match="packages"):
+        Packaged(**{**STACK.model_dump(), "packages": (name,)})
 
 
 @pytest.mark.parametrize("more", ['unavailable = "x"', 'server = "aioquic"', 'client = {module = "a"}'])
