@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.numbers.compared import Panel, Series, Where, series
+from reports.numbers.gridded import Map, Maps
 from testbed.acks.asymmetry import Asymmetric
 from testbed.acks.byte_delay import Round
 from testbed.acks.cells import Acked
 from testbed.acks.composition import Composed
 from testbed.acks.survey import Client as Surveyed
+from testbed.better import SAME_MS
 from testbed.default_pto import Client
 from testbed.experiment import Experiment, Measure
 from testbed.gain import Gain
@@ -41,6 +43,25 @@ def panels(experiment: Experiment, lines: Sequence[Line]) -> list[Panel]:
         *_paced([one for one in lines if isinstance(one, Paced)]),
     ]
     return [one for one in found if one.series]
+
+
+def maps(experiment: Experiment, lines: Sequence[Line]) -> Maps | None:
+    """Return which answer is better by RTT and delay of the certificate, a map for each pair of stacks.
+
+    None unless the experiment judges the time to first byte, and varies both and nothing else.
+    """
+    found = [one for one in lines if isinstance(one, Gain) and one.gain_ms is not None]
+    varied = experiment.vary.keys() - {"client", "server", "answering"}
+    if experiment.measure != "first_stream" or not found or varied != {"rtt_ms", "certificate_delay_ms"}:
+        return None
+    values: dict[str, dict[tuple[float, float], float]] = {}
+    servers = {one.server for one in found}
+    for one in sorted(found, key=lambda one: (one.client, one.server)):
+        title = one.client if len(servers) == 1 else f"{one.client}, {one.server}"
+        values.setdefault(title, {})[one.rtt_ms, one.certificate_delay_ms] = one.gain_ms or 0
+    names = ("IACK is better", "WFC is better", f"neither, within {SAME_MS:g} ms")
+    own = tuple(Map(title, of, SAME_MS) for title, of in values.items())
+    return Maps("RTT [ms]", "Delay of the certificate [ms]", names, own)
 
 
 def computed(figure: Numeric) -> list[Panel]:

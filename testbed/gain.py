@@ -45,6 +45,7 @@ class Gain:
     client: str
     server: str
     rtt_ms: float
+    certificate_delay_ms: float
     more: str
     wfc_trials: int
     wfc_done: int
@@ -121,6 +122,7 @@ def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Ro
         client=client,
         server=server,
         rtt_ms=rtt_ms,
+        certificate_delay_ms=next(row["certificate_delay_ms"] for name in _BOTH for row in found[name]),
         more=next(_more(row) for name in _BOTH for row in found[name]),
         wfc_trials=len(found["wfc"]),
         wfc_done=len(wfc),

@@ -13,8 +13,10 @@ from typing import Any
 from firstflight.system import files
 from reports import wording
 from reports.figures import compared as figures
-from reports.numbers import compared
+from reports.figures import gridded as map_figures
+from reports.numbers import compared, gridded
 from reports.numbers.compared import Panel
+from reports.numbers.gridded import Maps
 from reports.page import html
 from testbed import block, conditions, drawn, page, repeat, shown
 from testbed.better_page import Derived
@@ -58,6 +60,7 @@ class Report:
     programs: Sequence[tuple[str, str, str, str, int]] = ()
     facts: Sequence[tuple[str, str]] = ()
     hashes: Mapping[str, str] | None = None
+    maps: Maps | None = None
 
     @property
     def met(self) -> int:
@@ -98,6 +101,7 @@ def of_trials(
         programs=list(_programs(rows)),
         facts=_facts(experiment, rows, repetitions),
         hashes=block.digests(folder),
+        maps=drawn.maps(experiment, lines),
     )
 
 
@@ -153,15 +157,8 @@ def write(report: Report, path: Path) -> Path:
 def render(report: Report) -> str:
     """Return the page as HTML."""
     name = "figure"
-    draw = partial(
-        figures.draw,
-        report.panels,
-        name=name,
-        title=wording.plain_long(report.summary.title),
-        description=wording.plain_long(compared.described(report.panels)),
-    )
     data = _flat(report.data)
-    looks = figures.looks(report.panels)
+    draw, undrawn = _figure(report, name)
     return html.render(
         "experiment.html",
         page=report,
@@ -169,10 +166,25 @@ def render(report: Report) -> str:
         headings=page.headings(report.summary.columns),
         table=list(zip(*(column.cells for column in report.summary.columns), strict=True)),
         right=[column.right for column in report.summary.columns],
-        figure=html.drawn(name, draw, data) if report.panels else None,
+        figure=None if draw is None else html.drawn(name, draw, data),
+        better=None if report.maps is None else gridded.counts(report.maps.maps),
         data=html.csv_url(data),
-        undrawn=[label for label in compared.labels(report.panels) if label not in looks],
+        undrawn=undrawn,
     )
+
+
+def _figure(report: Report, name: str) -> tuple[html.Drawing | None, list[str]]:
+    """Return what draws the report's figure, and what of it is not drawn. None: it has none."""
+    title = wording.plain_long(report.summary.title)
+    if report.maps is not None:
+        text = wording.plain_long(gridded.described(report.maps))
+        return partial(map_figures.draw, report.maps, name=name, title=title, description=text), []
+    if not report.panels:
+        return None, []
+    text = wording.plain_long(compared.described(report.panels))
+    looks = figures.looks(report.panels)
+    undrawn = [label for label in compared.labels(report.panels) if label not in looks]
+    return partial(figures.draw, report.panels, name=name, title=title, description=text), undrawn
 
 
 def _flat(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

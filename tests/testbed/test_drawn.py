@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from reports.figures import compared as figures
+from reports.figures import gridded as map_figures
 from reports.figures import style
-from reports.numbers import compared
+from reports.numbers import compared, gridded
 from reports.numbers.compared import Panel, Series
+from reports.numbers.gridded import Maps
 from testbed import drawn, experiment
 from testbed.acks.asymmetry import Asymmetric
 from testbed.acks.cells import Acked
@@ -74,6 +76,60 @@ def test_pairs_that_differ_in_more_have_panels_of_their_own() -> None:
     (panel,) = drawn.panels(experiment.find("certificate-limit"), single)
     assert panel.title == "server quic-go"
     assert [place for place, _ in panel.series[0].points] == ["quinn, 0waiting", "quinn, 9waiting"]
+
+
+def mapped(name: str, values: dict[tuple[str, float, float], float | None]) -> Maps | None:
+    lines = [
+        made(Gain, client=client, server="quic-go", rtt_ms=rtt, certificate_delay_ms=delay, gain_ms=gain)
+        for (client, rtt, delay), gain in values.items()
+    ]
+    return drawn.maps(experiment.find(name), lines)
+
+
+def test_the_better_answer_is_a_map_for_each_client() -> None:
+    values = {
+        ("quinn", 9.0, 100.0): 5.8,
+        ("quinn", 9.0, 0.0): 0.5,
+        ("quinn", 100.0, 0.0): None,
+        ("aioquic", 9.0, 0.0): -0.5,
+        ("aioquic", 100.0, 200.0): -96.9,
+        ("aioquic", 9.0, 100.0): 0.51,
+    }
+    found = mapped("iack-map", values)
+    assert found is not None
+    assert [one.title for one in found.maps] == ["aioquic", "quinn"]
+    assert found.places == ([9, 100], [0, 100, 200])
+    aioquic, quinn = found.maps
+    answers = [quinn.better(9, 100), quinn.better(9, 0), quinn.better(100, 0), quinn.better(100, 200)]
+    assert answers == [0, -1, None, None]
+    assert [aioquic.better(9, 0), aioquic.better(100, 200), aioquic.better(9, 100)] == [-1, 1, 0]
+    assert gridded.counts(found.maps) == {0: 2, 1: 1, -1: 2}
+    text = gridded.described(found)
+    assert "quinn: IACK is better at RTT [ms] and Delay of the certificate [ms] 9 and 100 (5.8)." in text
+    assert (
+        "aioquic: IACK is better at" in text and "WFC is better at" in text and "100 and 200 (-96.9)" in text
+    )
+    for size in style.SIZES:
+        shown = map_figures.draw(found, size, "figure", "A title", text)
+        # Colours and signs; nothing where neither is better, or nothing is known.
+        assert {fill: shown.count(fill) for fill in map_figures.FILLS.values()} == {
+            map_figures.FILLS[0]: 3,
+            map_figures.FILLS[1]: 2,
+            map_figures.FILLS[-1]: 3,
+        }
+        assert all(one in shown for one in (">5.8<", ">0.5<", ">−97<", "neither, within 0.5 ms"))
+
+
+@pytest.mark.parametrize(("value", "text"), [(5.8, "5.8"), (-9.94, "−9.9"), (9.96, "10"), (-100, "−100")])
+def test_a_value_in_a_map_is_short(value: float, text: str) -> None:
+    assert map_figures.written(value) == text
+
+
+def test_only_what_varies_both_has_maps() -> None:
+    one: dict[tuple[str, float, float], float | None] = {("quinn", 9, 0): 5}
+    assert mapped("iack-map", one) is not None
+    assert mapped("iack-ttfb", one) is mapped("iack-first-pto", one) is mapped("iack-map", {}) is None
+    assert mapped("iack-map", {("quinn", 9, 0): None}) is None
 
 
 def test_what_is_lost_or_late_has_a_curve_of_its_own() -> None:
