@@ -26,5 +26,8 @@ pub fn config(request: &Request) -> Result<ClientConfig, String> {
     made.alpn_protocols = vec![ALPN.to_vec()];
     made.key_log = Arc::new(KeyLogFile::new());
     made.resumption = Resumption::disabled();
+    // As rustls does by itself: another program of the workspace has it built with compression.
+    made.cert_compressors = Vec::new();
+    made.cert_decompressors = Vec::new();
     Ok(made)
 }

@@ -13,7 +13,7 @@ from cli.testbed import command
 from firstflight.errors import UsageError
 from testbed import captured, checked, experiment, gain, own_log, same, sender_log, series, stacks
 from testbed.acks import asymmetry, checks
-from testbed.packets import has_stream
+from testbed.packets import crypto_bytes, has_stream
 
 
 def run(out: Path, name: str, *arguments: str) -> str:
@@ -109,6 +109,23 @@ def test_each_server_has_both_answers(tmp_path: Path, server: str) -> None:
     by_answer = {row["answering"]: row for row in series.rows(tmp_path, "iack-loss-client")}
     assert by_answer["iack"]["first_ack_us"] == pytest.approx(9000, abs=100)
     assert by_answer["wfc"]["first_ack_us"] == pytest.approx(13_000, abs=300)
+
+
+def test_a_chain_is_as_long_as_its_cell_says(tmp_path: Path) -> None:
+    """However programs of the same build compress certificates (RFC 8879)."""
+    scenario = tmp_path / "chains.toml"
+    held = 'answering = "wfc"\ncertificate_bytes = 3000\n'
+    vary = 'client = ["quinn", "s2n-quic"]\nserver = ["quinn", "s2n-quic", "quic-go"]\n'
+    scenario.write_text(f'title = "chains"\n[held]\n{held}[vary]\n{vary}')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
+    rows = series.rows(tmp_path, "chains")
+    assert [row["outcome"] for row in rows] == ["done"] * 6
+    for row in rows:
+        (packets,) = captured.connections(tmp_path / "chains", [row])
+        sent = [one for one in packets if not one["from_client"] and one["type"] == "handshake"]
+        came = {at for one in sent for at in crypto_bytes(one["frames"])}
+        # Encrypted extensions, the signature and Finished are some 340 bytes more.
+        assert 3200 < len(came) < 3500, row["cell"]
 
 
 def test_a_client_that_knows_no_path_probes_by_default(
