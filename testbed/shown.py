@@ -87,7 +87,12 @@ def _crossings(found: Sequence[Gain]) -> list[str]:
         if last is None:
             made.append(f"{about}: an instant ACK costs no time at any of these RTTs.")
         elif last == len(own) - 1:
-            made.append(f"{about}: an instant ACK costs time at an RTT of {own[-1][0]:g} ms, too.")
+            gained = [f"{rtt_ms:g}" for rtt_ms, gain in own if gain > _SAME_MS]
+            but = f", but none at {', '.join(gained)} ms" if gained else ""
+            made.append(
+                f"{about}: an instant ACK costs time at an RTT of {own[-1][0]:g} ms, too "
+                f"({own[-1][1]:+.1f} ms){but}."
+            )
         else:
             (below, loss), (above, gain) = own[last], own[last + 1]
             # A line through two losses meets zero beyond both.
