@@ -77,8 +77,8 @@ _REASONS = (
     ),
     _Reason(
         "nothing",
-        "with IACK a ClientHello of two datagrams has two acknowledgements, and the second sample shortens the "
-        "client's timeout: its probe leaves before a ServerHello that comes 25 ms after the bare ACK",
+        "with IACK a ClientHello of two datagrams has two acknowledgements, and the second sample shortens "
+        "the client's timeout: its probe leaves before a ServerHello that comes 25 ms after the bare ACK",
         delay="< 3 RTT",
         certificate="within",
         servers=("quic-go",),
@@ -86,8 +86,8 @@ _REASONS = (
     ),
     _Reason(
         "nothing",
-        "of a ClientHello of two datagrams the server asks for its certificate at the first one with IACK, and "
-        "with WFC when both are there, 0.8 ms later",
+        "of a ClientHello of two datagrams the server asks for its certificate at the first one with IACK, "
+        "and with WFC when both are there, 0.8 ms later",
         delay=">= 3 RTT",
         certificate="within",
         servers=("s2n-quic",),
