@@ -177,15 +177,26 @@ def _flips(found: Sequence[Advice]) -> list[Check]:
         }
         if _BELOW_MS not in at or _ABOVE_MS not in at:
             continue
+        flips = (at[_BELOW_MS], at[_ABOVE_MS]) == ("WFC", "IACK")
         made.append(
             Check(
                 f"certificate within the limit, server flight lost, server {server}",
                 f"WFC is better at {_BELOW_MS:g} ms, and IACK at {_ABOVE_MS:g} ms, as in Figure 12",
                 f"{at[_BELOW_MS]}, and {at[_ABOVE_MS]}",
-                (at[_BELOW_MS], at[_ABOVE_MS]) == ("WFC", "IACK"),
+                flips,
+                None if flips else _not_flipped(found, server),
             )
         )
     return made
+
+
+def _not_flipped(found: Sequence[Advice], server: str) -> str | None:
+    """Return the reasons of the lines between which there is no flip; None without one."""
+    own = [
+        one for one in found if (one.certificate, one.lost, one.server) == ("within", "server flight", server)
+    ]
+    reasons = [_reason(one) for one in own if one.rtt_ms in (_BELOW_MS, _ABOVE_MS)]
+    return "; ".join(one for one in reasons if one) or None
 
 
 BETTER = Derived(

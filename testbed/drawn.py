@@ -48,9 +48,12 @@ def panels(experiment: Experiment, lines: Sequence[Line]) -> list[Panel]:
 def maps(experiment: Experiment, lines: Sequence[Line]) -> Maps | None:
     """Return which answer is better by RTT and delay of the certificate, a map for each pair of stacks.
 
-    None unless the experiment judges the time to first byte, and varies both and nothing else.
+    None unless the experiment judges the time to first byte, and varies both and nothing else. Without pairs
+    whose WFC is an instant ACK in effect.
     """
-    found = [one for one in lines if isinstance(one, Gain) and one.gain_ms is not None]
+    found = [
+        one for one in lines if isinstance(one, Gain) and one.gain_ms is not None and not one.partial_acks
+    ]
     varied = experiment.vary.keys() - {"client", "server", "answering"}
     if experiment.measure != "first_stream" or not found or varied != {"rtt_ms", "certificate_delay_ms"}:
         return None
@@ -58,7 +61,10 @@ def maps(experiment: Experiment, lines: Sequence[Line]) -> Maps | None:
     servers = {one.server for one in found}
     for one in sorted(found, key=lambda one: (one.client, one.server)):
         title = one.client if len(servers) == 1 else f"{one.client}, {one.server}"
-        values.setdefault(title, {})[one.rtt_ms, one.certificate_delay_ms] = one.gain_ms or 0
+        place, own_values = (one.rtt_ms, one.certificate_delay_ms), values.setdefault(title, {})
+        if place in own_values:
+            return None  # a further cell differs in something else
+        own_values[place] = one.gain_ms or 0
     names = ("IACK is better", "WFC is better", f"neither, within {SAME_MS:g} ms")
     own = tuple(Map(title, of, SAME_MS) for title, of in values.items())
     return Maps("RTT [ms]", "Delay of the certificate [ms]", names, own)

@@ -80,9 +80,10 @@ def unpack(name: str, stack: Packaged) -> Path:
     ):
         if stack.version(name) is None:
             # Only what was killed left something here: the lock is ours.
-            for left in (*cache().glob(f"{folder.name}-*"), folder):
+            scratches = f"unpack-{name}."
+            for left in (*cache().glob(f"{scratches}*"), folder):
                 shutil.rmtree(left, ignore_errors=True)
-            with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=cache()) as scratch:
+            with tempfile.TemporaryDirectory(prefix=scratches, dir=cache()) as scratch:
                 _unpack(stack, Path(scratch)).rename(folder)
     return folder
 
@@ -90,6 +91,9 @@ def unpack(name: str, stack: Packaged) -> Path:
 def _unpack(stack: Packaged, scratch: Path) -> Path:
     archive = apt.open_archive(scratch, apt.ORDINARY)
     archive.update()
+    # Without one of its suites an older version would be the newest, and stay.
+    if archive.failure is not None:
+        raise archive.failure
     versions = [archive.candidate(package) for package in stack.packages]
     root = scratch / "root"
     root.mkdir()

@@ -53,11 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
         report(f"packages of their own: {', '.join(apart.build_all())}")
-        for name, stack in stacks.load().items():
-            if stack.packaged is not None:
-                report(f"of Debian's packages: {packaged.unpack(name, stack.packaged)}")
         for name, source, folder in sources:
             report(f"from {folder}: {sourced.build(name, source, folder, jobs)}")
+        for name, stack in stacks.load().items():
+            if stack.packaged is not None:
+                unpacked = packaged.unpack(name, stack.packaged)
+                report(f"of Debian's packages: {unpacked}, version {stack.packaged.version(name)}")
     except FirstflightError as error:
         report(str(error))
         return error.exit_status

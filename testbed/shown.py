@@ -71,6 +71,13 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
     )
 
 
+def _between(own: Sequence[tuple[float, float]], place: int) -> float:
+    """Return the RTT between two at which the gain is none, where that at `place` is a loss."""
+    (below, loss), (above, gain) = own[place], own[place + 1]
+    # A line through two losses meets zero beyond both.
+    return below + (above - below) * -loss / (max(gain, 0) - loss)
+
+
 def _crossings(found: Sequence[Gain]) -> list[str]:
     """Return below which RTT each pair of stacks loses time, in proportion between two, a sentence each."""
     made = []
@@ -87,16 +94,17 @@ def _crossings(found: Sequence[Gain]) -> list[str]:
         if last is None:
             made.append(f"{about}: an instant ACK costs no time at any of these RTTs.")
         elif last == len(own) - 1:
-            gained = [f"{rtt_ms:g}" for rtt_ms, gain in own if gain > _SAME_MS]
-            but = f", but none at {', '.join(gained)} ms" if gained else ""
+            # Before it the last place that gains, and the last before that which does not.
+            until = next((number for number in reversed(range(last)) if own[number][1] > _SAME_MS), None)
+            before = [number for number in range(until or 0) if own[number][1] < -_SAME_MS]
+            but = f"; before that below one of some {_between(own, before[-1]):.0f} ms" if before else ""
             made.append(
                 f"{about}: an instant ACK costs time at an RTT of {own[-1][0]:g} ms, too "
                 f"({own[-1][1]:+.1f} ms){but}."
             )
         else:
             (below, loss), (above, gain) = own[last], own[last + 1]
-            # A line through two losses meets zero beyond both.
-            at = below + (above - below) * -loss / (max(gain, 0) - loss)
+            at = _between(own, last)
             gained = [rtt_ms for rtt_ms, gain in own[:last] if gain > _SAME_MS]
             since = f"between an RTT of {gained[-1]:g} ms and one" if gained else "below an RTT"
             made.append(

@@ -198,10 +198,13 @@ def blocked_us(row: Row, found: list[Datagram]) -> int:
         is_valid = validated_ns is not None and datagram.ns >= validated_ns + path_ns
         if last_ns is not None and is_new:
             before = 3 * sum(ns <= last_ns for ns in came_ns)
-            leaves = is_valid or not sent < now < sent + datagram.length
-            if sent + datagram.length > before and leaves:
-                blocked_ns += datagram.ns - last_ns
-        if is_valid or (last_ns is not None and sent >= now):
+            seen = any(one.from_client and last_ns <= one.ns for one in found[:i])
+            heard = is_valid or (seen if path_ns == 0 else datagram.ns - last_ns >= path_ns / 2)
+            waited = sent + datagram.length > before and (sent + datagram.length <= now or heard)
+            blocked_ns += datagram.ns - last_ns if waited else 0
+            if (waited and sent + datagram.length > now) or sent >= now:
+                break
+        if is_valid:
             break
         sent, last_ns = sent + datagram.length, datagram.ns
     return blocked_ns // 1000

@@ -78,12 +78,14 @@ def test_pairs_that_differ_in_more_have_panels_of_their_own() -> None:
     assert [place for place, _ in panel.series[0].points] == ["quinn, 0waiting", "quinn, 9waiting"]
 
 
+def pair(client: str, rtt: float, delay: float, gain: float | None, partial: int = 0) -> Gain:
+    known = {"rtt_ms": rtt, "certificate_delay_ms": delay, "gain_ms": gain, "partial_acks": partial}
+    line: Gain = made(Gain, client=client, server="quic-go", **known)
+    return line
+
+
 def mapped(name: str, values: dict[tuple[str, float, float], float | None]) -> Maps | None:
-    lines = [
-        made(Gain, client=client, server="quic-go", rtt_ms=rtt, certificate_delay_ms=delay, gain_ms=gain)
-        for (client, rtt, delay), gain in values.items()
-    ]
-    return drawn.maps(experiment.find(name), lines)
+    return drawn.maps(experiment.find(name), [pair(*place, gain) for place, gain in values.items()])
 
 
 def test_the_better_answer_is_a_map_for_each_client() -> None:
@@ -130,6 +132,10 @@ def test_only_what_varies_both_has_maps() -> None:
     assert mapped("iack-map", one) is not None
     assert mapped("iack-ttfb", one) is mapped("iack-first-pto", one) is mapped("iack-map", {}) is None
     assert mapped("iack-map", {("quinn", 9, 0): None}) is None
+    # A further cell at the same place; a server that acknowledges half a ClientHello.
+    twice = [pair("quinn", 9, 0, 5), pair("quinn", 9, 0, 6)]
+    assert drawn.maps(experiment.find("iack-map"), twice) is None
+    assert drawn.maps(experiment.find("iack-map"), [pair("quinn", 9, 0, 5, partial=1)]) is None
 
 
 def test_what_is_lost_or_late_has_a_curve_of_its_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,11 +27,18 @@ sock.recvfrom(10)
 """
 
 
-def configuration(folder: Path, **more: Any) -> dict[str, Any]:
+def free_port() -> int:
+    """Return a port that was free a moment ago."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def configuration(folder: Path, port: int = 44_331, **more: Any) -> dict[str, Any]:
     cell = Cell(client="ngtcp2-gnutls", server="ngtcp2-gnutls", answering="wfc", **more)
     files = issue(make_authority(folder), "server", ["www.testbed.test"])
     made = server_config.configuration(cell, "www.testbed.test", "h3", files, launch_times=False)
-    return {**made, "port": 44_331, "endpoints": [{**made["endpoints"][0], "ip": "127.0.0.1"}]}
+    return {**made, "port": port, "endpoints": [{**made["endpoints"][0], "ip": "127.0.0.1"}]}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +79,8 @@ def test_a_socket_of_the_port_listens(table: str, expected: bool) -> None:
 
 def test_it_is_ready_when_it_listens_and_ends_by_its_number(tmp_path: Path) -> None:
     file = tmp_path / "server.json"
-    file.write_text(json.dumps(configuration(tmp_path)), encoding="utf-8")
+    port = free_port()
+    file.write_text(json.dumps(configuration(tmp_path, port)), encoding="utf-8")
     own = [sys.executable, "-c", SERVER, "{ip}", "{port}", "{congestion_control}", "{other}"]
     argv = [sys.executable, "-P", "-m", "testbed.own_server", *own, "--config", str(file)]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
@@ -79,11 +88,11 @@ def test_it_is_ready_when_it_listens_and_ends_by_its_number(tmp_path: Path) -> N
         assert process.stdout is not None and process.stderr is not None
         assert next_line(process.stdout, 60).strip() == b"READY"
         listening = Path("/proc/net/udp").read_text(encoding="ascii")
-        assert own_server.listens(listening, 44_331)
+        assert own_server.listens(listening, port)
         assert next_line(process.stderr, 60).strip() == b"serving cubic {other}"
     finally:
         process.kill()
         process.wait()
-    assert not own_server.listens(Path("/proc/net/udp").read_text(encoding="ascii"), 44_331)
+    assert not own_server.listens(Path("/proc/net/udp").read_text(encoding="ascii"), port)
     # What announced it has ended, too, and nothing else was said on standard output.
     assert process.stdout.read() == b""

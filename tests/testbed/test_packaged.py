@@ -68,12 +68,15 @@ def from_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that makes a mirror the machine's, and the cache folder a new one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
-    def use(*versions: str, without: str = "") -> None:
-        source = mirror(tmp_path / f"mirror-{len(list(tmp_path.iterdir()))}", *versions, without=without)
+    def use(*versions: str, without: str = "", further: bool = False) -> None:
+        folder = tmp_path / f"mirror-{len(list(tmp_path.iterdir()))}"
+        sources = [mirror(folder, *versions, without=without)]
+        if further:
+            sources.append(Source((f"copy:{tmp_path}/none",), ("./",), (), (("Trusted", "yes"),)))
 
         def opened(folder: Path, priority: int) -> Archive:
             (folder / "state").mkdir()
-            return Archive(folder / "state", [source], "own-backports", priority)
+            return Archive(folder / "state", sources, "own-backports", priority)
 
         monkeypatch.setattr(apt, "open_archive", opened)
 
@@ -106,10 +109,11 @@ def test_the_newest_version_is_unpacked_with_what_it_needs(from_mirror: Any) -> 
 def test_what_is_unpacked_stays(from_mirror: Any) -> None:
     from_mirror("1.2.3-1")
     # Of one that was killed.
-    for name in ("packaged-own", "packaged-own-x7"):
+    for name in ("packaged-own", "unpack-own.x7", "packaged-own-other"):
         (STACK.folder("own").with_name(name) / "usr").mkdir(parents=True)
     packaged.unpack("own", STACK)
-    assert left(STACK.folder("own")) == ["packaged-own", "packaged-own.lock"]
+    # Nor is another stack's folder touched.
+    assert left(STACK.folder("own")) == ["packaged-own", "packaged-own-other", "packaged-own.lock"]
     from_mirror("1.2.4-1")
     packaged.unpack("own", STACK)
     assert STACK.version("own") == "1.2.3"
@@ -137,6 +141,13 @@ def test_what_is_not_to_be_had_is_one_sentence_and_leaves_nothing(
         packaged.unpack("own", stack)
     assert stack.version("own") is None
     assert left(stack.folder("own")) == ["packaged-own.lock"]
+
+
+def test_a_suite_that_cannot_be_read_gives_no_older_version(from_mirror: Any) -> None:
+    from_mirror("1-1", further=True)
+    with pytest.raises(FirstflightError, match=r"^`apt-get update .*` failed: "):
+        packaged.unpack("own", STACK)
+    assert left(STACK.folder("own")) == ["packaged-own.lock"]
 
 
 MANIFEST = """

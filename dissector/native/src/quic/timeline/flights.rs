@@ -140,20 +140,33 @@ impl Flights {
                     break;
                 }
                 let allowed = self.allowed(i, path_ns);
-                // Nothing was left, so the address was valid: the path is shorter than it seems.
-                let is_beyond = sent >= allowed;
-                // Some servers end with a whole datagram where a part of it is left: they did not wait.
-                let may_leave = with_it <= allowed || is_beyond || self.was_validated(i, path_ns);
-                if datagram.brings && with_it > self.allowed(last, path_ns) && may_leave {
+                let is_beyond = with_it > allowed;
+                // Beyond its limit, and after an answer can have come: the address is valid, and the path
+                // shorter than it seems. At once it is a last datagram that is longer than what is left.
+                let may_leave = !is_beyond || self.may_have_heard(last, i, path_ns);
+                let has_waited =
+                    datagram.brings && with_it > self.allowed(last, path_ns) && may_leave;
+                if has_waited {
                     blocked_ns += datagram.ns - self.passed[last].ns;
                 }
-                if is_beyond {
+                if is_beyond && has_waited || sent >= allowed && datagram.brings {
                     break;
                 }
             }
             (sent, last) = (with_it, Some(i));
         }
         blocked_ns
+    }
+
+    /// Whether something of the client can have come to the server between its datagrams `last` and `now`.
+    fn may_have_heard(&self, last: usize, now: usize, path_ns: i64) -> bool {
+        if self.was_validated(now, path_ns) {
+            return true;
+        }
+        if path_ns == 0 {
+            return self.passed[last..now].iter().any(|d| d.from_client);
+        }
+        2 * (self.passed[now].ns - self.passed[last].ns) >= path_ns
     }
 
     /// Three times what the server had received when it sent the datagram `index`.
