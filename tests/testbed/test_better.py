@@ -194,6 +194,12 @@ def test_the_first_wfc_flips_between_100_and_300_ms(below: str, above: str, met:
     verdict = "met" if met else "not met"
     assert f"server quic-go: {verdict}: WFC is better at 100 ms, and IACK at 300 ms" in text
     assert "IACK at 300 ms" not in better_page.summary(lines[:2]).text(terminal=False)
+    # Where it does not flip, the reasons are those of the two lines.
+    (check,) = better_page.summary([advice(100, "IACK", "aioquic"), advice(300, "same", "aioquic")]).checks[
+        2:
+    ]
+    assert not check.met and check.reason is not None
+    assert "repairs the loss with IACK; the server's default PTO ends" in check.reason
     # The default PTO of this one is five times as long.
     other = [advice(100, below, "quiche"), advice(300, above, "quiche")]
     assert "IACK at 300 ms" not in better_page.summary(other).text(terminal=False)
