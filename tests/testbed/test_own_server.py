@@ -94,5 +94,5 @@ def test_it_is_ready_when_it_listens_and_ends_by_its_number(tmp_path: Path) -> N
         process.kill()
         process.wait()
     assert not own_server.listens(Path("/proc/net/udp").read_text(encoding="ascii"), port)
-    # What announced it has ended, too, and nothing else was said on standard output.
+    # What said READY has ended, too, and nothing else was said on standard output.
     assert process.stdout.read() == b""

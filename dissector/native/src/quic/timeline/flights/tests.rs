@@ -107,10 +107,15 @@ fn the_second_flight_goes_from_a_handshake_packet_to_a_stream() {
 /// Feeds datagrams of (ms, bytes, from the client, brings bytes); the last one of the client has a Handshake
 /// packet.
 fn fed(datagrams: &[(i64, usize, bool, bool)]) -> Flights {
-    let mut flights = Flights::default();
     let last = datagrams.iter().rposition(|d| d.2);
+    fed_until(last.unwrap(), datagrams)
+}
+
+/// The same; the datagram with the Handshake packet is `validates`.
+fn fed_until(validates: usize, datagrams: &[(i64, usize, bool, bool)]) -> Flights {
+    let mut flights = Flights::default();
     for (i, &(ms, bytes, from_client, brings)) in datagrams.iter().enumerate() {
-        if Some(i) == last {
+        if i == validates {
             flights.client_handshake(2);
         }
         flights.datagram(ms * MS, bytes, from_client, brings);
@@ -162,18 +167,6 @@ fn what_a_client_sends_before_a_datagram_comes_had_not_been_received_when_it_was
     ]);
     assert_eq!(flights.blocked_ns(100 * MS), 98 * MS);
     assert_eq!(flights.blocked_ns(0), 0);
-}
-
-/// Feeds datagrams as `fed` does; the one with the Handshake packet is named.
-fn fed_until(validates: usize, datagrams: &[(i64, usize, bool, bool)]) -> Flights {
-    let mut flights = Flights::default();
-    for (i, &(ms, bytes, from_client, brings)) in datagrams.iter().enumerate() {
-        if i == validates {
-            flights.client_handshake(2);
-        }
-        flights.datagram(ms * MS, bytes, from_client, brings);
-    }
-    flights
 }
 
 #[test]
