@@ -31,18 +31,17 @@ impl Keys {
             return Err(short);
         }
         work.clear();
-        work.extend_from_slice(bytes);
-        work[start..end].fill(0);
+        work.extend_from_slice(&bytes[..start]);
+        work.resize(end, 0);
         let inside = Packet {
             start: 0,
-            end: bytes.len(),
+            end,
             pn_offset,
             ..packet.clone()
         };
         let header = self.unprotect(work, &inside, None)?;
-        let (head, body) = work.split_at_mut(header.length);
-        let plain = &mut body[..end - header.length];
-        let padding = start - header.length..plain.len();
+        let (head, plain) = work.split_at_mut(header.length);
+        let padding = start - header.length;
         let seal = |plain: &mut [u8]| {
             let nonce = self.packet.nonce(header.packet_number);
             self.packet
@@ -50,14 +49,13 @@ impl Keys {
                 .seal_in_place_separate_tag(nonce, Aad::from(&*head), plain)
                 .map_err(|_| short)
         };
-        // Counter mode is its own inverse: this opens what is there, and seals the zeros.
-        let _ = seal(plain)?;
-        bytes[start..end].copy_from_slice(&plain[padding.clone()]);
-        plain[padding].fill(0);
+        // Counter mode is its own inverse: this opens what is there.
+        let _ = seal(&mut plain[..padding])?;
         let tag = seal(plain)?;
         if tag.as_ref() != &bytes[end..] {
             return Err(OpenError::Unauthentic);
         }
+        bytes[start..end].copy_from_slice(&plain[padding..]);
         Ok(())
     }
 }
