@@ -6,8 +6,9 @@
 
 Makes ten monthly runs (bench/store_rows.py: four vantage points, two days each, the lab's answers) and lets
 `firstflight load` load the first and then the others: by clickhouse-driver into a store behind `store serve`,
-and into an embedded store. After the first run and after the last it takes the time of each named query
-(bench/queries.py), at the end also of the report page, and the size of the table.
+and into an embedded store (`--embedded-only`: into that alone). After the first run and after the last it
+takes the time of each named query (bench/queries.py), at the end also of the report page, and the size of
+the table.
 
 CPU time and memory are those of whole processes. Goals: `LIMIT_BYTES` per row; each named query under
 `LIMIT_S` on two cores, by the median of its wall times or, on a busy machine, by its CPU time alone.
@@ -40,6 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench database")
     parser.add_argument("--rows", type=int, default=10_000_000, help="probes, all runs together")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--embedded-only", action="store_true", help="leave out the store behind a server")
     parser.add_argument("--columns", action="store_true", help="also print the bytes of each column")
     parser.add_argument("--folder", type=Path, help="working folder: 200 bytes per probe (default: TMPDIR)")
     parser.add_argument("--keep", action="store_true", help="leave runs and the embedded store in --folder")
@@ -71,8 +73,10 @@ def _all(folder: Path, options: argparse.Namespace) -> int:
     """Make, load and query; return the number of goals missed."""
     os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
     runs = _made(folder, options.rows, options.runs)
-    served = _served(folder, runs)
-    shutil.rmtree(folder / "served")
+    served = None
+    if not options.embedded_only:
+        served = _served(folder, runs)
+        shutil.rmtree(folder / "served")
     first, second, missed = _embedded(folder, runs, columns=options.columns)
     missed += _tell_queries(runs, first, second, served)
     return missed
@@ -232,8 +236,11 @@ def _size(url: str, rows: int, *, columns: bool) -> int:
     return int(on_disk / rows > LIMIT_BYTES)
 
 
-def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: Times) -> int:
-    """Print a line per query; return the number of named ones that are too slow with all runs."""
+def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: Times | None) -> int:
+    """Print a line per query; return the number of named ones that are too slow with all runs.
+
+    `served`: of the store behind a server, None if there was none.
+    """
     few, many = next(iter(runs.values())), sum(runs.values())
     print(
         f"queries, seconds (medians of 5, {process.load()}; cold: files not in memory, engine just opened):"
@@ -243,15 +250,17 @@ def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: 
     print(f"{head}{'rows':>8}{'CPU grew':>10}")
     missed = 0
     for name, one in second.items():
-        if why := one["refused"] or first[name]["refused"] or served[name]["refused"]:
+        other = served and served[name]
+        if why := one["refused"] or first[name]["refused"] or (other and other["refused"]):
             missed += 1
             print(f"  {name:22}{why}")
             continue
+        through = f"{other['wall_s']:8.3f}" if other else f"{'-':>8}"
         before, late = first[name], one["wall_s"] >= LIMIT_S and one["cpu_s"] >= LIMIT_S
         missed += late and not name.startswith("view ")
         print(
             f"  {name:22}{before['cold_s']:7.2f}{before['wall_s']:7.3f}{before['cpu_s']:7.3f}  "
-            f"{one['cold_s']:7.2f}{one['wall_s']:7.3f}{one['cpu_s']:7.3f}{served[name]['wall_s']:8.3f}"
+            f"{one['cold_s']:7.2f}{one['wall_s']:7.3f}{one['cpu_s']:7.3f}{through}"
             f"{one['rows']:8}{one['cpu_s'] / before['cpu_s']:9.1f}x" + (" over the limit" if late else "")
         )
     return missed

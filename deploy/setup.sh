@@ -128,7 +128,9 @@ if [ "$PROFILE" = superset ] && [ "$(cat ".venv-superset/.$bench" 2>/dev/null)" 
 fi
 
 benches=()
-if [ "$PROFILE" != test ] && [ "$PROFILE" != machines ]; then benches=(--exclude firstflight-responder --exclude firstflight-captures); fi
+if [ "$PROFILE" != test ] && [ "$PROFILE" != machines ]; then
+    for name in responder captures kernel-alone; do benches+=(--exclude "firstflight-$name"); done
+fi
 [ -e target/release/firstflight-prober ] || say "building native programs (the first time takes several minutes, and 2 GB)"
 cargo build --quiet --release --workspace --locked "${benches[@]}"
 (cd lab/stacks/quic-go

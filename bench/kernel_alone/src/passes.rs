@@ -1,0 +1,162 @@
+//! Passes at even times: read, send, sleep.
+
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use crate::Options;
+use crate::batch::Batch;
+use crate::packets::Packets;
+
+const NS_PER_S: u64 = 1_000_000_000;
+/// After the last pass, between looks for answers and stamps that are still on their way; how many looks at most.
+const REST_NS: u64 = 100_000_000;
+const LOOKS: u32 = 300;
+/// As the prober's sockets report: stamps of arrival and, on request, of sending, numbered and without the packet.
+const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE
+    | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_OPT_ID
+    | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+const RECEIVE_BUFFER: u32 = 8 << 20;
+
+/// What a run had and took.
+pub struct Found {
+    /// Datagrams that came.
+    pub datagrams: u64,
+    /// Stamps of Initials that left.
+    pub stamps: u64,
+    pub passes: u64,
+    /// CPU time of the process from the first pass to the end, in seconds.
+    pub cpu_s: f64,
+}
+
+/// Sends all Initials of `options`, and reads what comes: of each an answer of two datagrams, unless one is lost.
+pub fn run(options: &Options) -> io::Result<Found> {
+    let packets = Packets::new().map_err(io::Error::other)?;
+    let socket = open()?;
+    let (mut out, mut inbox, mut errors) = (Batch::new(), Batch::new(), Batch::new());
+    let targets = u64::from(options.targets);
+    let together = u64::from(options.together);
+    let pause = together * NS_PER_S / u64::from(options.rate);
+    let mut found = Found {
+        datagrams: 0,
+        stamps: 0,
+        passes: 0,
+        cpu_s: 0.0,
+    };
+    let (began, used) = (now_ns(), cpu_s());
+    let mut last = 0..0;
+    while last.end < targets {
+        sleep_until(began + found.passes * pause);
+        found.datagrams += inbox.receive(&socket, false)?;
+        found.stamps += errors.receive(&socket, true)?;
+        let new = last.end..(last.end + together).min(targets);
+        for target in last {
+            out.push(address(target, options.port), &packets.close, false);
+        }
+        for target in new.clone() {
+            out.push(address(target, options.port), &packets.initial, true);
+        }
+        out.send(&socket)?;
+        last = new;
+        found.passes += 1;
+    }
+    for _ in 0..LOOKS {
+        sleep_until(now_ns() + REST_NS);
+        found.datagrams += inbox.receive(&socket, false)?;
+        found.stamps += errors.receive(&socket, true)?;
+        if found.datagrams >= 2 * targets && found.stamps >= targets {
+            break;
+        }
+    }
+    found.cpu_s = cpu_s() - used;
+    Ok(found)
+}
+
+/// Target number `target`: 127.1.0.0 and what follows, an address for each.
+fn address(target: u64, port: u16) -> SocketAddrV4 {
+    let [.., a, b, c] = (0x01_0000 + target).to_be_bytes();
+    SocketAddrV4::new(Ipv4Addr::new(127, a, b, c), port)
+}
+
+/// A socket with the options of the prober's.
+fn open() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let set = |level, option, value: u32| {
+        let length = size_of::<u32>() as libc::socklen_t;
+        // SAFETY: the option value is an integer of the length given.
+        let status = unsafe {
+            let value = (&raw const value).cast();
+            libc::setsockopt(socket.as_raw_fd(), level, option, value, length)
+        };
+        if status == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    };
+    // More than rmem_max needs CAP_NET_ADMIN.
+    set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)
+        .or_else(|_| set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER))?;
+    for option in [libc::IP_RECVERR, libc::IP_RECVTTL, libc::IP_PKTINFO] {
+        set(libc::IPPROTO_IP, option, 1)?;
+    }
+    let do_not_fragment = libc::IP_PMTUDISC_DO as u32;
+    set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, do_not_fragment)?;
+    set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, REPORT)?;
+    Ok(socket)
+}
+
+/// The monotonic clock.
+fn now_ns() -> u64 {
+    // SAFETY: plain integers, for which zero is a value; the call writes them.
+    let time = unsafe {
+        let mut time: libc::timespec = mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+        time
+    };
+    time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
+}
+
+/// Sleeps until the monotonic clock shows `ns`.
+fn sleep_until(ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (ns / NS_PER_S) as i64,
+        tv_nsec: (ns % NS_PER_S) as i64,
+    };
+    let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
+    // SAFETY: the call reads a time that lives as long as it. A signal ends the process, so it is never interrupted.
+    unsafe { libc::clock_nanosleep(clock, flags, &raw const time, std::ptr::null_mut()) };
+}
+
+/// CPU time of this process so far, of user and system, in seconds.
+fn cpu_s() -> f64 {
+    // SAFETY: plain integers, for which zero is a value; the call writes them.
+    let usage = unsafe {
+        let mut usage: libc::rusage = mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_addresses_of_their_own_on_loopback() {
+        let of = |target| address(target, 1).to_string();
+        assert_eq!(
+            [of(0), of(255), of(256), of(999_999)],
+            [
+                "127.1.0.0:1",
+                "127.1.0.255:1",
+                "127.1.1.0:1",
+                "127.16.66.63:1"
+            ]
+        );
+    }
+}

@@ -1,0 +1,32 @@
+"""What the prober's cost is compared with (bench/kernel_alone) sends and reads as much as a prober."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from firstflight.system import binaries
+
+
+def _run(*options: object) -> subprocess.CompletedProcess[str]:
+    argv = [str(binaries.find("firstflight-kernel-alone")), *map(str, options)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("rate, together, targets, passes", [(1000, 4, 100, 25), (200, 8, 100, 13)])
+def test_each_target_is_answered_and_stamped(
+    responder: int, rate: int, together: int, targets: int, passes: int
+) -> None:
+    done = _run("--port", responder, "--rate", rate, "--together", together, "--targets", targets)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found.pop("cpu_s") > 0
+    assert found == {"targets": targets, "datagrams": 2 * targets, "stamps": targets, "passes": passes}
+
+
+def test_wrong_use_is_one_sentence() -> None:
+    done = _run("--port", 1, "--rate", 50, "--together", 33)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "33 is not in 1..=32" in done.stderr
