@@ -81,8 +81,8 @@ impl Batch {
         self.len += 1;
     }
 
-    /// Sends what was added, and begins again.
-    pub fn send(&mut self, socket: &UdpSocket) -> io::Result<()> {
+    /// Sends what was added, and begins again; returns how many datagrams these were.
+    pub fn send(&mut self, socket: &UdpSocket) -> io::Result<u64> {
         let mut sent = 0;
         while sent < self.len {
             let headers = &mut self.headers[sent..self.len];
@@ -95,7 +95,7 @@ impl Batch {
             sent += n as usize;
         }
         self.len = 0;
-        Ok(())
+        Ok(sent as u64)
     }
 
     /// Reads all that came, or with `errors` all stamps of sending; returns how many messages these were.

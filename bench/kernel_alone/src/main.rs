@@ -23,7 +23,7 @@ use crate::batch::MOST;
     name = "firstflight-kernel-alone",
     version,
     about,
-    after_help = "Example: firstflight-responder --listen 0.0.0.0:4433 & firstflight-kernel-alone --port 4433 --rate 50 --together 5"
+    after_help = "Example: firstflight-responder --listen 0.0.0.0:4433 & sleep 1; firstflight-kernel-alone --port 4433 --rate 50 --together 5"
 )]
 pub struct Options {
     /// Port of the responder, which answers at every address of 127.0.0.0/8
@@ -52,6 +52,7 @@ fn main() -> ExitCode {
                 "{}",
                 json!({
                     "targets": options.targets,
+                    "sent": found.sent,
                     "datagrams": found.datagrams,
                     "stamps": found.stamps,
                     "passes": found.passes,

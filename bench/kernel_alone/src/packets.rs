@@ -8,7 +8,7 @@ use firstflight_wire::{
 pub const INITIAL: usize = 1252;
 pub const CLOSE: usize = 1200;
 
-/// An Initial that is answered, and one that ends a connection, so that it is not.
+/// An Initial that is answered, and one of a connection that exists already, so that it is not.
 pub struct Packets {
     pub initial: [u8; INITIAL],
     pub close: [u8; CLOSE],

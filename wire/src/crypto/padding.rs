@@ -14,7 +14,7 @@ impl Keys {
     /// before they were sealed. Of these nothing is read; `work` is room for a copy.
     ///
     /// `TooShort`: there is no room for as many behind the sample of header protection. `Unauthentic`: the tag
-    /// is not the one of such a packet.
+    /// is not the one of such a packet. The datagram stays as it is then.
     pub fn seal_padding(
         &self,
         datagram: &mut [u8],
@@ -65,23 +65,34 @@ mod tests {
     use super::*;
     use crate::{ConnectionId, InitialSecret, LongHeader, Version, build_packet, parse_packet};
 
-    /// A sealed Initial of `size` bytes, the first `plain` of its payload PING; and its keys.
-    fn sealed(plain: usize, size: usize) -> (Vec<u8>, Packet, Keys) {
+    /// Bytes of a datagram before its sealed Initial.
+    const BEFORE: usize = 5;
+
+    /// A datagram with an Initial of `size` bytes behind others, the first `plain` of its payload PING, its number in `pn_len`
+    /// bytes; and its keys.
+    fn sealed(plain: usize, size: usize, pn_len: usize) -> (Vec<u8>, Packet, Keys) {
         let cid = ConnectionId::from([7; 8]);
         let keys = Keys::new(&InitialSecret::new(Version::V1, &cid).unwrap().client());
-        let header = LongHeader::initial(Version::V1, cid, ConnectionId::EMPTY, 3);
-        let mut out = vec![0; size];
+        let header = LongHeader {
+            pn_len,
+            ..LongHeader::initial(Version::V1, cid, ConnectionId::EMPTY, 3)
+        };
+        let mut out = vec![0; BEFORE + size];
         let payload = vec![1; plain];
-        let written = build_packet(&mut out, &header, &keys, Some(size), |w| w.bytes(&payload));
+        let written = build_packet(&mut out[BEFORE..], &header, &keys, Some(size), |w| {
+            w.bytes(&payload)
+        });
         assert_eq!(written, Ok(size));
-        let packet = parse_packet(&out, 0, 0).unwrap();
+        let packet = parse_packet(&out, BEFORE, 0).unwrap();
         (out, packet, keys)
     }
 
     #[test]
     fn padding_comes_back_to_the_byte() {
-        for (plain, size) in [(1, 60), (4, 200), (300, 1252), (20, 1200)] {
-            let (whole, packet, keys) = sealed(plain, size);
+        let sizes = [(1, 60), (4, 200), (300, 1252), (20, 1200)];
+        for ((plain, size), pn_len) in sizes.into_iter().flat_map(|s| (1..=4).map(move |n| (s, n)))
+        {
+            let (whole, packet, keys) = sealed(plain, size, pn_len);
             let payload = {
                 let mut copy = whole.clone();
                 keys.open(&mut copy, &packet, None)
@@ -90,10 +101,11 @@ mod tests {
                     .to_vec()
             };
             let zeros = payload.iter().rev().take_while(|byte| **byte == 0).count();
-            let room = size - TAG_LEN - packet.pn_offset - SAMPLE_END;
+            let end = whole.len() - TAG_LEN;
+            let room = end - packet.pn_offset - SAMPLE_END;
             for length in [0, 1, room.min(zeros) / 2, room.min(zeros)] {
                 let mut left = whole.clone();
-                left[size - TAG_LEN - length..size - TAG_LEN].fill(0xee);
+                left[end - length..end].fill(0xee);
                 let done = keys.seal_padding(&mut left, &packet, length, &mut Vec::new());
                 assert_eq!((done, left), (Ok(()), whole.clone()), "{length} of {size}");
             }
@@ -102,17 +114,21 @@ mod tests {
 
     #[test]
     fn what_was_no_padding_or_is_damaged_does_not_authenticate() {
-        let (whole, packet, keys) = sealed(300, 400);
-        let zeros = 400 - TAG_LEN - packet.pn_offset - 1 - 300;
+        let (whole, packet, keys) = sealed(300, 400, 1);
+        let end = whole.len() - TAG_LEN;
+        let zeros = end - packet.pn_offset - 1 - 300;
         let mut work = Vec::new();
         let mut done = |bytes: &[u8], length| {
-            keys.seal_padding(&mut bytes.to_vec(), &packet, length, &mut work)
+            let mut copy = bytes.to_vec();
+            let done = keys.seal_padding(&mut copy, &packet, length, &mut work);
+            assert_eq!(copy, bytes, "whole before, or left as it is");
+            done
         };
         assert!(zeros > 10);
         assert_eq!(done(&whole, zeros), Ok(()));
         // One byte more was PING.
         assert_eq!(done(&whole, zeros + 1), Err(OpenError::Unauthentic));
-        for at in (0..packet.pn_offset + 20).chain(400 - TAG_LEN..400) {
+        for at in (BEFORE..packet.pn_offset + 20).chain(end..whole.len()) {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             assert_eq!(done(&bytes, zeros), Err(OpenError::Unauthentic), "{at}");
@@ -121,8 +137,8 @@ mod tests {
 
     #[test]
     fn the_sample_of_header_protection_must_be_there() {
-        let (whole, packet, keys) = sealed(1, 100);
-        let room = 100 - TAG_LEN - packet.pn_offset - SAMPLE_END;
+        let (whole, packet, keys) = sealed(1, 100, 1);
+        let room = whole.len() - TAG_LEN - packet.pn_offset - SAMPLE_END;
         let mut work = Vec::new();
         let mut done =
             |bytes: &mut [u8], packet, length| keys.seal_padding(bytes, packet, length, &mut work);
@@ -132,7 +148,10 @@ mod tests {
             assert_eq!(done(&mut whole.clone(), &packet, length), short);
         }
         let short = Err(OpenError::TooShort);
-        assert_eq!(done(&mut whole[..99].to_vec(), &packet, 1), short);
+        assert_eq!(
+            done(&mut whole[..whole.len() - 1].to_vec(), &packet, 1),
+            short
+        );
         let mut outside = packet.clone();
         outside.start = outside.pn_offset + 1;
         assert_eq!(done(&mut whole.clone(), &outside, 1), short);

@@ -59,6 +59,7 @@ mod tests {
 
     #[test]
     fn few_leave_together_and_none_waits_for_longer_than_100_ms() {
+        // bench/low_rates.py has how many leave together at 50, 200, 500 and 1,000.
         for (rate, batch, together, in_bulk) in [
             (0.1, 1, 1, false),
             (1.0, 1, 1, false),
