@@ -26,8 +26,8 @@ RATE = 2_000
 LOW_RATES = (50, 200, 500, 1000)
 LOW_TARGETS = 2_000
 LOW_RATIO = 1.5
-# How many of the prober's new probes leave in one pass at each rate (first_answer/src/pace.rs, which tests it;
-# at RATE those of the 2 ms that it sleeps).
+# How many of the prober's new probes leave in one pass at each rate (first_answer/src/pace.rs, which tests
+# it; at RATE those of the 2 ms that it sleeps).
 TOGETHER = {50: 5, 200: 8, 500: 7, 1000: 4, RATE: 4}
 # A watch of one probe a minute: so many minutes, and the greatest share of a core.
 WATCH_MINUTES = 2
@@ -86,8 +86,8 @@ def low_rates(folder: Path, port: int, targets: int) -> bool:
 def _kernel_alone_us(port: int, rate: int, targets: int) -> float | None:
     """Return the CPU time that a target costs a loop which only sleeps, reads and sends, in microseconds.
 
-    bench/kernel_alone has the prober's socket options and its rhythm: no prober can take less. None if not all
-    targets were answered and stamped.
+    bench/kernel_alone has the prober's socket options and its rhythm: no prober can take less. None if not
+    all targets were answered and stamped.
     """
     together = TOGETHER[rate]
     argv = [str(binaries.find("firstflight-kernel-alone")), "--port", str(port), "--rate", str(rate)]
