@@ -23,7 +23,7 @@ from pathlib import Path
 from bench import process
 from firstflight.errors import FirstflightError
 from testbed import block as blocks
-from testbed import captured, experiment, kernel, real, second_flight, wire
+from testbed import captured, experiment, kept, kernel, real, second_flight, wire
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.foretold import LENGTH
@@ -168,7 +168,7 @@ def as_lost(cell: Cell, folder: Path, row: Row) -> Row:
     """Return a row of real time with another outcome if its trial did not lose what the cell says."""
     if not cell.drop_second_flight or row["outcome"] != "done":
         return row
-    files = {"capture_file": blocks.CAPTURE, "keys_file": "path.keys"}
+    files = {"capture_file": kept.CAPTURE, "keys_file": kept.KEYS}
     (packets,) = captured.connections(folder, [{**row, **files}])
     own = sorted({*cell.drop_to_server, *second_flight.indices(packets)})
     if own == list(row["drop_to_server"]):

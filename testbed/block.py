@@ -11,30 +11,21 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from firstflight.errors import FirstflightError, InputError
-from firstflight.system import binaries, children, files
-from testbed import capture, foretold, guest, kernel, stacks, trial_row, unavailable
+from firstflight.errors import FirstflightError
+from firstflight.system import binaries, files
+from testbed import dissected, foretold, guest, kernel, stacks, trial_row, unavailable
 from testbed.cell import Cell
-from testbed.lateness import Lateness
-from testbed.path import PORT
-from testbed.trial_row import Captured, Row
+from testbed.kept import CAPTURE, KEYS, ROWS, SENT, TRIALS
+from testbed.trial_row import Row
 
 TIMEOUT_S = 60.0
 """Of a trial, in the guest's time."""
-CAPTURE = "path.pcap"
-"""The capture at the client; a block without it has no hash."""
-SENDER_LOG = "sender.jsonl"
-"""What the server writes of its datagrams and windows."""
-RESULTS = ("trials.jsonl", "*.pcap", "*qlog", SENDER_LOG)
-"""What a second run repeats byte for byte: trials, captures, logs of clients and of the server."""
-ROWS = "testbed_trial.jsonl"
 _ADDED = (
     *("client_qlog", "server_log", "gso_paced", "named", "certificate_key", "delay_to_server_ms"),
     *("netem_loss_to_client_percent", "netem_loss_to_server_percent"),
@@ -149,15 +140,6 @@ def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
     )
 
 
-def rows(folder: Path) -> list[Row]:
-    """Return the rows of a block that is complete in `folder`. InputError if one is no row."""
-    file = folder / ROWS
-    try:
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} has a line that is no row: remove its folder, and run again") from error
-
-
 def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
     """Do the trials of a block in a guest and return their rows, which are in ROWS in `folder`, too.
 
@@ -170,30 +152,16 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
         part.mkdir(parents=True)
         why = block.unavailable()
         rows = _trials(block, part) if why is None else _rows(block, "unavailable", why)
-        for name, column in ((CAPTURE, "capture_file"), ("path.keys", "keys_file")):
+        for name, column in ((CAPTURE, "capture_file"), (KEYS, "keys_file")):
             if not captures:
                 (part / name).unlink(missing_ok=True)
-                (part / "sender.pcap").unlink(missing_ok=True)
+                (part / SENT).unlink(missing_ok=True)
             elif (part / name).is_file():
                 rows = [{**row, column: f"{block.name}/{name}"} for row in rows]
         (part / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     return rows
-
-
-def digest(folder: Path) -> str:
-    """Return one hash (SHA-256) over RESULTS of a block whose guest ended in order, with their names."""
-    whole = hashlib.sha256()
-    for file in sorted({file for pattern in RESULTS for file in folder.glob(pattern)}):
-        whole.update(f"{file.name}\n{file.stat().st_size}\n".encode() + file.read_bytes())
-    return whole.hexdigest()
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Return the hash of each block in an experiment's folder whose captures were kept, by its name."""
-    found = sorted(path.parent for path in folder.glob(f"*/*/{CAPTURE}"))
-    return {f"{one.parent.name}/{one.name}": digest(one) for one in found if not one.suffix}
 
 
 def job(block: Block) -> dict[str, Any]:
@@ -220,8 +188,8 @@ def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Ro
 
     `of_run`: columns that all trials have in common.
     """
-    by_number = trial_row.by_repetition(folder / "trials.jsonl")
-    captured = _captured(block.cell, folder)
+    by_number = trial_row.by_repetition(folder / TRIALS)
+    captured = dissected.of_block(block.cell, folder)
     last_lines = stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"]
     return [
         trial_row.of_trial(row, by_number[row["repetition"]], captured)
@@ -266,30 +234,3 @@ def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[R
     """Return a row for each trial of a block, none of them done; `of_guest`: what is known all the same."""
     made = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
     return [{**made, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]
-
-
-def _captured(cell: Cell, folder: Path) -> Captured:
-    """Return what the captures of a block hold; nothing of those that are not there."""
-    client, sender, keys = (folder / name for name in (CAPTURE, "sender.pcap", "path.keys"))
-    if not (client.is_file() and keys.is_file()):
-        return Captured()
-    own = ["--quic-port", str(PORT), "--keys", str(keys), str(client)]
-    connections, acks = (_dissected(kind, *own) for kind in ("quic_connection", "quic_ack"))
-    faults = [fault for file in (client, sender) if file.is_file() and (fault := capture.fault(file))]
-    found = Captured(connections, acks, fault="; ".join(faults) or None)
-    if not sender.is_file():
-        return found
-    found = replace(found, pacing=_dissected("pacing", str(sender)))
-    if cell.qdisc != "pfifo" or cell.reorders:
-        # What the queue inside the link takes is no lateness, nor is what it holds back.
-        return found
-    return replace(found, late_p99_us=Lateness(sender, client, cell.down_delay_ms).p99_us)
-
-
-def _dissected(kind: str, *arguments: str) -> list[Row]:
-    """Return a capture as rows of a kind, by the dissector."""
-    argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, *arguments]
-    process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    found, stderr = children.finished(process)
-    binaries.unreadable(process.returncode, stderr)
-    return [json.loads(line) for line in found.splitlines()]

@@ -11,68 +11,20 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-from firstflight.system.lines import next_line
-from lab.certificates import Authority, issue, make_authority
-from testbed import path, second_flight, server_config, wire
+from lab.certificates import Authority, make_authority
+from testbed import kept, path, programs, second_flight
 from testbed.cell import Cell
 
-NAME = "www.testbed.test"
 PAUSE_S = 2.0
 """Between trials, when the path's queues are empty: what is still sent belongs to the trial before."""
-READY_S = 60.0
-GRACE_S = 5.0
 REAL_UNCOUNTED = 5
 """Trials that show a client's second flight in real time."""
 FLUSHED_S = 0.3
 """Until the lab's link has written a packet to its log: 100 ms, and what a busy machine adds."""
-_BUFFER_KB = 32_768
-"""Of a capture: some 16,000 packets. With tcpdump's own 2 MB it misses some of a server with GSO."""
-
-
-class Client:
-    """A client in its namespace; it is started again after it died."""
-
-    def __init__(self, argv: list[str], folder: Path) -> None:
-        self.argv = [*_in(path.CLIENT), *argv, f"allow-net={path.NETWORK}"]
-        self.folder = folder
-        self.version = ""
-        self._process = self._start()
-
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the client's answer, or one that says that it gave none."""
-        if self._process.poll() is not None:
-            self._process = self._start()
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            answer = json.loads(_line(self._process, request["timeout_s"] + GRACE_S))
-            if isinstance(answer, dict):
-                return answer
-        except (BrokenPipeError, TimeoutError, ValueError) as error:
-            self._process.kill()
-            self._process.wait()
-            return {"end": "died", "detail": f"the client gave no answer: {error}"}
-        return {"end": "died", "detail": "the client's answer is no object"}
-
-    def close(self) -> None:
-        """End the client: its input is closed."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(GRACE_S)
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        keys = {**os.environ, "SSLKEYLOGFILE": str(self.folder / "path.keys"), "QUIC_GO_DISABLE_GSO": "true"}
-        with (self.folder / "client.log").open("ab") as log:
-            process = subprocess.Popen(
-                self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0, env=keys
-            )
-        self.version = str(json.loads(_line(process, READY_S))["ready"])
-        return process
 
 
 def main() -> None:
@@ -97,21 +49,21 @@ def main() -> None:
 
 def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
     for command in path.commands(cell, delayed=job["link"] is None):
-        _run(command)
-    link = None if job["link"] is None else _link(job["link"], cell, folder)
+        programs.run(command)
+    link = None if job["link"] is None else programs.link(job["link"], cell, folder)
     authority = make_authority(folder)
-    server = _server(job, cell, folder)
-    captures = [_capture(folder, path.CLIENT, path.DEVICE, "path.pcap", "udp")]
+    server = programs.server(job, cell, folder)
+    captures = [programs.capture(folder, path.CLIENT, path.DEVICE, kept.CAPTURE, "udp")]
     if cell.body_bytes:
         sent = f"udp and src host {path.SERVER_IP}"
-        captures.append(_capture(folder, path.LINK, path.TAP, "sender.pcap", sent))
+        captures.append(programs.capture(folder, path.LINK, path.TAP, kept.SENT, sent))
     try:
         _repeat(job, cell, folder, authority)
     finally:
         # Their reports say whether they are whole (testbed/capture.py).
         for capture in captures:
             capture.send_signal(signal.SIGINT)
-            capture.wait(GRACE_S)
+            capture.wait(programs.GRACE_S)
         if link is not None:
             time.sleep(FLUSHED_S)
             link.kill()
@@ -124,10 +76,10 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
     if cell.client_qlog:
         logs.mkdir()
         os.environ["QLOGDIR"] = str(logs)
-    client = Client(job["client"], folder)
+    client = programs.Client(job["client"], folder)
     request = {
-        "url": f"https://{NAME}/",
-        "host": NAME,
+        "url": f"https://{programs.NAME}/",
+        "host": programs.NAME,
         "ip": path.SERVER_IP,
         "port": path.PORT,
         "path": "/",
@@ -139,7 +91,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
         "http": job["http"],
     }
     queues = (path.bottleneck(cell), (path.CLIENT, path.DEVICE))
-    with (folder / "trials.jsonl").open("w", encoding="utf-8") as out:
+    with (folder / kept.TRIALS).open("w", encoding="utf-8") as out:
         # Repetition 0 is not counted (testbed/block.py).
         for repetition in (*[0] * _uncounted(job, cell), *range(job["first"], job["last"] + 1)):
             if repetition == job["first"] and cell.drop_second_flight:
@@ -147,7 +99,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
             # Repetition 0 loses nothing: it shows what is a flight of this client.
             scripts = path.scripts(cell, repetition) if repetition else []
             for _, script in scripts:
-                _run(path.NFT, script.encode())
+                programs.run(path.NFT, script.encode())
             before = [*(_drops(*queue, "tbf") for queue in queues), _lost_by_netem(cell)]
             begun = time.time_ns()
             answer = client.ask(request)
@@ -194,74 +146,17 @@ def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
 
 def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
     """Return the cell with the datagrams of the client's second flight, as the capture so far shows it."""
-    argv = [dissect, "--kind", "quic_packet", "--keys", str(folder / "path.keys"), str(folder / "path.pcap")]
-    packets = [json.loads(line) for line in _run(argv).splitlines()]
+    argv = [dissect, "--kind", "quic_packet", "--keys", str(folder / kept.KEYS), str(folder / kept.CAPTURE)]
+    packets = [json.loads(line) for line in programs.run(argv).splitlines()]
     found = second_flight.usual(packets)
     if not found:
         raise SystemExit("repetition 0 has no second flight of the client to drop")
     return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *found}))})
 
 
-def _server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
-    """Start the server with the cell's answer and wait until it listens."""
-    files = issue(
-        make_authority(folder),
-        "server",
-        [NAME],
-        chain_bytes=cell.certificate_bytes,
-        key_kind=cell.certificate_key,
-    )
-    configuration = server_config.configuration(
-        cell, NAME, job["alpn"], files, launch_times=job["launch_times"], log=folder / "sender.jsonl"
-    )
-    file = folder / "server.json"
-    file.write_text(json.dumps(configuration), encoding="utf-8")
-    with (folder / "server.log").open("wb") as log:
-        argv = [*_in(path.SERVER), *job["server"], "--config", str(file)]
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
-    if _line(process, READY_S).strip() != b"READY":
-        raise SystemExit("the server does not listen: see server.log")
-    return process
-
-
-def _link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
-    """Put the lab's link into the path, and wait until it delays what passes."""
-    for command in wire.commands():
-        _run(command)
-    file = folder / "link.json"
-    file.write_text(json.dumps(wire.configuration(cell, folder / "lateness.csv")), encoding="utf-8")
-    with (folder / "link.log").open("wb") as log:
-        argv = [*_in(wire.NAMESPACE), program, "--config", str(file), "--realtime"]
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
-    if _line(process, READY_S).strip() != b"READY":
-        raise SystemExit("the lab's link does not start: see link.log")
-    return process
-
-
-def _capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
-    """Start a capture and wait until it sees packets."""
-    argv = [*_in(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
-    # While the clock stands still a server hands over all of its window before tcpdump gets the processor.
-    argv += ["-B", str(_BUFFER_KB), "-Z", "root", "-w", str(folder / name), *wanted.split()]
-    log = folder / f"{name}.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(argv, stderr=out)
-    for _ in range(1000):
-        if b"listening on" in log.read_bytes():
-            return process
-        time.sleep(0.01)
-    raise SystemExit(f"tcpdump does not start: see {log.name}")
-
-
-def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
-    """Return a program's next line; what it wrote if it ended; TimeoutError after `limit_s` seconds."""
-    assert process.stdout is not None
-    return next_line(process.stdout, limit_s)
-
-
 def _hit(table: str) -> int:
     """Return how many datagrams of this trial a table of the link has dropped or held back."""
-    shown = _run([*_in(path.LINK), "nft", "-j", "list", "table", "inet", table])
+    shown = programs.run([*programs.within(path.LINK), "nft", "-j", "list", "table", "inet", table])
     rules = [one["rule"]["expr"] for one in json.loads(shown)["nftables"] if "rule" in one]
     return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
 
@@ -277,19 +172,8 @@ def _lost_by_netem(cell: Cell) -> int:
 
 def _drops(namespace: str, device: str, kind: str) -> int:
     """Return how many packets a device's qdiscs of a kind have dropped since the guest's start."""
-    shown = _run(["tc", "-n", namespace, "-j", "-s", "qdisc", "show", "dev", device])
+    shown = programs.run(["tc", "-n", namespace, "-j", "-s", "qdisc", "show", "dev", device])
     return sum(one["drops"] for one in json.loads(shown) if one["kind"] == kind)
-
-
-def _in(namespace: str) -> list[str]:
-    return ["ip", "netns", "exec", namespace]
-
-
-def _run(argv: list[str], given: bytes = b"") -> bytes:
-    done = subprocess.run(argv, input=given, capture_output=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from firstflight.system import binaries, children, files
 from lab import launch, link_log
 from lab.programs import program
 from testbed import block as blocks
-from testbed import guest, inside, wire
+from testbed import guest, inside, programs, wire
 from testbed.block import Block
 from testbed.path import longest_wait_s
 from testbed.trial_row import Row
@@ -67,7 +67,7 @@ def run(block: Block, folder: Path) -> Real:
 
 def _limit_s(block: Block) -> float:
     """Return the longest time in seconds of a block: each trial may last until its end is forced."""
-    each_s = blocks.TIMEOUT_S + inside.GRACE_S + inside.PAUSE_S + longest_wait_s(block.cell)
+    each_s = blocks.TIMEOUT_S + programs.GRACE_S + inside.PAUSE_S + longest_wait_s(block.cell)
     return _START_S + (block.trials + inside.REAL_UNCOUNTED) * each_s
 
 

@@ -18,7 +18,7 @@ from reports.numbers import compared, gridded
 from reports.numbers.compared import Panel
 from reports.numbers.gridded import Maps
 from reports.page import html
-from testbed import block, conditions, drawn, page, repeat, shown
+from testbed import conditions, drawn, kept, page, repeat, shown
 from testbed.better_page import Derived
 from testbed.conditions import Condition
 from testbed.experiment import Experiment, find
@@ -100,7 +100,7 @@ def of_trials(
         cells=(len({row["cell"] for row in rows}), len(cells)),
         programs=list(_programs(rows)),
         facts=_facts(experiment, rows, repetitions),
-        hashes=block.digests(folder),
+        hashes=kept.digests(folder),
         maps=drawn.maps(experiment, lines),
     )
 
@@ -140,7 +140,7 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
         hashes={
             f"{source}/{place}": digest
             for source in rows
-            for place, digest in block.digests(out / source).items()
+            for place, digest in kept.digests(out / source).items()
         },
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from firstflight.system import files, lock
 from testbed import block as blocks
-from testbed import stacks
+from testbed import kept, stacks
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.folder import cache
@@ -88,7 +88,7 @@ def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -
         def hashed(number: int, block: Block) -> tuple[str | None, set[str]]:
             place = folder / f"{number}" / block.name
             outcomes = {row["outcome"] for row in blocks.run(block, place)}
-            return None if "guest_failed" in outcomes else blocks.digest(place), outcomes
+            return None if "guest_failed" in outcomes else kept.digest(place), outcomes
 
         with ThreadPoolExecutor(jobs) as pool:
             pairs = [[pool.submit(hashed, number, block) for number in (1, 2)] for block in chosen]

@@ -18,10 +18,10 @@ from typing import Any
 from firstflight.errors import InputError
 from reports.tables.columns import Column
 from testbed import lateness
-from testbed.block import SENDER_LOG
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, done, median_of
 from testbed.experiment import Experiment, Launched
+from testbed.kept import SENDER_LOG, SENT
 from testbed.page import Check, Page, number, page
 from testbed.trial_row import Row, by_repetition, is_of
 
@@ -214,7 +214,7 @@ def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], li
     """
     row = rows[0]
     block = folder / Path(row["capture_file"] or "").parent
-    log, sent = block / SENDER_LOG, block / "sender.pcap"
+    log, sent = block / SENDER_LOG, block / SENT
     if row["capture_file"] is None or not (log.is_file() and sent.is_file()):
         raise InputError(
             f"{folder}: log and capture of cell {row['cell']} were not kept, and this is of them"

@@ -19,7 +19,7 @@ from pathlib import Path
 from firstflight.errors import InputError, UsageError
 from firstflight.system import lock
 from testbed import block as blocks
-from testbed import trial_row, versions
+from testbed import kept, trial_row, versions
 from testbed.block import Block
 from testbed.cell import Cell
 from testbed.trial_row import Row
@@ -127,7 +127,7 @@ def _check_version(folder: Path) -> None:
 def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block, list[Row]]]:
     """Yield the blocks of a cell that are in an experiment's folder, with their rows. UsageError as above."""
     for block in blocks.complete(folder, experiment, cell):
-        made = blocks.rows(folder / block.name)
+        made = kept.rows(folder / block.name)
         if not block.has_made(made):
             raise UsageError(
                 f"{folder / block.name} has trials of other conditions than the cell has now: remove "
@@ -208,7 +208,7 @@ def _rows(folder: Path) -> list[Row]:
 
 def _found(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
     """Yield the folders of all blocks of an experiment that are complete, with their rows."""
-    for place in sorted(file.parent for file in folder.glob(f"*/*/{blocks.ROWS}")):
+    for place in sorted(file.parent for file in folder.glob(f"*/*/{kept.ROWS}")):
         # What a killed run left has another name.
         if not place.suffix:
-            yield place, blocks.rows(place)
+            yield place, kept.rows(place)

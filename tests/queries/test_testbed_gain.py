@@ -15,7 +15,7 @@ from reports import query
 from schemas import records
 from store import open_store
 from store.load import loader
-from testbed import block, experiment, gain, record_file, trial_row
+from testbed import experiment, gain, kept, record_file, trial_row
 from testbed.cell import Cell
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -65,7 +65,7 @@ def written(out: Path, rows: list[dict[str, Any]]) -> Path:
     for number, row in enumerate(rows):
         folder = out / "iack-ttfb" / row["cell"] / f"{number:04d}"
         folder.mkdir(parents=True)
-        (folder / block.ROWS).write_text(json.dumps(row) + "\n", encoding="utf-8")
+        (folder / kept.ROWS).write_text(json.dumps(row) + "\n", encoding="utf-8")
     return record_file.write(out, "iack-ttfb")
 
 

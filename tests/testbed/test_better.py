@@ -10,7 +10,7 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import better, better_page, block, captured, experiment, limit, trial_row
+from testbed import better, better_page, block, captured, experiment, kept, limit, trial_row
 from testbed.better import Advice, Case, Pair
 from tests.testbed.test_gain import trial
 
@@ -233,12 +233,12 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
         row = {column: row.get(column, value) for column, value in columns.items()}
         folder = tmp_path / "iack-loss-server" / row["cell"] / "0001-0001"
         folder.mkdir(parents=True)
-        (folder / block.ROWS).write_text(json.dumps(row) + "\n")
+        (folder / kept.ROWS).write_text(json.dumps(row) + "\n")
     assert "server quic-go: met: WFC is better: WFC (0 IACK, 1 WFC, 0 the same)" in printed(
         "show", "iack-better"
     )
     assert "several versions" not in printed("show", "iack-better")
-    file = folder / block.ROWS
+    file = folder / kept.ROWS
     whole = file.read_text()
     row = json.loads(whole)
     file.write_text(json.dumps({**row, "client_version": "2"}) + "\n")

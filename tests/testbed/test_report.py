@@ -13,7 +13,7 @@ import pytest
 
 from reports.numbers.compared import Panel, Series
 from reports.tables.columns import Column
-from testbed import block, conditions, experiment, measured, page, report, trial_row
+from testbed import block, conditions, experiment, kept, measured, page, report, trial_row
 from testbed.figures import COMPUTED, DERIVED
 from testbed.page import Page
 from tests.browser import DESK, PHONE, Browser
@@ -268,14 +268,14 @@ def test_captures_are_named_by_their_hashes(tmp_path: Path) -> None:
         (tmp_path / place).mkdir(parents=True)
         for name in names:
             (tmp_path / place / name).write_bytes(name.encode())
-    found = block.digests(tmp_path)
-    assert found == {"cell/0001-0002": block.digest(tmp_path / "cell/0001-0002")}
+    found = kept.digests(tmp_path)
+    assert found == {"cell/0001-0002": kept.digest(tmp_path / "cell/0001-0002")}
     # Each of these is measured, so each is in the hash.
     for name in ("trials.jsonl", "path.pcap", "sender.pcap", "client-0001.sqlog"):
         file = tmp_path / "cell/0001-0002" / name
         before = file.read_bytes()
         file.write_bytes(before + b"x")
-        assert block.digests(tmp_path) != found, name
+        assert kept.digests(tmp_path) != found, name
         file.write_bytes(before)
     text = report.render(made_of("ack-ratio", rows_of("ack-ratio"), tmp_path))
     assert f"{found['cell/0001-0002']}  cell/0001-0002" in text
@@ -287,7 +287,7 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
     for row in rows:
         folder = tmp_path / "out" / "ack-ratio" / row["cell"] / "0001-0002"
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / block.ROWS).open("a") as file:
+        with (folder / kept.ROWS).open("a") as file:
             file.write(json.dumps(row) + "\n")
     where = ["--out", str(tmp_path / "out"), "--page", str(tmp_path / "page.html")]
     done = firstflight("testbed", "show", "ack-ratio", *where)

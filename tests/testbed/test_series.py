@@ -14,7 +14,7 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import block, foretold, guest, kernel, record_file, same, series, stacks, trial_row
+from testbed import block, foretold, guest, kept, kernel, record_file, same, series, stacks, trial_row
 from testbed.block import Block
 from testbed.cell import Cell
 
@@ -30,7 +30,7 @@ def left(out: Path, one: Block, outcome: str = "done", **more: Any) -> Path:
     row = trial_row.without_trial(one.experiment, one.cell, 0, outcome, None) | {"seed": one.seed} | more
     numbers = range(one.first, one.last + 1)
     lines = [json.dumps({**row, "repetition": number}) + "\n" for number in numbers]
-    (folder / block.ROWS).write_text("".join(lines), encoding="utf-8")
+    (folder / kept.ROWS).write_text("".join(lines), encoding="utf-8")
     return folder
 
 
@@ -201,7 +201,7 @@ def test_trials_of_other_conditions_are_not_kept(
 @pytest.mark.parametrize("there", [CELL, changed(rtt_ms=20.0)])
 def test_trials_of_another_version_are_refused_before_a_guest_is_begun(tmp_path: Path, there: Cell) -> None:
     """Of any cell of the experiment; their rows have no column for a condition that was not to be had."""
-    file = left(tmp_path, Block("own", there, 1, 2)) / block.ROWS
+    file = left(tmp_path, Block("own", there, 1, 2)) / kept.ROWS
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert planned(tmp_path, 4, there).present
     older = [{name: row[name] for name in row if name != "delay_to_server_ms"} for row in rows]
