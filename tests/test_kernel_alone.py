@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
 from firstflight.system import binaries
+from tests.prober.conftest import start
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """Port of a responder on all loopback addresses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("0.0.0.0", 0))
+        number: int = free.getsockname()[1]
+    process = start([binaries.find("firstflight-responder"), "--listen", f"0.0.0.0:{number}"], "READY")
+    yield number
+    process.kill()
+    process.wait()
 
 
 def _run(*options: object) -> subprocess.CompletedProcess[str]:
@@ -17,9 +32,9 @@ def _run(*options: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("rate, together, targets, passes", [(1000, 4, 100, 25), (200, 8, 100, 13)])
 def test_each_target_is_answered_and_stamped(
-    responder: int, rate: int, together: int, targets: int, passes: int
+    port: int, rate: int, together: int, targets: int, passes: int
 ) -> None:
-    done = _run("--port", responder, "--rate", rate, "--together", together, "--targets", targets)
+    done = _run("--port", port, "--rate", rate, "--together", together, "--targets", targets)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found.pop("cpu_s") > 0
