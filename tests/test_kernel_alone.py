@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from firstflight.system import binaries
-from tests.prober.conftest import start
+from tests.prober.conftest import answering
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """Port of a responder on all loopback addresses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("0.0.0.0", 0))
-        number: int = free.getsockname()[1]
-    process = start([binaries.find("firstflight-responder"), "--listen", f"0.0.0.0:{number}"], "READY")
-    yield number
-    process.kill()
-    process.wait()
+    with answering() as number:
+        yield number
 
 
 def _run(*options: object) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,9 +132,9 @@ def start(command: Sequence[str | Path], ready: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.fixture(scope="session")
-def responder() -> Iterator[int]:
-    """Port of bench/responder on all loopback addresses."""
+@contextmanager
+def answering() -> Iterator[int]:
+    """Run bench/responder on all loopback addresses; yields its port."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("0.0.0.0", 0))
         port: int = free.getsockname()[1]
@@ -141,6 +142,13 @@ def responder() -> Iterator[int]:
     yield port
     process.kill()
     process.wait()
+
+
+@pytest.fixture(scope="session")
+def responder() -> Iterator[int]:
+    """Port of bench/responder on all loopback addresses."""
+    with answering() as port:
+        yield port
 
 
 @pytest.fixture(scope="session")
