@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from firstflight.errors import InputError
-from firstflight.system import binaries, children
+from testbed import dissected
+from testbed.kept import TRIALS
 from testbed.packets import Packet, by_connection
 from testbed.trial_row import Row, by_repetition, is_of
 
@@ -55,7 +54,7 @@ def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
 
 def _trials(folder: Path, rows: Sequence[Row]) -> list[Row]:
     """Return what the guest wrote of `rows`, which are of one capture."""
-    trials = by_repetition((folder / rows[0]["capture_file"]).with_name("trials.jsonl"))
+    trials = by_repetition((folder / rows[0]["capture_file"]).with_name(TRIALS))
     return [trials[row["repetition"]] for row in rows if row["repetition"] in trials]
 
 
@@ -64,9 +63,5 @@ def _dissected(folder: Path, row: Row, kind: str) -> list[Packet]:
         raise InputError(
             f"{folder}: the captures of cell {row['cell']} were not kept, and this table is of them"
         )
-    argv = [str(binaries.find("firstflight-dissect")), "--kind", kind]
-    argv += ["--keys", str(folder / row["keys_file"]), str(folder / row["capture_file"])]
-    process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    lines, stderr = children.finished(process)
-    binaries.unreadable(process.returncode, stderr)
-    return [json.loads(line) for line in lines.splitlines()]
+    keys, capture = (str(folder / row[name]) for name in ("keys_file", "capture_file"))
+    return dissected.rows(kind, "--keys", keys, capture)

@@ -22,20 +22,20 @@ def of_block(cell: Cell, folder: Path) -> Captured:
     if not (client.is_file() and keys.is_file()):
         return Captured()
     own = ["--quic-port", str(PORT), "--keys", str(keys), str(client)]
-    connections, acks = (_dissected(kind, *own) for kind in ("quic_connection", "quic_ack"))
+    connections, acks = (rows(kind, *own) for kind in ("quic_connection", "quic_ack"))
     faults = [fault for file in (client, sender) if file.is_file() and (fault := capture.fault(file))]
     found = Captured(connections, acks, fault="; ".join(faults) or None)
     if not sender.is_file():
         return found
-    found = replace(found, pacing=_dissected("pacing", str(sender)))
+    found = replace(found, pacing=rows("pacing", str(sender)))
     if cell.qdisc != "pfifo" or cell.reorders:
         # What the queue inside the link takes is no lateness, nor is what it holds back.
         return found
     return replace(found, late_p99_us=Lateness(sender, client, cell.down_delay_ms).p99_us)
 
 
-def _dissected(kind: str, *arguments: str) -> list[Row]:
-    """Return a capture as rows of a kind, by the dissector."""
+def rows(kind: str, *arguments: str) -> list[Row]:
+    """Return a capture as rows of a kind, by the dissector with these arguments."""
     argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, *arguments]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     found, stderr = children.finished(process)

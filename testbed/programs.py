@@ -17,7 +17,7 @@ from testbed.cell import Cell
 NAME = "www.testbed.test"
 """Of the server."""
 GRACE_S = 5.0
-"""Until a program has ended, or a client that gives up has said so."""
+"""Until a program has ended, or a client that has given up has answered."""
 _READY_S = 60.0
 _BUFFER_KB = 32_768
 """Of a capture: some 16,000 packets. With tcpdump's own 2 MB it misses some of a server with GSO."""
@@ -39,7 +39,7 @@ class Client:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            answer = json.loads(line(self._process, request["timeout_s"] + GRACE_S))
+            answer = json.loads(_line(self._process, request["timeout_s"] + GRACE_S))
             if isinstance(answer, dict):
                 return answer
         except (BrokenPipeError, TimeoutError, ValueError) as error:
@@ -60,7 +60,7 @@ class Client:
             process = subprocess.Popen(
                 self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0, env=keys
             )
-        self.version = str(json.loads(line(process, _READY_S))["ready"])
+        self.version = str(json.loads(_line(process, _READY_S))["ready"])
         return process
 
 
@@ -81,7 +81,7 @@ def server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[by
     with (folder / "server.log").open("wb") as log:
         argv = [*within(path.SERVER), *job["server"], "--config", str(file)]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
-    if line(process, _READY_S).strip() != b"READY":
+    if _line(process, _READY_S).strip() != b"READY":
         raise SystemExit("the server does not listen: see server.log")
     return process
 
@@ -95,7 +95,7 @@ def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
     with (folder / "link.log").open("wb") as log:
         argv = [*within(wire.NAMESPACE), program, "--config", str(file), "--realtime"]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
-    if line(process, _READY_S).strip() != b"READY":
+    if _line(process, _READY_S).strip() != b"READY":
         raise SystemExit("the lab's link does not start: see link.log")
     return process
 
@@ -115,7 +115,7 @@ def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -
     raise SystemExit(f"tcpdump does not start: see {log.name}")
 
 
-def line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
+def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
     """Return a program's next line; what it wrote if it ended; TimeoutError after `limit_s` seconds."""
     assert process.stdout is not None
     return next_line(process.stdout, limit_s)

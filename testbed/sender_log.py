@@ -21,7 +21,7 @@ from testbed import lateness
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, done, median_of
 from testbed.experiment import Experiment, Launched
-from testbed.kept import SENDER_LOG, SENT
+from testbed.kept import SENDER_LOG, SENT, TRIALS
 from testbed.page import Check, Page, number, page
 from testbed.trial_row import Row, by_repetition, is_of
 
@@ -223,7 +223,7 @@ def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], li
     whole = log.read_text(encoding="utf-8").rpartition("\n")[0]
     lines = [json.loads(line) for line in whole.splitlines()]
     left = list(lateness.datagrams(sent, TAG))
-    trials = by_repetition(block / "trials.jsonl")
+    trials = by_repetition(block / TRIALS)
     for trial in (trials[row["repetition"]] for row in rows):
         own = [one for one in lines if is_of(one["time_ns"], trial)]
         launches = {one["tag"]: one["time_ns"] for one in own if "tag" in one}

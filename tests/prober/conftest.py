@@ -139,9 +139,11 @@ def answering() -> Iterator[int]:
         free.bind(("0.0.0.0", 0))
         port: int = free.getsockname()[1]
     process = start([binaries.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], "READY")
-    yield port
-    process.kill()
-    process.wait()
+    try:
+        yield port
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="session")

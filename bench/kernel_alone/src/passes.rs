@@ -4,14 +4,15 @@ use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Options;
 use crate::batch::Batch;
 use crate::packets::Packets;
 
-const NS_PER_S: u64 = 1_000_000_000;
 /// After the last pass, between looks for answers and stamps that are still on their way; how many looks at most.
-const REST_NS: u64 = 100_000_000;
+const REST: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 300;
 /// As the prober's sockets report: stamps of arrival and, on request, of sending, numbered and without the packet.
 const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE
@@ -40,7 +41,7 @@ pub fn run(options: &Options) -> io::Result<Found> {
     let (mut out, mut inbox, mut errors) = (Batch::new(), Batch::new(), Batch::new());
     let targets = u64::from(options.targets);
     let together = u64::from(options.together);
-    let pause = together * NS_PER_S / u64::from(options.rate);
+    let pause = Duration::from_secs(together) / options.rate;
     let mut found = Found {
         sent: 0,
         datagrams: 0,
@@ -49,12 +50,12 @@ pub fn run(options: &Options) -> io::Result<Found> {
         cpu_s: 0.0,
     };
     let used = cpu_s();
-    let mut next = now_ns();
+    let mut next = Instant::now();
     let mut last = 0..0;
     while last.end < targets {
-        sleep_until(next);
+        thread::sleep(next.saturating_duration_since(Instant::now()));
         // A pass that comes late delays those behind it: two at once would cost less than two.
-        next = (next + pause).max(now_ns());
+        next = (next + pause).max(Instant::now());
         found.datagrams += inbox.receive(&socket, false)?;
         found.stamps += errors.receive(&socket, true)?;
         let new = last.end..(last.end + together).min(targets);
@@ -69,7 +70,7 @@ pub fn run(options: &Options) -> io::Result<Found> {
         found.passes += 1;
     }
     for _ in 0..LOOKS {
-        sleep_until(now_ns() + REST_NS);
+        thread::sleep(REST);
         found.datagrams += inbox.receive(&socket, false)?;
         found.stamps += errors.receive(&socket, true)?;
         if found.datagrams >= 2 * targets && found.stamps >= targets {
@@ -112,28 +113,6 @@ fn open() -> io::Result<UdpSocket> {
     set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, do_not_fragment)?;
     set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, REPORT)?;
     Ok(socket)
-}
-
-/// The monotonic clock.
-fn now_ns() -> u64 {
-    // SAFETY: plain integers, for which zero is a value; the call writes them.
-    let time = unsafe {
-        let mut time: libc::timespec = mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
-        time
-    };
-    time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
-}
-
-/// Sleeps until the monotonic clock shows `ns`.
-fn sleep_until(ns: u64) {
-    let time = libc::timespec {
-        tv_sec: (ns / NS_PER_S) as i64,
-        tv_nsec: (ns % NS_PER_S) as i64,
-    };
-    let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
-    // SAFETY: the call reads a time that lives as long as it. A signal ends the process, so it is never interrupted.
-    unsafe { libc::clock_nanosleep(clock, flags, &raw const time, std::ptr::null_mut()) };
 }
 
 /// CPU time of this process so far, of user and system, in seconds.
