@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::input::Frame;
-use crate::padding::{Cutter, MAGIC, MARK, Sealed};
+use crate::padding::{Cutter, MAGIC, MARK, NotRestored, Sealed};
 use crate::writer::{Writer, refused};
 
 const BUFFER: usize = 1 << 18;
@@ -79,7 +79,7 @@ impl Copy {
             self.trimmed += 1;
         }
         if let Some(sealed) = keep.sealed
-            && (self.cutter).cut(data, length - data.len(), sealed, &mut self.record)
+            && self.cut(data, length, sealed)?
         {
             self.unpadded += 1;
             return self.out.record(frame, &self.record);
@@ -88,6 +88,15 @@ impl Copy {
             return Err(refused("has a record that ends like one without padding"));
         }
         self.out.record(frame, data)
+    }
+
+    /// Whether `record` holds `data`, of a frame of `length` bytes, without its padding.
+    fn cut(&mut self, data: &[u8], length: usize, sealed: Sealed<'_>) -> io::Result<bool> {
+        (self.cutter)
+            .cut(data, length - data.len(), sealed, &mut self.record)
+            .map_err(|NotRestored| {
+                refused("has a record without padding that cannot be restored: a fault of this program, please report it")
+            })
     }
 
     /// Gives the copy its name once it is on the disk, and writes `NAME.json` beside it: how many frames it

@@ -377,19 +377,18 @@ pub fn padding(data: &[u8]) {
     ) else {
         return;
     };
+    let keys = secret.client();
+    let mut datagram = frame[28..].to_vec();
+    let opened = Keys::new(&keys).open(&mut datagram, &packet, None);
+    let opened = opened.expect("its own keys open a packet");
     let sealed = Sealed {
         at: 28,
         from_client: true,
-        opened: &[Padding::of(
-            &packet,
-            &frames,
-            Sealer::origin(),
-            secret.client(),
-        )],
+        opened: &[Padding::of(&packet, &opened, Sealer::origin(), keys)],
         schedules: &mut KeyCache::default(),
     };
     let mut record = Vec::new();
-    if !Cutter::default().cut(&frame, 0, sealed, &mut record) {
+    if Cutter::default().cut(&frame, 0, sealed, &mut record) == Ok(false) {
         return;
     }
     let missing = frame.len() - record.len();

@@ -1,8 +1,8 @@
 //! Leaves padding out of a record.
 
 use firstflight_wire::{
-    ConnectionId, KeyCache, KeyMaterial, Keys, Packet, PacketType, SAMPLE_END, TAG_LEN, Version,
-    parse_packet,
+    ConnectionId, KeyCache, KeyMaterial, Keys, Opened, Packet, PacketType, SAMPLE_END, TAG_LEN,
+    Version, decode_packet_number, parse_packet,
 };
 use smallvec::SmallVec;
 
@@ -13,12 +13,14 @@ use super::{LONGEST, Restored};
 
 /// Shorter gaps are not worth their place in the form.
 const SHORTEST: usize = 16;
+/// Of so many records without padding, the first one is restored as it is written.
+pub(super) const CHECKED: u32 = 16;
 
 /// An Initial that was opened, by its place in the datagram.
 #[derive(Clone, Copy)]
 pub struct Padding {
     start: usize,
-    /// Zeros at the end of its payload.
+    /// Zeros at the end of its payload that a reader can put back.
     zeros: usize,
     /// What its keys come from.
     cid: ConnectionId,
@@ -26,15 +28,30 @@ pub struct Padding {
 }
 
 impl Padding {
-    /// That of `packet`, which `keys`, those that come from `cid`, opened to `payload`.
-    pub fn of(packet: &Packet, payload: &[u8], cid: ConnectionId, keys: KeyMaterial) -> Padding {
+    /// That of `packet`, which `keys`, those that come from `cid`, opened.
+    pub fn of(
+        packet: &Packet,
+        opened: &Opened<'_>,
+        cid: ConnectionId,
+        keys: KeyMaterial,
+    ) -> Padding {
         Padding {
             start: packet.start,
-            zeros: zeros_behind(payload),
+            zeros: if is_numbered_alone(opened) {
+                zeros_behind(opened.payload)
+            } else {
+                0
+            },
             cid,
             keys,
         }
     }
+}
+
+/// Whether a reader who knows no packet before decodes the same packet number.
+fn is_numbered_alone(opened: &Opened<'_>) -> bool {
+    let sent = (opened.packet_number & (u64::MAX >> (64 - 8 * opened.pn_len))) as u32;
+    decode_packet_number(None, sent, opened.pn_len) == opened.packet_number
 }
 
 /// Number of zeros that `bytes` end with: a kilobyte of most Initials.
@@ -79,27 +96,35 @@ impl KeySource for Known<'_> {
     }
 }
 
+/// A record that a reader could not put back: a fault of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRestored;
+
 /// Leaves padding out of records.
 #[derive(Default)]
 pub struct Cutter {
     work: Vec<u8>,
     frame: Vec<u8>,
+    /// Records without padding so far.
+    cut: u32,
 }
 
 impl Cutter {
     /// Puts the record of `frame`, of which `missing` bytes more were on the wire, without the padding of its
-    /// Initials, and without zeros behind its last packet, into `out`. False if that would not be shorter, or
-    /// the frame does not come back from it to the byte.
+    /// Initials, and without zeros behind its last packet, into `out`. False if that would not be shorter.
+    ///
+    /// What opened comes back from its keys, since they are the same and its number was sent; the form must be
+    /// read as it was written. Of `CHECKED` records one is restored to its end, which must give the frame.
     pub fn cut(
         &mut self,
         frame: &[u8],
         missing: usize,
         sealed: Sealed<'_>,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Result<bool, NotRestored> {
         out.clear();
         if frame.len() > LONGEST || frame.get(sealed.at).is_none_or(|byte| byte & 0x80 == 0) {
-            return false;
+            return Ok(false);
         }
         let cid = sealed
             .opened
@@ -114,9 +139,17 @@ impl Cutter {
             captured: frame.len(),
         };
         if form.gaps.is_empty() || form.missing() <= form.size() {
-            return false;
+            return Ok(false);
         }
         form.write(frame, out);
+        if Form::read(out).is_none_or(|(read, _)| read != form) {
+            return Err(NotRestored);
+        }
+        let is_checked = self.cut.is_multiple_of(CHECKED);
+        self.cut = self.cut.wrapping_add(1);
+        if !is_checked {
+            return Ok(true);
+        }
         self.frame.clear();
         let left_out = frame.len() + missing - out.len();
         let mut known = Known {
@@ -130,7 +163,8 @@ impl Cutter {
             work: &mut self.work,
         }
         .restore(out, left_out, &mut self.frame);
-        restored == Restored::Whole && self.frame == frame
+        let is_whole = restored == Restored::Whole && self.frame == frame;
+        is_whole.then_some(true).ok_or(NotRestored)
     }
 }
 

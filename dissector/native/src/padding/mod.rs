@@ -8,7 +8,7 @@ mod form;
 mod keys;
 mod restore;
 
-pub use cut::{Cutter, Padding, Sealed};
+pub use cut::{Cutter, NotRestored, Padding, Sealed};
 pub use form::MAGIC;
 pub use restore::{Restored, Restorer};
 

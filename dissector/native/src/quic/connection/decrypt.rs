@@ -102,7 +102,7 @@ impl Connection {
         let material = keys.of(from_client);
         let opened = cache.keys(&material.into()).open(bytes, packet, largest);
         if let (Ok(opened), Some(paddings)) = (&opened, paddings) {
-            paddings.push(Padding::of(packet, opened.payload, initial_dcid, material));
+            paddings.push(Padding::of(packet, opened, initial_dcid, material));
         }
         if opened.is_ok() || is_in_use {
             self.initial_keys = Some(keys);
