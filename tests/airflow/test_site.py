@@ -457,7 +457,7 @@ def watched(site: Site, first_tries: dict[str, FirstTry]) -> str:
     # The rest of the hour starts at once. Marking it failed ends it, so that it does not delay others.
     wait_for(lambda: bool(scheduled()), 60, lambda: _runs(site, "cdn_watch"))
     for run in scheduled():
-        site.ask("PATCH", f"/dags/cdn_watch/dagRuns/{run}", json={"state": "failed"})
+        site.mark_failed("cdn_watch", run)
     times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": 240}
     return site.trigger("cdn_watch", vantage_points=[KILLED], **times)
 
