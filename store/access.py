@@ -39,9 +39,11 @@ _FIXED: Mapping[str, object] = {
 }
 # Merges go on beside inserts and queries, in this process. By default up to 32 do at a time, and of parts of
 # fewer than 131,072 rows each reads and writes all columns at once, 100 MB of memory for the widest kinds.
-# Here they go column by column, and `Role.merges` at a time.
+# Here they go column by column, and `Role.merges` at a time. Of each part a granule is in memory, 5 MB of the
+# transport parameters that clients offer, and by default up to 100 parts are merged at once.
 _MERGE_TREE: Mapping[str, int] = {
     "vertical_merge_algorithm_min_rows_to_activate": 1,
+    "max_parts_to_merge_at_once": 8,
     # Free slots from which on these are permitted: by default more than there are here.
     "number_of_free_entries_in_pool_to_execute_mutation": 1,
     "number_of_free_entries_in_pool_to_execute_optimize_entire_partition": 1,

@@ -23,7 +23,7 @@ def test_few_merges_at_a_time_column_by_column(tmp_path: Path, where: str) -> No
 
 
 def check(store: Store, slots: str) -> None:
-    # By default 32 merges at a time, of all columns at once below 131,072 rows.
+    # By default 32 merges at a time, of up to 100 parts, of all columns at once below 131,072 rows.
     settings = {
         "server_settings": {
             "background_pool_size": slots,
@@ -31,6 +31,7 @@ def check(store: Store, slots: str) -> None:
         },
         "merge_tree_settings": {
             "vertical_merge_algorithm_min_rows_to_activate": "1",
+            "max_parts_to_merge_at_once": "8",
             "number_of_free_entries_in_pool_to_lower_max_size_of_merge": slots,
         },
     }
