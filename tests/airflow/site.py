@@ -123,14 +123,13 @@ class Site:
         Where the scheduler changes the same rows at that moment, the database undoes one of both (a
         deadlock), which the interface answers with 500: then once more.
         """
-        answers = []
+        path = f"/dags/{dag}/dagRuns/{run}"
 
-        def is_marked() -> bool:
-            answers.append(self._send("PATCH", f"/dags/{dag}/dagRuns/{run}", json={"state": "failed"}))
-            return answers[-1].status_code != 500
+        def is_answered() -> bool:
+            return self._send("PATCH", path, json={"state": "failed"}).status_code != 500
 
-        wait_for(is_marked, 30, lambda: answers[-1].text[:500])
-        assert answers[-1].ok, f"{dag} {run}: {answers[-1].status_code} {answers[-1].text[:500]}"
+        wait_for(is_answered, 30, lambda: self.describe(dag, run))
+        assert self.state(dag, run) == "failed", self.describe(dag, run)
 
     def state(self, dag: str, run: str) -> str:
         """Return the state of a DAG's run."""

@@ -14,7 +14,7 @@ use super::{LONGEST, Restored};
 /// Shorter gaps are not worth their place in the form.
 const SHORTEST: usize = 16;
 /// Of so many records without padding, the first one is restored as it is written.
-pub(super) const CHECKED: u32 = 16;
+const CHECKED: u32 = 16;
 
 /// An Initial that was opened, by its place in the datagram.
 #[derive(Clone, Copy)]

@@ -79,15 +79,27 @@ fn frame(parts: &[&[u8]]) -> Vec<u8> {
 
 /// The record without padding, if something can be left out of a frame whose datagram begins at `at`.
 fn cut_at(frame: &[u8], at: usize, from_client: bool) -> Option<Vec<u8>> {
+    let opened = opened(frame.get(HEADER..).unwrap_or_default(), from_client);
+    let cut = cut_by(&mut Cutter::default(), frame, (at, from_client), &opened);
+    cut.expect("a reader restores it")
+}
+
+/// The same by a cutter that may have cut before, of a frame of which these Initials were opened.
+fn cut_by(
+    cutter: &mut Cutter,
+    frame: &[u8],
+    (at, from_client): (usize, bool),
+    opened: &[Padding],
+) -> Result<Option<Vec<u8>>, NotRestored> {
     let mut record = Vec::new();
     let sealed = Sealed {
         at,
         from_client,
-        opened: &opened(frame.get(HEADER..).unwrap_or_default(), from_client),
+        opened,
         schedules: &mut KeyCache::default(),
     };
-    let is_cut = Cutter::default().cut(frame, 0, sealed, &mut record);
-    is_cut.expect("a reader restores it").then_some(record)
+    let is_cut = cutter.cut(frame, 0, sealed, &mut record)?;
+    Ok(is_cut.then_some(record))
 }
 
 fn cut(frame: &[u8], from_client: bool) -> Option<Vec<u8>> {
@@ -156,17 +168,9 @@ fn one_record_of_sixteen_is_restored_to_its_end() {
     let hello = initial(true, 290, 1252);
     let mut whole = frame(&[&hello]);
     let opened = opened(&hello, true);
-    let (mut cutter, mut schedules) = (Cutter::default(), KeyCache::default());
-    let mut cut = |frame: &[u8]| {
-        let sealed = Sealed {
-            at: HEADER,
-            from_client: true,
-            opened: &opened,
-            schedules: &mut schedules,
-        };
-        cutter.cut(frame, 0, sealed, &mut Vec::new())
-    };
-    assert_eq!(cut(&whole), Ok(true));
+    let mut cutter = Cutter::default();
+    let mut cut = |frame: &[u8]| cut_by(&mut cutter, frame, (HEADER, true), &opened);
+    assert!(matches!(cut(&whole), Ok(Some(_))));
     // What is left out is not what the keys give.
     whole[HEADER + 1000] ^= 1;
     let found: Vec<_> = (1..40).filter(|_| cut(&whole).is_err()).collect();
@@ -188,15 +192,8 @@ fn a_packet_number_that_a_reader_would_not_decode_keeps_its_padding() {
         let opened = opened_behind(&hello, true, Some(largest));
         assert_eq!(opened.len(), 1, "{number}");
         let whole = frame(&[&hello]);
-        let sealed = Sealed {
-            at: HEADER,
-            from_client: true,
-            opened: &opened,
-            schedules: &mut KeyCache::default(),
-        };
-        let mut record = Vec::new();
-        let found = Cutter::default().cut(&whole, 0, sealed, &mut record);
-        assert_eq!(found, Ok(is_cut), "{number}");
+        let cut = cut_by(&mut Cutter::default(), &whole, (HEADER, true), &opened);
+        assert_eq!(cut.map(|record| record.is_some()), Ok(is_cut), "{number}");
     }
 }
 
