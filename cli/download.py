@@ -161,7 +161,7 @@ def _download(
                 raise worker.stopped("a signal")
 
         try:
-            downloads.run(lambda: next(left, None), sets, folder, lists, limits, seed, watch, done)
+            downloads.run(len(targets), left.__next__, sets, folder, lists, limits, seed, watch, done)
         except Interrupted as error:
             interrupted = error
     yield from downloads.read(folder)

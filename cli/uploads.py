@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
+from firstflight.errors import FirstflightError
 from firstflight.system import stdout, terminal
 
 
@@ -20,10 +22,12 @@ def status() -> None:
     from orchestration.site import pending_uploads
 
     stdout.check_open()
-    for part in pending_uploads.uploads():
+    broken: list[pending_uploads.BrokenRun] = []
+    for part in pending_uploads.uploads(broken):
         state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
         shard = part.key.of_shard("  shard ")
         terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}{shard}  {state}")
+    _refuse(broken)
 
 
 @command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight uploads load")
@@ -34,7 +38,7 @@ def load() -> None:
     from store import confined_command as confined
     from store.load import reached
 
-    runs = {part.run.path: part.run for part in pending_uploads.uploads()}
+    runs = {part.run.path: part.run for part in pending_uploads.uploads([])}  # broken ones are named below
     stores = {run.settings.store.url for run in runs.values()}
     if len(stores) == 1:  # always, unless the settings of the schedule were changed
         read = [path for folder in runs for path in reached.paths(folder)]
@@ -54,11 +58,21 @@ def clean(keep_days: float) -> None:
     """
     from orchestration.site import pending_uploads
 
-    removed = pending_uploads.clean(keep_days)
+    broken: list[pending_uploads.BrokenRun] = []
+    removed = pending_uploads.clean(keep_days, broken)
     for run in removed:
         terminal.echo(run)
     terminal.echo(f"{len(removed)} runs removed", err=True)
+    _refuse(broken)
     sys.exit(0)
+
+
+def _refuse(broken: Sequence[FirstflightError]) -> None:
+    """Name the runs that were left out, and end with the first one's error."""
+    for one in broken[1:]:
+        terminal.echo(str(one), err=True)
+    if broken:
+        raise broken[0]
 
 
 @command.command(epilog="Example: firstflight uploads metrics --port 9101")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 from firstflight.system import netns
 
-Next = Callable[[], Target | None]
+Next = Callable[[], Target | float]
+_LOOK_S = 0.1  # whether the downloads are to end
 
 
 def budget(targets: int, sets: Sequence[OptionSet], limits: Limits) -> str:
@@ -48,6 +50,7 @@ def check(targets: Iterable[Target], permitted: Permitted, contact: str) -> None
 
 
 def run(
+    count: int,
     following: Next,
     sets: Sequence[OptionSet],
     folder: Path,
@@ -57,8 +60,10 @@ def run(
     watch: Callable[[], None],
     done: Callable[[Target], None],
 ) -> None:
-    """Download what `following` names, one target after the other, until it is None.
+    """Download the `count` targets that `following` names, one after the other.
 
+    It is asked when a request may begin, so that nothing but the download comes between its choice and that;
+    a number are the seconds after which it is asked again.
     Captures, key logs and answers are kept in `folder`. `watch` is called often and raises to stop; `done` is
     called after each target. Errors as of Session.
     """
@@ -71,10 +76,16 @@ def run(
             kept.write(session.as_line(entry))
             kept.flush()
 
-        while (target := following()) is not None:
+        while count:
+            downloads.ready()
+            target = following()
             watch()
-            downloads.run(target, seed, keep)
-            done(target)
+            if isinstance(target, Target):
+                downloads.run(target, seed, keep)
+                done(target)
+                count -= 1
+            else:
+                time.sleep(min(target, _LOOK_S))
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:

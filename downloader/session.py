@@ -90,7 +90,7 @@ class Session:
         self._permitted = shared.permitted(lists)
         self._target: Target | None = None
         self._stack = ExitStack()
-        self._has_begun = False
+        self._free_at = 0.0
 
     def __enter__(self) -> Self:
         mark = lab.MARK if lab.is_lab() else ""
@@ -137,7 +137,7 @@ class Session:
                     capable = self._ask(target)
                 without_quic = capable is not None and not capable.is_so and one.protocol == "udp"
                 if not why and not without_quic:
-                    self._pause()
+                    self.ready()
                     self.captures[one.name].check()
                     answer = self._answer(self.workers[one.name], target, one)
                     first = outcome.of(answer, None, one, None)
@@ -160,30 +160,40 @@ class Session:
         one = http3.first_quic(self.sets)
         if one is None or self._asker is None:
             return None
-        self._pause()
-        self._guard(target)
+        self.ready()
+        if (why := self._guard(target)) is not None:
+            return Capable(why)
         try:
             return self._asker.ask(self._request(target, one))
         except Withdrawn as error:
             return Capable(f"HEAD over HTTP/3 was broken off: {error}")
         finally:
-            self._target = None
+            self._over()
 
     def _answer(self, worker: Worker, target: Target, one: OptionSet) -> Answer:
         """Return the answer of a client, which is ended if its target may no longer be contacted."""
         started_at = time.time_ns()
-        self._guard(target)
+        if (why := self._guard(target)) is not None:
+            return Answer("blocked", detail=why)
         try:
             return worker.download(self._request(target, one))
         except Withdrawn as error:
             return Answer("failed", detail=f"broken off: {error}", started_at=started_at)
         finally:
-            self._target = None
+            self._over()
 
-    def _guard(self, target: Target) -> None:
-        """Watch over a download; one that may not begin at all is refused by the client, which would send."""
-        may_begin = self._permitted.why_not(target.ip, target.host) is None
-        self._target = target if may_begin else None
+    def _guard(self, target: Target) -> str | None:
+        """Watch over a download that begins; return why it may not, if so: no client is asked then.
+
+        A client looks at its lists itself. One that was started again may not remember what was on them.
+        """
+        why = self._permitted.why_not(target.ip, target.host)
+        self._target = target if why is None else None
+        return why
+
+    def _over(self) -> None:
+        self._target = None
+        self._free_at = time.monotonic() + self._limits.pause_s
 
     def _look(self) -> None:
         """Raise to stop; Withdrawn if the owner of the target has opted out, or if that is not known."""
@@ -196,11 +206,9 @@ class Session:
         if why is not None:
             raise Withdrawn(why)
 
-    def _pause(self) -> None:
+    def ready(self) -> None:
         """Keep the pause to the request before, if there was one; wait while the lists are not confirmed."""
-        end = time.monotonic() + (self._limits.pause_s if self._has_begun else 0.0)
-        self._has_begun = True
-        while (left := end - time.monotonic()) > 0:
+        while (left := self._free_at - time.monotonic()) > 0:
             self._watch()
             time.sleep(min(left, 0.1))
         while self._permitted.look() < Trust.ALL:

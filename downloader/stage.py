@@ -147,18 +147,14 @@ def _download(
             if signalled():
                 raise worker.stopped("a signal")
 
-        def following() -> Target | None:
+        def following() -> Target | float:
             nonlocal waits
-            while left:
-                place, wait_s = turn.choose(left, time.time())
-                waits = wait_s > 0
-                if not waits:
-                    return left.pop(place)
-                watch()
-                time.sleep(min(wait_s, 0.1))
-            return None
+            place, wait_s = turn.choose(left, time.time())
+            waits = wait_s > 0
+            return wait_s if waits else left.pop(place)
 
         downloads.run(
+            len(left),
             following,
             sets,
             folder,

@@ -66,6 +66,8 @@ def of(line: int, url: str, ip: str, domain: str = "") -> Target:
     if ip:
         # An address as text that the client's own text of it must equal.
         ip = str(ipaddress.ip_address(ip))
+        if "%" in ip:
+            raise ValueError(f"{ip!r} names an interface")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     authority = name if port in (None, 443) else f"{name}:{port}"
     return Target(line, f"https://{authority}{path}", domain or name, name, ip, port or 443, path)

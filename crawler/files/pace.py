@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right, insort
 from collections.abc import Callable
 from time import monotonic
 
 from crawler.files.fetch import Stopped
 
 _LOOK_S = 0.5  # whether it may begin, and whether it is to end
+_ROUNDING_S = 1e-9
 
 
 class Pace:
     """Requests a second: `rate` of all, `per_address` of one address (0 = no limit); seconds by `clock`.
 
+    No two begin closer together than the rate says, however long one waits for its address: it takes the
+    first instant that no other has taken, and others begin meanwhile.
     None begins while `is_free` says no, or once `is_ending` says yes.
     """
 
@@ -23,7 +27,7 @@ class Pace:
         self._interval = 1 / rate
         self._address_interval = 1 / per_address if per_address else 0.0
         self._clock = clock
-        self._next = 0.0
+        self._taken: list[float] = []  # instants at which requests begin, in order; few of them are past
         self._next_of: dict[str, float] = {}
         self._limit: str | None = None
 
@@ -35,16 +39,26 @@ class Pace:
         """Return how many seconds from now the next request to `address` begins, which is then taken."""
         now = self._clock()
         of_address = self._next_of.get(address, 0.0)
-        begin = max(now, self._next, of_address)
+        begin = self._first_free(now, max(now, of_address))
         if begin == now:
             self._limit = "answers of web sites"
         else:
-            self._limit = "rate" if self._next >= of_address else "limit per address"
-        self._next = max(now, self._next) + self._interval
+            self._limit = "rate" if begin > of_address + _ROUNDING_S else "limit per address"
+        insort(self._taken, begin)
         self._next_of[address] = begin + self._address_interval
         if len(self._next_of) > 1024:
             self._next_of = {one: at for one, at in self._next_of.items() if at > now}
         return begin - now
+
+    def _first_free(self, now: float, earliest: float) -> float:
+        """Return the first instant from `earliest` on that keeps the distance to all that are taken."""
+        del self._taken[: bisect_right(self._taken, now - self._interval)]
+        begin = earliest
+        for at in self._taken:
+            if at - begin > self._interval - _ROUNDING_S:
+                break
+            begin = max(begin, at + self._interval)
+        return begin
 
     async def turn(self, address: str) -> float:
         """Wait until a request to `address` may begin; return how many seconds of that none might.

@@ -21,6 +21,8 @@ from firstflight.errors import InputError, UsageError
 from firstflight.system import files
 
 HEADER = "origin,rank"
+# Each is kept for the report. A list has a million lines, of which some dozen are none.
+MOST_REJECTED = 100_000
 
 
 def read(
@@ -68,6 +70,11 @@ def parse(
             found.targets.append(Target(None, normalise(host_of(origin)), bucket))
         except NotAName as error:
             found.rejected.append(Rejected(number, str(error)))
+            if len(found.rejected) > MOST_REJECTED:
+                raise InputError(
+                    f"{path} is no CrUX list: more than {MOST_REJECTED:,} lines are not `{HEADER}`; "
+                    "remove it to fetch it again"
+                ) from error
     if top is not None and top < smallest < MAX_RANK:
         raise UsageError(
             f"[targets] top = {top}: CrUX gives no ranks but buckets, the smallest of {list_id} is {smallest}"

@@ -111,11 +111,14 @@ def _list(what: str, date: Date | None, list_id: str | None, cache_dir: Path, se
         try:
             with https.explained(what):
                 list_id, path = package.cached(date, list_id)
-                is_empty = not any(True for _ in _names(path))
+                is_empty = sum(1 for _ in _names(path)) == 0  # reads each line: a broken one is not kept
         except AttributeError as error:  # raised by the package for any status but 200
             raise https.FetchError(f"cannot fetch {what}: tranco-list.eu does not have it (yet)") from error
         except _NO_LIST as error:
-            raise InputError(f"cannot read {what}: what tranco-list.eu sent is no list ({error})") from error
+            again = f"; remove {cache_dir / list_id}.csv to fetch it again" if list_id in cached else ""
+            raise InputError(
+                f"cannot read {what}: what tranco-list.eu sent is no list ({error}){again}"
+            ) from error
         if is_empty or not _LIST_ID.fullmatch(list_id):
             raise InputError(f"cannot read {what}: tranco-list.eu sent an empty list, or none")
         if list_id not in cached:

@@ -138,7 +138,9 @@ def _from_json(line: str, number: int, path: Path) -> dict[str, str]:
         entry: dict[str, Any] = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: line {number} is not JSON ({error}): is the file complete?") from error
-    return {_ALIASES.get(k.lower(), k.lower()): str(v) for k, v in entry.items() if v is not None}
+    # A lone surrogate, which JSON can name and no record file can hold, becomes a question mark.
+    texts = {k.lower(): str(v).encode("utf-8", "replace").decode() for k, v in entry.items() if v is not None}
+    return {_ALIASES.get(k, k): v for k, v in texts.items()}
 
 
 def _lines(path: Path) -> Iterator[str]:

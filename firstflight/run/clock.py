@@ -10,7 +10,9 @@ import os
 import time
 from pathlib import Path
 
-from firstflight.errors import FirstflightError
+from pydantic import ValidationError
+
+from firstflight.errors import FirstflightError, InputError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.system import files
@@ -51,9 +53,14 @@ def warning(offset: Offset, warn_s: float) -> str | None:
 
 
 def of(run: Run, key: StageKey) -> Offset | None:
-    """Read the comparison of a key; None if there is none."""
+    """Read the comparison of a key; None if there is none. InputError if its file is broken."""
     path = run.layout.clock(key)
-    return Offset.model_validate(files.read_json(path)) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return Offset.model_validate(files.read_json(path))
+    except ValidationError as error:
+        raise InputError(f"{path} is no comparison of clocks: {error.errors()[0]['msg']}") from error
 
 
 def against_centre(centre_ns: int) -> Offset:

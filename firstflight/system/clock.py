@@ -56,7 +56,7 @@ def by_date(date: str | None, before_ns: int, after_ns: int, reference: str) -> 
         return None
     try:
         there = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     date_ns = int(there.replace(tzinfo=there.tzinfo or UTC).timestamp()) * SECOND_NS
     # The server's clock was in [date, date + 1 s) at some local time in [before, after].

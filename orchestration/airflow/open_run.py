@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from datetime import date as Date
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 
 class Open(FirstflightOperator):
     """Base: creates a run at the centre and offers its inputs to the vantage points; returns the run's id."""
+
+    @contextmanager
+    def preparing(self, context: Context, run: Run, **about: Any) -> Iterator[None]:
+        """Say in the manifest, while the run is prepared, what began it; a failure leaves it as failed.
+
+        So `uploads clean` finds what an attempt has left.
+        """
+        run.write_manifest({**run.manifest, **about, "dag_run": context["dag_run"].run_id})
+        try:
+            yield
+        except BaseException:
+            run.write_manifest({**run.manifest, "state": "failed"})
+            raise
 
     def offer(self, context: Context, run: Run, taken: Mapping[str, events.Extra], **more: Any) -> str:
         """Link the finished stages named in `taken` (stage -> asset event's extra) and publish the run."""
@@ -88,7 +102,8 @@ class OpenScan(Open):
         with airflow_errors():
             changes["campaign"] = campaign_of(context)
             run = site.new_run(Date.fromisoformat(taken["targets"]["date"]), points, changes)
-            return self.offer(context, run, taken, vantage_points=params["vantage_points"])
+            with self.preparing(context, run):
+                return self.offer(context, run, taken, vantage_points=params["vantage_points"])
 
 
 class OpenWatch(Open):
@@ -115,8 +130,9 @@ class OpenWatch(Open):
                 watch["minute_s"] = context["params"]["minute_s"]
             changes = {"campaign": {"name": name}, "watch": watch}
             run = site.new_run(begins.date(), points, changes, site.WATCH_FILE)
-            self.fetch_list(context, run)
-            self.offer(context, run, {"as_data": event}, kind="watch")
+            with self.preparing(context, run):
+                self.fetch_list(context, run)
+                self.offer(context, run, {"as_data": event}, kind="watch")
             return run
 
         with airflow_errors():
@@ -141,9 +157,10 @@ class OpenSurvey(Open):
             taken = self.newest(context, {"as_data": self.as_data})
             changes = {"campaign": campaign_of(context), **stages.enabling("tcp_options")}
             run = site.new_run(day_of(context), declared().vantage, changes, site.DOWNLOADS_FILE)
-            self.fetch_list(context, run)
             more = {"kind": stages.Plan.SURVEY.value, "vantage_points": params["vantage_points"]}
-            return self.offer(context, run, taken, **more)
+            with self.preparing(context, run):
+                self.fetch_list(context, run)
+                return self.offer(context, run, taken, **more)
 
 
 class OpenDownloads(Open):
@@ -164,7 +181,8 @@ class OpenDownloads(Open):
             run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
             chosen = context["params"]["vantage_points"]
             more = {"kind": stages.Plan.DOWNLOADS.value, "vantage_points": chosen}
-            return self.offer(context, run, {"targets": taken["crawl"], **taken}, **more)
+            with self.preparing(context, run):
+                return self.offer(context, run, {"targets": taken["crawl"], **taken}, **more)
 
 
 class OpenCrawl(Open):
@@ -179,9 +197,8 @@ class OpenCrawl(Open):
         changes = {"campaign": name, **stages.enabling("crawl")}
         with airflow_errors():
             run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
-            about = {"kind": "crawl", "date": str(day), "dag_run": context["dag_run"].run_id}
-            run.write_manifest({**run.manifest, **about})
-            self.fetch_list(context, run)
+            with self.preparing(context, run, kind="crawl", date=str(day)):
+                self.fetch_list(context, run)
         return run.id
 
 

@@ -17,7 +17,7 @@ from firstflight.errors import FirstflightError
 from firstflight.layout import RunLayout
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
-from firstflight.system import files, path_names
+from firstflight.system import files, lock, path_names
 from firstflight.system.clock import Offset
 from firstflight.system.progress import print_line
 from orchestration import stages
@@ -29,6 +29,9 @@ from orchestration.site.vantage_points import VantagePoint
 
 if TYPE_CHECKING:
     import requests
+
+# After an outage two tasks of a worker fetch the same run at once, and the first one may be at a long list.
+_FETCHED_BY_ANOTHER_S = 600.0
 
 
 class Mismatch(FirstflightError):
@@ -81,6 +84,8 @@ def fetch(
 ) -> Run:
     """Create the run `run_id` at this vantage point, or complete it; existing files are kept.
 
+    Its settings are those of the centre with what is this vantage point's own, its blocked networks among it:
+    settings.json is never anything else.
     `centre` is the URL before /firstflight/v1, `token` returns a fresh token (`centre_token.sign`). Raises
     CentreUnreachable, Mismatch, UnsafeName or BadOffer.
     """
@@ -94,14 +99,16 @@ def fetch(
         check_code(str(inputs["manifest"].get("tool_version")), vantage)
         offer = offers.check(inputs, run_id)
         offset_s = None if offset is None else round(offset.offset_us / 1e6, 1)
-        clock = "not compared" if offset_s is None else f"{offset_s:+.1f} s"
-        fetched = sum(_fetch_file(source, run, entry) for entry in offer.files)
-        if not run.layout.manifest.is_file():
-            _localise_settings(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
-            # Last, because the manifest makes the folder a run.
-            here = {"vantage": vantage.name, "clock_offset_s": offset_s}
-            files.write_json(run.layout.manifest, {**inputs["manifest"], **here})
-        print_line(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {clock}")
+        compared = "not compared" if offset_s is None else f"{offset_s:+.1f} s"
+        with lock.locked(
+            _cache() / f"{run.id}.lock", f"the folder of {run.id}", _FETCHED_BY_ANOTHER_S, FirstflightError
+        ):
+            fetched = _complete(run, offer, source, vantage, f"{centre.rstrip('/')}{PATH}/")
+            if not run.layout.manifest.is_file():
+                # Last, because the manifest makes the folder a run.
+                here = {"vantage": vantage.name, "clock_offset_s": offset_s}
+                files.write_json(run.layout.manifest, {**inputs["manifest"], **here})
+        print_line(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {compared}")
     return run
 
 
@@ -137,41 +144,61 @@ def check_code(centre_version: str, vantage: VantagePoint) -> None:
         )
 
 
-def _fetch_file(source: Centre, run: Run, entry: OfferedFile) -> int:
-    """Add one file to the run, from the cache if it is there; return 1 if it was downloaded, else 0."""
-    target = path_names.inside(run.path, entry.name)
-    cached = path_names.inside(runs_root() / "cache", entry.sha256)
-    if target.is_file():
-        return 0
-    downloaded = 0
-    if not cached.is_file():
-        with files.replacing(cached) as part:
-            source.stream(entry.name, part, entry.bytes)
-            if files.sha256_of(part) != entry.sha256:
-                raise CentreUnreachable(
-                    f"{entry.name} arrived from the centre cut short or changed: it is fetched again"
-                )
-        downloaded = 1
-    with files.explain_os_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if entry.name in (offers.SETTINGS, offers.CONFIG):
-            shutil.copyfile(cached, target)  # changed later, so no link to the cached file
-        else:
-            target.hardlink_to(cached)
-    return downloaded
+def _complete(run: Run, offer: Offer, source: Centre, vantage: VantagePoint, clock: str) -> int:
+    """Add the files that the run does not have yet; return how many were downloaded.
 
-
-def _localise_settings(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
-    """Replace the settings that are local to this vantage point; `clock`: the URL of the centre's Date.
-
-    BadOffer if the settings must not be used at this vantage point; settings.json is removed then.
+    `clock`: as of `_write_settings`.
     """
-    path = run.layout.settings
-    try:
-        stored = offers.check_settings(files.read_json(path), offer, run.path)
-    except FirstflightError:
-        path.unlink(missing_ok=True)
-        raise
+    if not run.layout.manifest.is_file():
+        with files.explain_os_errors(run.layout.settings):
+            run.layout.settings.unlink(missing_ok=True)
+    fetched = 0
+    targets = [path_names.inside(run.path, entry.name) for entry in offer.files]  # before any is written
+    for entry, target in zip(offer.files, targets, strict=True):
+        if target.is_file():
+            continue
+        cached, is_new = _cached(source, entry)
+        fetched += is_new
+        if entry.name == offers.SETTINGS:
+            _write_settings(run, cached, offer, vantage, clock)
+            continue
+        with files.explain_os_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if entry.name == offers.CONFIG:
+                shutil.copyfile(cached, target)  # changed later, so no link to the cached file
+            else:
+                target.hardlink_to(cached)
+    if not run.layout.settings.is_file():
+        raise offers.BadOffer(
+            f"the inputs of run {run.id} are refused, nothing was sent: {offers.SETTINGS} is not among them"
+        )
+    return fetched
+
+
+def _cached(source: Centre, entry: OfferedFile) -> tuple[Path, bool]:
+    """Return the path of a file in the cache, and whether it was downloaded."""
+    cached = path_names.inside(_cache(), entry.sha256)
+    if cached.is_file():
+        return cached, False
+    with files.replacing(cached) as part:
+        source.stream(entry.name, part, entry.bytes)
+        if files.sha256_of(part) != entry.sha256:
+            raise CentreUnreachable(
+                f"{entry.name} arrived from the centre cut short or changed: it is fetched again"
+            )
+    return cached, True
+
+
+def _cache() -> Path:
+    return runs_root() / "cache"
+
+
+def _write_settings(run: Run, fetched: Path, offer: Offer, vantage: VantagePoint, clock: str) -> None:
+    """Write the fetched settings with those that are local to this vantage point, in one step.
+
+    `clock`: the URL of the centre's Date. BadOffer if the settings must not be used at this vantage point.
+    """
+    stored = offers.check_settings(files.read_json(fetched), offer, run.path)
     name = str(write_blocked(run, vantage).relative_to(run.path))
     blocklist = stored.setdefault("probe", {}).setdefault("blocklist", [])
     if name not in blocklist:
@@ -183,7 +210,7 @@ def _localise_settings(run: Run, offer: Offer, vantage: VantagePoint, clock: str
     stored["centre"] = {"command": []}  # only for stages at the centre
     if stored.setdefault("clock", {}).get("reference") is None:
         stored["clock"]["reference"] = clock
-    files.write_json(path, stored)
+    files.write_json(run.layout.settings, stored)
 
 
 def write_blocked(run: Run, vantage: VantagePoint) -> Path:

@@ -15,12 +15,14 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from firstflight import capture_files
+from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from orchestration.site import pending_uploads
+from orchestration.site.pending_uploads import BrokenRun
 
 LABELS = ["vantage", "stage"]
 
@@ -45,9 +47,19 @@ class Newest:
 
 
 def metrics() -> Iterator[Metric]:
-    """Yield all families. InputError if a file of a run is broken."""
-    yield from _uploads(list(pending_uploads.uploads()))
-    newest = list(_newest(Run.all()))
+    """Yield all families. UsageError if the store's address cannot be read.
+
+    A run of which a file is broken counts as one whose load has failed, and as nothing else.
+    """
+    broken: list[BrokenRun] = []
+    uploads = list(pending_uploads.uploads(broken))
+    left_out = {one.run.id for one in broken}
+    newest = [
+        stage
+        for stage in _newest(run for run in Run.all() if run.id not in left_out)
+        if _is_readable(stage, broken)
+    ]
+    yield from _uploads(uploads, broken)
     yield from _stages(newest)
     yield _rates(newest)
     yield from _losses(newest)
@@ -73,7 +85,20 @@ def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
     yield from found.values()
 
 
-def _uploads(uploads: Sequence[pending_uploads.Upload]) -> Iterator[Metric]:
+def _is_readable(stage: Newest, broken: list[BrokenRun]) -> bool:
+    """Return whether the files beside a stage's reports can be read; append the run to `broken` if not."""
+    try:
+        for key in stage.keys:
+            _summary(stage.run, stage.labels[1], key)
+            capture_files.records(stage.run.layout.stage("capture", key))
+            clock.of(stage.run, key)
+    except FirstflightError as error:
+        broken.append(BrokenRun(stage.run, error))
+        return False
+    return True
+
+
+def _uploads(uploads: Sequence[pending_uploads.Upload], broken: Sequence[BrokenRun]) -> Iterator[Metric]:
     counts = GaugeMetricFamily(
         "firstflight_uploads",
         "Measured parts on this disk, by whether they are in the store.",
@@ -85,9 +110,10 @@ def _uploads(uploads: Sequence[pending_uploads.Upload]) -> Iterator[Metric]:
     counts.add_metric(["pending"], len(waiting))
     yield counts
     failed = GaugeMetricFamily(
-        "firstflight_uploads_failed", "Pending parts whose last attempt to load has failed."
+        "firstflight_uploads_failed",
+        "Pending parts whose last attempt to load has failed, and runs that cannot be read.",
     )
-    failed.add_metric([], len(refused))
+    failed.add_metric([], len(refused) + len(broken))
     yield failed
     yield _time(
         "firstflight_oldest_pending_upload_timestamp_seconds",

@@ -89,8 +89,9 @@ def _of_settings() -> list[Path]:
             continue
         try:
             probe = tomllib.loads(path.read_text(encoding="utf-8")).get("probe", {})
-            found += [path.parent / one for one in probe.get("optout", [])]
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+            # As settings take them, or runs would keep to another list.
+            found += [Path(path.resolve().parent, Path(one).expanduser()) for one in probe.get("optout", [])]
+        except (OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
             raise InputError(f"{path} does not say which lists are in force: {error}") from error
     return found
 

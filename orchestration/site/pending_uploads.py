@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, InputError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run, runs_root
+from firstflight.system import lock
 from firstflight.system.progress import print_line
 from orchestration import stages
 from orchestration.stages import Plan
@@ -35,15 +36,36 @@ class Upload:
     message: str | None  # error of the last attempt
 
 
-def uploads() -> Iterator[Upload]:
-    """Yield everything that was measured here and is still on disk, oldest first."""
+class BrokenRun(InputError):
+    """A file of a run cannot be read, as one that a power cut has emptied; other runs are not concerned."""
+
+    def __init__(self, run: Run, error: FirstflightError) -> None:
+        why = " ".join(str(error).split())
+        super().__init__(f"run {run.id} is left out: {why}; mend that file, or remove {run.path}")
+        self.run = run
+
+
+def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
+    """Yield everything that was measured here and is still on disk, oldest first.
+
+    Runs that cannot be read are left out and appended to `broken`.
+    """
     for run in Run.all():
-        main = stages.main(stages.plan_of(run))  # a key has it once
-        for stage, report in stages.of_reports(run):
-            key = report.key(run.id)
-            if stage != main or key is None or not _is_over(run, report):
-                continue
-            load = run.report(stages.LOAD, key)
+        try:
+            main = stages.main(stages.plan_of(run))  # a key has it once
+            over = [
+                (key, report)
+                for stage, report in stages.of_reports(run)
+                if stage == main and (key := report.key(run.id)) is not None and _is_over(run, report)
+            ]
+            loads = {key: run.report(stages.LOAD, key) for key, _ in over}
+            _ = run.settings if over else None  # which name the store
+        except FirstflightError as error:
+            broken.append(BrokenRun(run, error))
+            continue
+        # Outside: what is wrong with the store's address is no fault of the run.
+        for key, report in over:
+            load = loads[key]
             yield Upload(
                 run=run,
                 key=key,
@@ -85,12 +107,12 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
 
     The first error of the store itself ends the loop, because the rest would fail too.
     """
-    from firstflight.errors import InputError
     from store.load import loader
 
     loaded_count = 0
     faults: list[FirstflightError] = []
-    for upload in uploads():
+    broken: list[BrokenRun] = []
+    for upload in uploads(broken):
         if upload.loaded:
             continue
         where = f"{upload.run.id} {upload.key}"
@@ -106,21 +128,24 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
         else:
             loaded_count += 1
             print_line(f"{where}: loaded")
-    return loaded_count, faults
+    for one in broken:
+        print_line(str(one))
+    return loaded_count, [*faults, *broken]
 
 
-def clean(keep_days: float) -> list[str]:
+def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     """Remove runs older than `keep_days` that are no longer needed, with captures; return their ids.
 
     At a vantage point: runs that do not go on and are completely loaded, and inputs that no run uses. At the
     centre: scheduled runs that have ended and are loaded, and all lists, tables and crawls except the newest
-    of each.
+    of each. Runs that cannot be read stay and are appended to `broken`.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
     parts: dict[str, list[Upload]] = {}
-    for upload in uploads():
+    for upload in uploads(broken):
         parts.setdefault(upload.run.id, []).append(upload)
-    runs = Run.all()
+    left_out = {one.run.id for one in broken}
+    runs = [run for run in Run.all() if run.id not in left_out]
     newest = {_newest(runs, name) for name in stages.names(stages.once())}
     removed = []
     for run in runs:
@@ -133,6 +158,8 @@ def clean(keep_days: float) -> list[str]:
             shutil.rmtree(run.path)
             removed.append(run.id)
     for cached in (runs_root() / "cache").glob("*"):
+        if cached.suffix == ".lock" and lock.is_locked(cached):
+            continue
         status = cached.stat()
         # A run that uses the file has a hard link to it.
         if status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < before:
@@ -173,9 +200,16 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
     manifest = run.manifest
     if not manifest.get("dag_run") or manifest.get("vantage"):
         return False
-    if datetime.fromisoformat(str(manifest["started_at"])) >= before:
+    began = datetime.fromisoformat(str(manifest["started_at"]))
+    if began >= before:
         return False
     kind = manifest.get("kind")
+    if not run.layout.inputs.is_file():  # never offered to a vantage point
+        if manifest["state"] == "failed":  # by its first task
+            return True
+        is_prepared_once = kind in ("crawl", *stages.names(stages.at_centre()))
+        if not is_prepared_once and began < datetime.now(UTC) - stages.LONGEST:  # that task was killed
+            return True
     if kind in stages.names(stages.at_centre()):  # a list or table of a day
         return True
     if kind == "crawl":

@@ -109,15 +109,19 @@ def new_run(
     """
     in_force, text = settings_for(day, points, changes, file)
     run = Run.create(in_force, text)
-    stored = in_force.model_dump(mode="json")
-    for key in ("blocklist", "optout"):
-        paths = getattr(in_force.probe, key)
-        stored["probe"][key] = [_copied(path, run, key, n) for n, path in enumerate(paths)]
-    for number, (section, key) in enumerate(FILES):
-        if (path := getattr(getattr(in_force, section), key)) is not None:
-            stored[section][key] = _copied(path, run, key, number)
-    files.write_json(run.layout.settings, stored)
-    run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.layout.settings)})
+    try:
+        stored = in_force.model_dump(mode="json")
+        for key in ("blocklist", "optout"):
+            paths = getattr(in_force.probe, key)
+            stored["probe"][key] = [_copied(path, run, key, n) for n, path in enumerate(paths)]
+        for number, (section, key) in enumerate(FILES):
+            if (path := getattr(getattr(in_force, section), key)) is not None:
+                stored[section][key] = _copied(path, run, key, number)
+        files.write_json(run.layout.settings, stored)
+        run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.layout.settings)})
+    except BaseException:
+        shutil.rmtree(run.path, ignore_errors=True)  # nobody knows of it yet
+        raise
     return Run(run.path)
 
 

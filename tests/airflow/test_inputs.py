@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -20,7 +21,7 @@ import requests
 from firstflight.errors import InputError
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system import files
+from firstflight.system import files, lock
 from orchestration import stages
 from orchestration.site import centre_token, inputs, site, vantage_points
 from orchestration.site.centre_client import CentreUnreachable
@@ -151,6 +152,53 @@ def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks
     before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()}
     inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_settings_that_are_fetched_once_more_name_the_networks_blocked_here(
+    centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a power cut left settings.json empty and somebody removed it."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    first = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+    localised = first.layout.settings.read_text()
+    manifest = first.layout.manifest.read_text()
+    first.layout.settings.unlink()
+    again = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+    assert again.layout.settings.read_text() == localised
+    assert again.settings.probe.blocklist[-1].name == "blocked-hamburg.conf"
+    assert again.layout.manifest.read_text() == manifest
+
+
+def test_a_fetch_that_was_cut_before_the_manifest_begins_with_the_centres_settings(
+    centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    run = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+    localised = run.layout.settings.read_text()
+    run.layout.manifest.unlink()
+    assert (
+        inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id)).manifest["vantage"]
+        == "hamburg"
+    )
+    assert run.layout.settings.read_text() == localised
+
+
+def test_a_run_that_is_fetched_twice_at_once_is_there_once(
+    centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held from the outside first, so that all of them begin before one of them fetches."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+
+    def fetched(_: int) -> int:
+        run = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+        return len(run.settings.probe.blocklist)
+
+    held = tmp_path / "spool" / "cache" / f"{centre_run.id}.lock"
+    with ThreadPoolExecutor(4) as threads:
+        with lock.locked(held, "the folder"):
+            running = [threads.submit(fetched, one) for one in range(4)]
+            assert not wait(running, timeout=1).done
+        assert [one.result(timeout=120) for one in running] == [2, 2, 2, 2]
 
 
 def test_each_stage_that_sends_takes_the_networks_blocked_here_as_they_are_now(

@@ -154,7 +154,9 @@ def served() -> Iterator[str]:
         assert process.wait(60) == 0
 
 
-def test_the_command_serves_them_and_says_what_is_broken(place: Path) -> None:
+def test_the_command_serves_them_and_says_what_is_broken(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = measured("20261120T060000Z-aaaaaa")
     with served() as url:
         answer = requests.get(url, timeout=60)
@@ -162,11 +164,28 @@ def test_the_command_serves_them_and_says_what_is_broken(place: Path) -> None:
             ("loaded",): 0,
             ("pending",): 1,
         }
-    run.layout.report("probe", run.key("hamburg", 1)).write_text("{")
+    monkeypatch.delenv("FIRSTFLIGHT_STORE")
+    monkeypatch.setenv("FIRSTFLIGHT_STORE_FILE", str(place / "nowhere"))
     with served() as url:
         answer = requests.get(url, timeout=60)
         assert answer.status_code == 503 and answer.text.count("\n") == 1
-        assert str(place) in answer.text
+        assert str(place / "nowhere") in answer.text and run.id not in answer.text
+
+
+@pytest.mark.parametrize(
+    "name", ["probe/report.json", "probe/summary.json", "clock.json", "capture/capture.json"]
+)
+def test_a_broken_file_is_of_its_run_alone(place: Path, name: str) -> None:
+    del place
+    broken, whole = measured("20261120T060000Z-aaaaaa"), measured("20261121T060000Z-bbbbbb", "los_angeles")
+    path = broken.layout.folder(broken.key("hamburg", 1)) / name
+    path.parent.mkdir(exist_ok=True)
+    for content in ("", "{"):
+        path.write_text(content)
+        found = now()
+        assert found["firstflight_uploads_failed"] == {(): 1}
+        assert list(found["firstflight_stage_failed"]) == [("los_angeles", "probe")]
+    assert whole.id != broken.id
 
 
 RULES = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from orchestration import stages
 from orchestration.site import outcome, pending_uploads, site, vantage_points
+from orchestration.site.metrics import metrics
 from store import open_store
 from store.load import loader
 from tests import minimal
@@ -63,9 +65,9 @@ def counts() -> dict[str, int]:
 def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> None:
     del place
     first = measured("20261120T060000Z-aaaaaa")
-    assert [part.loaded for part in pending_uploads.uploads()] == [False]
+    assert [part.loaded for part in pending_uploads.uploads([])] == [False]
     assert pending_uploads.load_pending() == (1, [])
-    assert [part.loaded for part in pending_uploads.uploads()] == [True]
+    assert [part.loaded for part in pending_uploads.uploads([])] == [True]
     assert pending_uploads.load_pending() == (0, [])
     measured("20261121T060000Z-bbbbbb", count=7)
     assert pending_uploads.load_pending() == (1, [])
@@ -73,7 +75,7 @@ def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> 
 
     # A repeated stage is loaded again and replaces its earlier rows.
     measured("20261120T060000Z-aaaaaa", count=6)
-    assert [part.loaded for part in pending_uploads.uploads()] == [False, True]
+    assert [part.loaded for part in pending_uploads.uploads([])] == [False, True]
     assert pending_uploads.load_pending() == (1, [])
     assert counts()[first.id] == 6
 
@@ -82,11 +84,11 @@ def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
     del place
     run = measured("20261120T060000Z-aaaaaa")
     loader.stage(run)
-    assert [part.loaded for part in pending_uploads.uploads()] == [True]
+    assert [part.loaded for part in pending_uploads.uploads([])] == [True]
     assert counts() == {run.id: 5}
     with run.stage("probe", run.key("hamburg", 1)):
         pass  # done again, so not loaded
-    assert [part.loaded for part in pending_uploads.uploads()] == [False]
+    assert [part.loaded for part in pending_uploads.uploads([])] == [False]
 
 
 def test_a_survey_waits_by_its_own_stage_and_a_scan_by_its_probes(place: Path) -> None:
@@ -95,13 +97,13 @@ def test_a_survey_waits_by_its_own_stage_and_a_scan_by_its_probes(place: Path) -
     key = run.key("hamburg", 1)
     with run.stage("tcp_options", key):
         pass
-    assert [upload.key for upload in pending_uploads.uploads()] == [key]
+    assert [upload.key for upload in pending_uploads.uploads([])] == [key]
     survey = measured("20261121T060000Z-bbbbbb")
     survey.write_manifest({**survey.manifest, "kind": "survey"})
-    assert [upload.run.id for upload in pending_uploads.uploads()] == [run.id]
+    assert [upload.run.id for upload in pending_uploads.uploads([])] == [run.id]
     with survey.stage("tcp_options", survey.key("hamburg", 1)):
         pass
-    assert [upload.run.id for upload in pending_uploads.uploads()] == [run.id, survey.id]
+    assert [upload.run.id for upload in pending_uploads.uploads([])] == [run.id, survey.id]
 
 
 @pytest.mark.parametrize(("elsewhere", "loaded"), [(False, True), (True, False)])
@@ -114,7 +116,7 @@ def test_what_was_loaded_by_hand_does_not_wait(place: Path, elsewhere: bool, loa
         [*FIRSTFLIGHT, "load", run.id], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and "5 of them in the store" in done.stdout, done.stderr
-    assert [part.loaded for part in pending_uploads.uploads()] == [loaded]
+    assert [part.loaded for part in pending_uploads.uploads([])] == [loaded]
 
 
 def test_the_store_refuses_then_comes_back(place: Path) -> None:
@@ -158,13 +160,37 @@ def test_a_broken_file_holds_up_no_other(place: Path) -> None:
     assert counts() == {"20261121T060000Z-bbbbbb": 5}
 
 
+@pytest.mark.parametrize("broken_file", ["manifest.json", "settings.json", "hamburg/1/probe/report.json"])
+def test_a_run_that_a_power_cut_has_broken_holds_up_no_other(place: Path, broken_file: str) -> None:
+    del place
+    broken = measured("20261120T060000Z-aaaaaa")
+    (broken.path / broken_file).write_bytes(b"")
+    whole = measured("20261121T060000Z-bbbbbb")
+    count, faults = pending_uploads.load_pending()
+    assert count == 1
+    (fault,) = faults
+    says = rf"run {broken.id} is left out: .*{broken_file} is not JSON: .*; mend that file, or remove "
+    assert re.match(says, str(fault)) and str(fault).endswith(str(broken.path)), fault
+    assert counts() == {whole.id: 5}
+    left_out: list[pending_uploads.BrokenRun] = []
+    assert pending_uploads.clean(0, left_out) == [whole.id]
+    assert [one.run.id for one in left_out] == [broken.id]
+    for command in ("status", "load", "clean --keep-days 0"):
+        words = [*FIRSTFLIGHT, "uploads", *command.split()]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 3 and f"run {broken.id} is left out" in done.stderr, (command, done.stderr)
+        assert "Traceback" not in done.stderr
+    gauges = {family.name: family.samples[0].value for family in metrics() if family.samples}
+    assert gauges["firstflight_uploads_failed"] == 1
+
+
 def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     del place
     loaded = measured("20261120T060000Z-aaaaaa")
     pending_uploads.load_pending()
     waiting = measured("20261121T060000Z-bbbbbb")
-    assert pending_uploads.clean(1) == []
-    assert pending_uploads.clean(0) == [loaded.id]
+    assert pending_uploads.clean(1, []) == []
+    assert pending_uploads.clean(0, []) == [loaded.id]
     assert not loaded.path.exists() and waiting.path.exists()
 
 
@@ -174,11 +200,11 @@ def test_clean_keeps_a_run_that_goes_on(place: Path) -> None:
     pending_uploads.load_pending()
     begun = run.manifest
     with run.stage("resolve", run.key("here", 2)):
-        assert pending_uploads.clean(0) == [], "a stage is at work"
+        assert pending_uploads.clean(0, []) == [], "a stage is at work"
     with run.lock():
-        assert pending_uploads.clean(0) == [], "a campaign is at work"
+        assert pending_uploads.clean(0, []) == [], "a campaign is at work"
     run.write_manifest({**begun, "dag_run": "a", "vantage": "here", "repetitions": 2})
-    assert pending_uploads.clean(0) == [], "the second repetition is not due yet"
+    assert pending_uploads.clean(0, []) == [], "the second repetition is not due yet"
     run.write_manifest({**begun, "dag_run": "a", "vantage": "here", "kind": "watch"})
     with run.stage("watch", run.key("here", 1)):
         pass
@@ -186,18 +212,18 @@ def test_clean_keeps_a_run_that_goes_on(place: Path) -> None:
     stored = files.read_json(run.layout.settings)
     stored["watch"]["gives_way"] = True
     files.write_json(run.layout.settings, stored)
-    assert pending_uploads.clean(0) == [], "the day has more hours"
+    assert pending_uploads.clean(0, []) == [], "the day has more hours"
     run.write_manifest(begun)
     with contextlib.suppress(KeyboardInterrupt), run.stage("probe", run.key("here", 2)):
         raise KeyboardInterrupt
-    assert pending_uploads.clean(0) == [], "it may be resumed"
-    assert [part.loaded for part in pending_uploads.uploads()] == [True]
+    assert pending_uploads.clean(0, []) == [], "it may be resumed"
+    assert [part.loaded for part in pending_uploads.uploads([])] == [True]
 
     run.layout.stop_file.touch()
-    assert pending_uploads.clean(0) == [], "what was measured until it was stopped is not loaded"
+    assert pending_uploads.clean(0, []) == [], "what was measured until it was stopped is not loaded"
     run.layout.stop_file.unlink()
     run.write_manifest({**begun, "started_at": (datetime.now(UTC) - timedelta(days=31)).isoformat()})
-    assert pending_uploads.clean(0) == [run.id]
+    assert pending_uploads.clean(0, []) == [run.id]
 
 
 def test_clean_leaves_the_inputs_that_a_run_uses(place: Path) -> None:
@@ -210,7 +236,7 @@ def test_clean_leaves_the_inputs_that_a_run_uses(place: Path) -> None:
         (run.path / name).hardlink_to(cache / name)
     with waiting.stage("probe", waiting.key("hamburg", 1)):
         pass  # done again, so not loaded
-    assert pending_uploads.clean(0) == [loaded.id]
+    assert pending_uploads.clean(0, []) == [loaded.id]
     assert [path.name for path in cache.iterdir()] == ["list"]
 
 
@@ -234,15 +260,19 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     filled_back = at_centre("targets", "running", "targets", day="2024-08-01")
     failed = at_centre("targets")
     ended, watch = at_centre(None, "failed", "load"), at_centre("watch", "running", "load")
+    never_offered, crawl_without_list = at_centre("survey", "failed"), at_centre("crawl", "failed")
+    offered = at_centre("downloads", "failed")
+    files.write_text(offered.layout.inputs, "{}")
     goes_on, not_loaded = at_centre(None, "running", "load"), at_centre(None, "done")
     # Downloads take the newest crawl; one that is not loaded waits.
     crawled = at_centre("crawl", "done", "crawl", "load")
     before = at_centre("crawl", "running", "crawl", "load", day="2024-07-31")
     waits = at_centre("crawl", "done", "crawl", day="2024-07-24")
     by_hand = measured("20261120T060000Z-aaaaaa")
-    assert pending_uploads.clean(1) == []
-    assert set(pending_uploads.clean(0)) == {run.id for run in (filled_back, failed, ended, watch, before)}
-    kept = (goes_on, not_loaded, newest, crawled, waits, by_hand)
+    assert pending_uploads.clean(1, []) == []
+    over = (filled_back, failed, ended, watch, before, never_offered, crawl_without_list)
+    assert set(pending_uploads.clean(0, [])) == {run.id for run in over}
+    kept = (offered, goes_on, not_loaded, newest, crawled, waits, by_hand)
     assert {run.id for run in Run.all()} == {run.id for run in kept}
 
 
@@ -311,7 +341,7 @@ def test_a_shard_that_did_not_come_in_is_missing(place: Path) -> None:
 
     measured_rows = measure(first) + measure(third)
     assert pending_uploads.load_pending() == (2, [])
-    assert [part.key for part in pending_uploads.uploads()] == [first, third]
+    assert [part.key for part in pending_uploads.uploads([])] == [first, third]
     found = outcome.of(run)
     assert (found.rows, found.missing) == ({"here": measured_rows}, [second])
     assert "missing: here, repetition 1, shard 1/3" in found.sentences()

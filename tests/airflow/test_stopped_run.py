@@ -126,7 +126,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     assert given["dissect 1"]["rows"] > 0
     assert given["probe 2"] == f"skipped: run {run.id} is stopped: nothing was sent"
     assert given["dissect 2"] == {"rows": 0}, "a repetition without a capture"
-    assert [part.loaded for part in pending_uploads.uploads()] == [True]
+    assert [part.loaded for part in pending_uploads.uploads([])] == [True]
     with open_store() as store:
         assert store.rows(f"SELECT count() AS n FROM quic_probe WHERE run = '{run.id}'") == [{"n": rows}]
     with monkeypatch.context() as at_centre:

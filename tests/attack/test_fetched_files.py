@@ -23,7 +23,7 @@ from crawler import https
 from crawler.lists import crux_list, tranco_list
 from crawler.lists.target_list import data_lines, read_lines
 from crawler.routing import as2org, rib, routeviews
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, InputError
 from orchestration.site import offer
 from tests.crawl.conftest import RIB_4, RIB_6
 from tests.crawl.test_as2org import TEXT
@@ -247,6 +247,8 @@ def test_a_list_id_writes_no_file_elsewhere(tmp_path: Path, list_id: str) -> Non
         [whole(_list_zip(b""))],
         [whole(_list_zip(b"no comma\r\n"))],
         [whole(_list_zip(b"1,\xff\xfe\r\n"))],
+        [whole(_list_zip(b"1,a.example\r\nno comma\r\n"))],
+        [whole(_list_zip(b"1,a.example\r\n" * 5_000 + b"2,\xff\xfe\r\n"))],
         [whole(_zip_bomb(1 << 29))],
         [whole(b"", "Location: http://127.0.0.1:9/", status="302 Found")],
         [b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nPK"],
@@ -254,12 +256,20 @@ def test_a_list_id_writes_no_file_elsewhere(tmp_path: Path, list_id: str) -> Non
         [whole(b"x", "Content-Encoding: gzip")],
         [whole(b"", status="403 Forbidden")],
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_an_archive_that_is_none(tmp_path: Path, archive: list[bytes]) -> None:
     with pytest.raises(FirstflightError):
         tranco_from(tmp_path, _listed(archive))
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_list_that_broke_in_the_cache_is_named(tmp_path: Path) -> None:
+    tranco_from(tmp_path, _listed([whole(_list_zip(b"1,a.example\r\n"))]))
+    (kept,) = (tmp_path / "cache").glob("*.csv")
+    kept.write_text("1,a.example\nno comma\n")
+    with pytest.raises(InputError, match=f"remove {re.escape(str(kept))} to fetch it again"):
+        tranco_from(tmp_path, _listed([whole(b"")]))
 
 
 def test_broken_archives(tmp_path: Path) -> None:

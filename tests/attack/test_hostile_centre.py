@@ -227,6 +227,14 @@ def test_settings_name_no_program_and_no_file_of_this_place(
     assert Run.all() == []
 
 
+def test_a_run_without_settings_is_refused(world: World) -> None:
+    listing = copy.deepcopy(world.listing)
+    listing["files"] = [entry for entry in listing["files"] if entry["name"] != "settings.json"]
+    with pytest.raises(BadOffer, match=r"settings\.json is not among them"):
+        world.fetch(world.answer(listing, {}))
+    assert Run.all() == []
+
+
 def test_what_is_this_places_own_stays(world: World) -> None:
     def change(stored: dict[str, Any]) -> None:
         stored["network"]["ca_bundle"] = "/tmp/evil.pem"
@@ -269,6 +277,9 @@ def test_a_symbolic_link_is_not_followed_out_of_the_run(world: World) -> None:
     assert list(outside.iterdir()) == []
 
 
+_DATED = b"HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan %s\r\n\r\n{}"
+
+
 def _inputs_only(answer: Callable[[], Iterable[bytes]]) -> Callable[[str], Iterable[bytes]]:
     return lambda _path: answer()
 
@@ -287,6 +298,8 @@ def _inputs_only(answer: Callable[[], Iterable[bytes]]) -> Callable[[str], Itera
         (lambda: [whole(b"", "Location: http://169.254.169.254/", status="302 Found")], "answered 302"),
         (lambda: endless(b"x" * 65536, "Content-Type: text/plain"), "has more than the"),
         (lambda: [b"HTTP/1.1 200 OK\r\nDate: never\r\n\r\n{}"], "is no list of inputs"),
+        (lambda: [_DATED % b"99999999999 00:00:00 GMT"], "is no list of inputs"),
+        (lambda: [_DATED % b"2026 00:00:00 +99999999999999999"], "is no list of inputs"),
         (lambda: [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"], "broke off"),
         (lambda: [whole(b"{}", f"X: {'x' * 70000}")], "did not answer"),
         (lambda: [b"\x00\xff" * 1000], "did not answer"),
@@ -324,5 +337,5 @@ def test_a_file_that_is_longer_than_announced_fills_no_disk(world: World) -> Non
 
     with pytest.raises(CentreUnreachable, match="has more than the"):
         world.fetch(answer)
-    kept = [path for path in world.around.rglob("*") if path.is_file()]
+    kept = [path for path in world.around.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert kept == []

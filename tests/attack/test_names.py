@@ -104,10 +104,17 @@ def test_a_report_speaks_of_where_it_lies(run: Run, change: dict[str, object]) -
     path = run.layout.report("probe", run.key("here", 1))
     assert run.done("probe", run.key("here", 1)) and len(run.reports()) == 1
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+
+    def waits() -> None:
+        broken: list[pending_uploads.BrokenRun] = []
+        assert not list(pending_uploads.uploads(broken))
+        (fault,) = broken
+        raise fault
+
     for ask in (
         run.reports,
         lambda: run.report("probe", run.key("here", 1)),
-        lambda: list(pending_uploads.uploads()),
+        waits,
     ):
         with pytest.raises(InputError, match=r"report") as refused:
             ask()

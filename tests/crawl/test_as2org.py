@@ -83,6 +83,11 @@ def test_layout_of_the_first_years(tmp_path: Path) -> None:
     }
 
 
+def test_a_name_that_no_record_file_can_hold(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"type":"ASN","asn":"1","name":"a\\ud800b"}\n')
+    assert as2org.read(tmp_path / "x.jsonl").of == {1: Organisation("a?b", None, None, None, None)}
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

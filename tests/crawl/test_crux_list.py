@@ -45,6 +45,14 @@ def read(tmp_path: Path, text: str = LIST, top: int | None = None) -> TargetList
     return crux_list.read("202408", top, "https://nowhere.test", cached(tmp_path, text), https.Session(None))
 
 
+def test_a_file_of_broken_lines_is_no_list(tmp_path: Path) -> None:
+    """A packed file of a megabyte unpacks to some hundred million of them."""
+    most = "origin,rank\n" + "x\n" * crux_list.MOST_REJECTED
+    assert len(read(tmp_path, most).rejected) == crux_list.MOST_REJECTED
+    with pytest.raises(InputError, match=r"more than 100,000 lines are not .*; remove it to fetch it again"):
+        read(tmp_path, most + "x\n")
+
+
 def test_names_take_the_smallest_bucket_of_their_origins(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert found.targets == [

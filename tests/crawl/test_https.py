@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,18 @@ def test_whole_body_is_kept(tmp_path: Path) -> None:
     with host(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as url:
         https.download(over_http(), url, tmp_path / "sub" / "x")
     assert (tmp_path / "sub" / "x").read_bytes() == b"hello"
+
+
+@pytest.mark.parametrize("digits", [19, 400, 5000])
+def test_a_length_that_no_body_has(tmp_path: Path, digits: int) -> None:
+    session = https.Session(None, shown_in=tmp_path / "progress")
+    session.mount("http://", HTTPAdapter())
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\nhello" % (b"9" * digits)
+    with host(answer) as url, pytest.raises(https.FetchError, match="longer than that of any file"):
+        https.download(session, url, tmp_path / "x")
+    with host(answer) as url, suppress(https.FetchError):
+        assert https.get_text(session, url) == "hello"
+    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(

@@ -142,11 +142,26 @@ def test_requests_of_an_address_and_all_requests_keep_their_distance() -> None:
     now = [100.0]
     pace = Pace(10, 1, lambda: now[0])
     assert [round(pace.reserve("a"), 6) for _ in range(3)] == [0, 1, 2]
-    assert round(pace.reserve("b"), 6) == 0.3  # the fourth of all
+    assert round(pace.reserve("b"), 6) == 0.1  # none of all begins then
+    assert pace.limit() == "rate"
+    assert round(pace.reserve("b"), 6) == 1.1 and pace.limit() == "limit per address"
     now[0] = 110.0
     assert [round(pace.reserve(name), 6) for name in ("b", "c", "b")] == [0, 0.1, 1]
     free = Pace(1000, 0, lambda: now[0])
     assert [round(free.reserve("a"), 6) for _ in range(3)] == [0, 0.001, 0.002]
+
+
+def test_requests_that_wait_for_their_address_and_others_keep_the_rate_together() -> None:
+    now = [100.0]
+    pace = Pace(10, 1, lambda: now[0])
+
+    def begins(letter: str, count: int) -> list[float]:
+        return [round(now[0] - 100 + pace.reserve(f"{letter}{one}"), 6) for one in range(count)]
+
+    assert begins("a", 5) == [0, 0.1, 0.2, 0.3, 0.4]
+    now[0] = 100.45
+    assert begins("a", 5) == [1.0, 1.1, 1.2, 1.3, 1.4]
+    assert begins("b", 10) == [0.5, 0.6, 0.7, 0.8, 0.9, 1.5, 1.6, 1.7, 1.8, 1.9]
 
 
 def test_what_was_held_begins_at_the_rate() -> None:

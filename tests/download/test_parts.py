@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
-from downloader import option_sets, outcome, session, targets
+from downloader import downloads, option_sets, outcome, session, targets
 from downloader.clients import curl
 from downloader.clients.contract import Answer, Request
 from downloader.option_sets import SETS
 from downloader.session import Limits, Session, Withdrawn
+from downloader.worker import Worker
 from firstflight.egress.permitted import Permitted
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError, InputError, UsageError
@@ -60,6 +63,7 @@ def test_a_target(url: str, ip: str, expected: tuple[Any, ...]) -> None:
         ("https://a.test:0/", "192.0.2.1", "has port 0"),
         ("https://a.test:70000/", "192.0.2.1", "Port out of range"),
         ("https://a.test/", "192.0.2.256", "does not appear to be an IPv4 or IPv6 address"),
+        ("https://a.test/", "fe80::1%eth0", "names an interface"),
         ("https://a.test/" + "x" * 2000, "192.0.2.1", "more than 2000 characters"),
         ("", "192.0.2.1", "does not begin with https://"),
     ],
@@ -260,6 +264,17 @@ def test_trailers_change_nothing(tmp_path: Path, body: bytes) -> None:
     assert found.body_bytes == (3 if body else 0)
 
 
+def test_bytes_of_a_server_in_a_message_of_libcurl_fit_into_a_row(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: a\xffb\r\nConnection: close\r\n\r\nx"
+    with serving(tmp_path, lambda _: [head], HOST) as host:
+        port = int(host.url.rpartition(":")[2])
+        request = Request(f"{host.url}/", HOST, "127.0.0.1", port, "/", "x", 30.0, 10, str(host.authority))
+        found = curl.answer(request, Permitted([], [], ["127.0.0.0/8"]))
+    assert found.end == "failed" and "Transfer-Encoding" in (found.detail or ""), found
+    detail = Answer.of(found.line()).detail
+    assert pa.array([detail]).to_pylist() == [detail] and detail is not None and "a?b" in detail
+
+
 def test_a_download_that_is_refused_has_no_times() -> None:
     request = Request("https://a.test/", HOST, "127.0.0.1", 443, "/", "x", 5.0, 10, "roots.pem")
     assert curl.answer(request, Permitted([], [])) == Answer("blocked", detail="its address is special")
@@ -311,3 +326,37 @@ def test_an_opt_out_of_the_host_of_a_url_breaks_its_download_off(tmp_path: Path)
         return False
 
     until(is_broken_off, "the entry to be in force")
+
+
+def test_no_client_is_asked_for_what_a_list_has(tmp_path: Path) -> None:
+    """Also if the entry is no longer in the file: a client that begins now does not know of it."""
+    listed = tmp_path / "optout"
+    listed.write_text("www.a.test\n")
+    lists = [f"optout={listed}", "allow-net=127.0.0.0/8"]
+    (one,) = option_sets.chosen("quiche")[1:]
+    downloads = Session([one], tmp_path, lists, Limits(), lambda: None)
+    target = targets.of(2, "https://www.a.test/", "127.0.0.1", "a.test")
+    listed.write_text("# nobody any more\n")
+    nobody = cast(Worker, None)
+    assert downloads._answer(nobody, target, one) == Answer("blocked", detail="its name is on a list")
+    assert downloads._target is None
+
+
+def test_a_target_is_chosen_when_its_first_request_may_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its turn may be over after a wait for the lists, so none comes between."""
+    target = targets.of(2, "https://www.a.test/", "127.0.0.1")
+    happened: list[object] = []
+
+    def following() -> targets.Target | float:
+        happened.append("asked")
+        return next(answers)
+
+    answers: Iterator[targets.Target | float] = iter([0.01, target])
+    monkeypatch.setattr(Session, "__enter__", lambda self: self)
+    monkeypatch.setattr(Session, "ready", lambda _: happened.append("ready"))
+    monkeypatch.setattr(Session, "run", lambda _, one, *_more: happened.append(one))
+    sets = option_sets.chosen("bl")
+    downloads.run(1, following, sets, tmp_path, [], Limits(), 1, lambda: None, happened.append)
+    assert happened == [*("ready", "asked") * 2, target, target]

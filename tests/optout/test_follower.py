@@ -140,6 +140,15 @@ def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: py
     assert offered == sorted(
         ["192.0.2.0-192.0.2.255", "*.a.test", "*.b.test", "10.0.0.7", "2001:db8::-2001:db8::3", "*.x.test"]
     )
+    # As settings take a path: relative to the file itself, not to a link to it; `~` is the user's folder.
+    (tmp_path / "real").mkdir()
+    (tmp_path / "site.toml").rename(tmp_path / "real" / "site.toml")
+    (tmp_path / "site.toml").symlink_to(tmp_path / "real" / "site.toml")
+    (tmp_path / "old.txt").rename(tmp_path / "real" / "old.txt")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "watch.toml").write_text('[probe]\noptout = ["~/home.txt"]\n')
+    (tmp_path / "home.txt").write_text("*.x.test\n")
+    assert optout.offered() == offered
     (tmp_path / "copy").write_text("".join(f"{entry}\n" for entry in offered))
     read = Permitted([], [tmp_path / "copy"], ["10.0.0.0/8"])
     for address, name, is_free in (
@@ -150,7 +159,7 @@ def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: py
         ("10.0.0.8", "ax.test", True),
     ):
         assert (read.why_not(address, name) is None) == is_free, (address, name)
-    (tmp_path / "old.txt").write_text("10.0.0\n")
+    (tmp_path / "real" / "old.txt").write_text("10.0.0\n")
     with pytest.raises(InputError):
         optout.offered()
     monkeypatch.setenv(current.VARIABLE, f"followed:{own}")

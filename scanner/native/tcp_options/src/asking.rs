@@ -60,7 +60,8 @@ impl Asking {
     /// Returns what follows, the present connection having ended.
     pub fn after(mut self, ended: Verdict, rules: &Rules) -> Next {
         match ended {
-            Verdict::Open(agreed) if agreed.syn_retransmissions == 0 => {
+            // What was agreed holds whichever SYN it answers; only that ECN was not agreed does not.
+            Verdict::Open(agreed) if agreed.syn_retransmissions == 0 || agreed.ecn => {
                 Next::Done(self.finished(rules, Outcome::Answered, None, Some(agreed)))
             }
             Verdict::Open(agreed) => {
@@ -123,11 +124,15 @@ mod tests {
     };
 
     fn open(syn_retransmissions: u32) -> Verdict {
+        agreed(syn_retransmissions, syn_retransmissions == 0)
+    }
+
+    fn agreed(syn_retransmissions: u32, ecn: bool) -> Verdict {
         Verdict::Open(Agreed {
             timestamps: true,
             sack: true,
             wscale: Some(7),
-            ecn: syn_retransmissions == 0,
+            ecn,
             mss: Some(1460),
             rtt_us: None,
             syn_retransmissions,
@@ -161,6 +166,8 @@ mod tests {
             ),
             (ALL, 1, vec![open(1)], 1, Outcome::Answered, Some(1)),
             (without_ecn, 3, vec![open(1)], 1, Outcome::Answered, Some(1)),
+            // The first SYN was answered, after it had been sent again.
+            (ALL, 3, vec![agreed(1, true)], 1, Outcome::Answered, Some(1)),
             (
                 ALL,
                 3,
