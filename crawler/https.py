@@ -15,15 +15,13 @@ from urllib3.util.retry import Retry
 
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError
-from firstflight.system import files
+from firstflight.system import files, from_outside
 from firstflight.system.progress import Progress
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
 RETRIES = 3
 MAX_RETRY_AFTER_S = 60
-# So many digits has no length of a body.
-_DIGITS = 19
 _CHUNK_BYTES = 1 << 20
 # Size limits of a page, a list (a million names have 25 MB) and a routing table (150 MB).
 MAX_PAGE_BYTES, MAX_LIST_BYTES, MAX_TABLE_BYTES = 16 << 20, 256 << 20, 2 << 30
@@ -119,9 +117,8 @@ class _Limited:
         if self._shown_in is None:
             yield from pieces
             return
-        length = self._raw.headers.get("Content-Length", "")
-        is_known = length.isascii() and length.isdigit() and len(length) < _DIGITS
-        total = round(int(length) / 1e6) if is_known else None
+        length = from_outside.content_length(self._raw.headers.get("Content-Length", ""))
+        total = None if length is None else round(length / 1e6)
         done = 0
         with Progress(self._shown_in, "fetch, MB", total, lambda: "the host or the network") as progress:
             for piece in pieces:
@@ -195,7 +192,9 @@ def download(session: Session, url: str, path: Path, max_bytes: int = MAX_LIST_B
     ):
         if response.status_code != 200:
             raise FetchError(f"cannot fetch {url}: {_answered(response)}")
-        if len(response.headers.get("Content-Length", "")) >= _DIGITS:  # one that urllib3 cannot check
+        if (
+            len(response.headers.get("Content-Length", "")) > from_outside.DIGITS
+        ):  # one that urllib3 cannot check
             raise FetchError(f"cannot fetch {url}: its Content-Length is longer than that of any file")
         for chunk in response.iter_content(_CHUNK_BYTES):
             out.write(chunk)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from firstflight.system import from_outside
+
 
 class Fault(Exception):
     """A request without an answer: the message says why, in words."""
@@ -35,8 +37,7 @@ class Answer:
     @property
     def length(self) -> int | None:
         """The Content-Length; None if there is none, or no number."""
-        text = self.headers.get("content-length", "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+        return from_outside.content_length(self.headers.get("content-length", ""))
 
     @property
     def is_plain(self) -> bool:

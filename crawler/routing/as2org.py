@@ -8,7 +8,6 @@ are separated by vertical bars: organisations (`org_id|...`) and AS numbers (`au
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from crawler import https
 from crawler.decompress import gunzip
 from crawler.names import shown
 from firstflight.errors import InputError
-from firstflight.system import files
+from firstflight.system import files, from_outside
 
 FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"
 _LINK = re.compile(r'href="((\d{8})\.as-org2info\.(txt|jsonl)\.gz)"', re.IGNORECASE)
@@ -135,12 +134,10 @@ def _entries(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 def _from_json(line: str, number: int, path: Path) -> dict[str, str]:
     try:
-        entry: dict[str, Any] = json.loads(line)
+        entry: dict[str, Any] = from_outside.json_value(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: line {number} is not JSON ({error}): is the file complete?") from error
-    # A lone surrogate, which JSON can name and no record file can hold, becomes a question mark.
-    texts = {k.lower(): str(v).encode("utf-8", "replace").decode() for k, v in entry.items() if v is not None}
-    return {_ALIASES.get(k, k): v for k, v in texts.items()}
+    return {_ALIASES.get(k.lower(), k.lower()): str(v) for k, v in entry.items() if v is not None}
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import Self
 
 from firstflight.errors import FirstflightError
+from firstflight.system import from_outside
 
 # Classes of the end of a transfer, as a client sees it. Comparing with other downloads and with the capture
 # comes later (downloader/outcome.py).
@@ -83,7 +84,8 @@ class Answer:
     def of(cls, line: bytes) -> Self:
         """Parse a client's line. FirstflightError if it is none."""
         try:
-            value: Any = _as_text(json.loads(line))
+            # libcurl's messages have bytes of a server, which come as lone surrogates.
+            value = from_outside.json_value(line)
             answer = cls(**{field.name: value[field.name] for field in fields(cls) if field.name in value})
             if answer.end not in ENDS:
                 raise ValueError(f"{answer.end!r} is no end of a download")
@@ -94,18 +96,6 @@ class Answer:
         except (KeyError, TypeError, ValueError) as error:
             raise FirstflightError(f"a download client gave no answer that is one: {error}") from error
         return answer
-
-
-def _as_text(value: Any) -> Any:
-    """Return a JSON value in which texts are such that every file can hold them.
-
-    A client that has a server's bytes in a text, as libcurl in its messages, gives them as lone surrogates.
-    """
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_as_text(key): _as_text(one) for key, one in value.items()}
-    return [_as_text(one) for one in value] if isinstance(value, list) else value
 
 
 # Headers whose values are kept, in lower case; values are cut at so many characters.

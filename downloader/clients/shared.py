@@ -13,6 +13,7 @@ from downloader.clients.contract import Answer
 from firstflight.egress.current import Trust
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
+from firstflight.system import from_outside
 
 UNCONFIRMED = "the opt-out list is not confirmed"
 UDP_BUFFER = 8 << 20
@@ -40,8 +41,7 @@ def why_not(permitted: Permitted, ip: str, host: str) -> str | None:
 
 def content_length(headers: Mapping[str, str]) -> int | None:
     """Return the Content-Length of a response; None if it has none, or none that a body can have."""
-    text = headers.get("content-length", "")
-    return int(text) if text.isdecimal() and len(text) < 19 else None
+    return from_outside.content_length(headers.get("content-length", ""))
 
 
 def drops(sock: socket.socket) -> int:

@@ -10,17 +10,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from firstflight import capture_files
+from firstflight.capture_files import CaptureRecord
 from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
+from firstflight.system.clock import Offset
 from orchestration.site import pending_uploads
 from orchestration.site.pending_uploads import BrokenRun
 
@@ -44,6 +47,24 @@ class Newest:
     def keys(self) -> list[StageKey]:
         """The keys of all shards."""
         return [key for report in self.reports if (key := report.key(self.run.id)) is not None]
+
+    # Read once for all metrics. InputError if a file is broken.
+
+    @cached_property
+    def summaries(self) -> Sequence[dict[str, Any]]:
+        """What the engines have written at their end."""
+        return [found for key in self.keys if (found := _summary(self.run, self.labels[1], key))]
+
+    @cached_property
+    def captures(self) -> Sequence[CaptureRecord]:
+        """The captures that ran beside it."""
+        folders = [self.run.layout.stage("capture", key) for key in self.keys]
+        return [one for folder in folders for one in capture_files.records(folder)]
+
+    @cached_property
+    def offsets(self) -> Sequence[Offset]:
+        """The comparisons of this machine's clock."""
+        return [offset for key in self.keys if (offset := clock.of(self.run, key)) is not None]
 
 
 def metrics() -> Iterator[Metric]:
@@ -86,14 +107,12 @@ def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
 
 
 def _is_readable(stage: Newest, broken: list[BrokenRun]) -> bool:
-    """Return whether the files beside a stage's reports can be read; append the run to `broken` if not."""
+    """Return whether the files beside a stage's reports can be read; if not, `broken` has its run, once."""
     try:
-        for key in stage.keys:
-            _summary(stage.run, stage.labels[1], key)
-            capture_files.records(stage.run.layout.stage("capture", key))
-            clock.of(stage.run, key)
+        _ = stage.summaries, stage.captures, stage.offsets
     except FirstflightError as error:
-        broken.append(BrokenRun(stage.run, error))
+        if stage.run.id not in {one.run.id for one in broken}:
+            broken.append(BrokenRun(stage.run, error))
         return False
     return True
 
@@ -167,7 +186,7 @@ def _rates(newest: Sequence[Newest]) -> Metric:
     """Return targets per second of the engines, as asked for and as achieved."""
     rates = _gauge("firstflight_stage_targets_per_second", "New targets per second.", "rate")
     for stage in newest:
-        summaries = [found for key in stage.keys if (found := _summary(stage.run, stage.labels[1], key))]
+        summaries = stage.summaries
         if not summaries or len(summaries) < len(stage.reports):
             continue
         rates.add_metric([*stage.labels, "limit"], sum(float(summary["rate"]) for summary in summaries))
@@ -199,16 +218,14 @@ def _losses(newest: Sequence[Newest]) -> Iterator[Metric]:
     for stage in newest:
         if stage.labels[1] not in ("probe", "watch"):
             continue
-        folders = [stage.run.layout.stage("capture", key) for key in stage.keys]
-        entries = [one for folder in folders for one in capture_files.records(folder)]
+        entries = stage.captures
         known = [
             n for one in entries for n in (one.dropped_by_kernel, one.dropped_by_interface) if n is not None
         ]
         if entries and len(known) == 2 * len(entries):
             lost.add_metric(stage.labels, sum(known))
-        found = [offset for key in stage.keys if (offset := clock.of(stage.run, key)) is not None]
-        if found:
-            offsets.add_metric(stage.labels, found[-1].offset_us / 1e6)
+        if stage.offsets:
+            offsets.add_metric(stage.labels, stage.offsets[-1].offset_us / 1e6)
     yield lost
     yield offsets
 

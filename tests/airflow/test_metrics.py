@@ -188,6 +188,17 @@ def test_a_broken_file_is_of_its_run_alone(place: Path, name: str) -> None:
     assert whole.id != broken.id
 
 
+def test_a_run_is_broken_once_however_many_stages_it_has(place: Path) -> None:
+    del place
+    run = measured("20261120T060000Z-aaaaaa")
+    key = run.key("hamburg", 1)
+    with run.stage("resolve", key):
+        pass
+    run.layout.clock(key).write_text("{")
+    found = now()
+    assert found["firstflight_uploads_failed"] == {(): 1} and "firstflight_stage_failed" not in found
+
+
 RULES = [
     rule
     for group in yaml.safe_load(ALERTS.read_text())["groups"]
