@@ -32,7 +32,8 @@ def addresses(named: Named) -> Addresses:
 
 
 def asked(path: Path) -> list[tuple[Any, ...]]:
-    found = pq.read_table(path).to_pylist() if path.is_file() else []
+    # Opened once, since it may be replaced meanwhile: `read_table` opens it for the schema and for the rows.
+    found = pq.ParquetFile(path).read().to_pylist() if path.is_file() else []
     return [(row["domain"], row["asked_at"]) for row in found]
 
 
