@@ -16,9 +16,10 @@ from dissector import agreement, trim
 from firstflight import capture_files
 from firstflight.errors import InputError
 from firstflight.layout import StageKey
+from firstflight.run.engines import await_engine
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system import binaries, children, files, reading
+from firstflight.system import binaries, children, files, lock, reading
 
 # The dissector takes some 220 MB with as many.
 MOST_CONNECTIONS = 90_000
@@ -39,9 +40,11 @@ def stage(run: Run, key: StageKey) -> None:
             out.unlink(missing_ok=True)
             report.rows_in = report.rows_out = 0
             return
-        copies = trim.Copies.beside(captures[0].parent)
         with files.explain_os_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
+        await_engine(out.parent, run.check_not_stopped)
+        copies = trim.Copies.beside(captures[0].parent)
+        with files.explain_os_errors(out):
             for left in out.parent.glob("native.*"):  # by a stage that was killed
                 shutil.rmtree(left)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
@@ -182,9 +185,13 @@ class Job:
         argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
         for option, value in options:
             argv += [option, str(value)]
-        process = children.start([*argv, *more], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        stage_folder = self.run.layout.stage("dissect", self.key)
+        with lock.handed_over(stage_folder) as held:
+            process = children.start(
+                [*argv, *more], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=held
+            )
         shown = f"{self.key.vantage} {doing} {self.key.repetition}" + self.key.of_shard(" shard ")
-        _, stderr = reading.finished(process, captures, self.run.layout.stage("dissect", self.key), shown)
+        _, stderr = reading.finished(process, captures, stage_folder, shown)
         # With copies, it may be these that nothing could be written for: the caller goes on without.
         written = None if more else folder / SUMMARY
         broken = binaries.unreadable(process.returncode, stderr, written)

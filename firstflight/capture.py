@@ -5,21 +5,19 @@ Time stamps have nanosecond resolution. What lies in the folder is described in 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import selectors
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from firstflight.capture_files import CaptureRecord, add_record, keep_whole_packets, part_of
 from firstflight.errors import FirstflightError, Interrupted, OutputError, UsageError
-from firstflight.system import children, files
+from firstflight.system import children, files, lock
 from firstflight.system.noted_signals import noted_signals
 
 # With less free disk space than this, the capture and the probe are stopped.
@@ -109,13 +107,9 @@ class Capture:
     def _started(self) -> subprocess.Popen[bytes]:
         """Start tcpdump, which holds the lock of its file until it ends, also if this process is killed."""
         with files.explain_os_errors(self._part):
-            file = self._part.open("wb")
-        with file:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return children.start(
-                self._argv, own_session=True, stderr=subprocess.PIPE, pass_fds=(file.fileno(),)
-            )
+            self._part.write_bytes(b"")
+        with lock.handed_over(self._part) as held:
+            return children.start(self._argv, own_session=True, stderr=subprocess.PIPE, pass_fds=held)
 
     def _end(self, *, check: bool) -> None:
         """Drain, stop tcpdump and write its record; with `check` raise if it failed."""
@@ -137,6 +131,7 @@ class Capture:
         with files.explain_os_errors(self.path):
             whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
+        files.sync([self.path])
         add_record(self.path.parent, self.record)
         if check and status != 0:
             raise FirstflightError(self._failure("ended badly"))

@@ -103,10 +103,10 @@ def end_with_campaign() -> None:
 def _remove(run: Run, folder: Path) -> None:
     """Remove a stage's output; FirstflightError if some of it remains, which would look like new output.
 
-    Waits for engines that still write into it: their locks would go with their folders.
+    Waits for engines that still write into it: their locks would go with the folders.
     """
-    for segments in folder.rglob("segments"):
-        await_engine(segments, run.check_not_stopped)
+    for written in (folder, *folder.rglob("segments")):
+        await_engine(written, run.check_not_stopped)
     with files.explain_os_errors(folder), suppress(FileNotFoundError):
         shutil.rmtree(folder)
 

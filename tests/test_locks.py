@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import subprocess
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from firstflight.errors import UsageError
+from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import lock
 
 
@@ -66,3 +67,24 @@ def test_who_only_looks_is_waited_for_and_a_holder_is_refused(tmp_path: Path) ->
             with refused, lock.locked(path, "the thing"):
                 pass
     assert not lock.is_locked(path)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_program_holds_the_lock_that_it_was_handed_until_it_ends(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / kind
+    path.touch() if kind == "file" else path.mkdir()
+    with lock.handed_over(path) as held:
+        assert lock.is_locked(path)
+        program = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=held)
+    assert lock.is_locked(path), "this process has closed its own"
+    program.communicate()
+    assert not lock.is_locked(path)
+
+
+def test_a_lock_that_nobody_was_handed_is_free_behind_the_block(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), lock.handed_over(tmp_path):
+        _ = 1 / 0
+    assert not lock.is_locked(tmp_path)
+    none = tmp_path / "none"
+    with pytest.raises(FirstflightError, match=f"cannot write {none}: No such file"), lock.handed_over(none):
+        pass

@@ -1,4 +1,4 @@
-"""Waits for an engine that a killed stage left behind."""
+"""Waits for an engine or a dissector that a killed stage left behind."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ LOOK_EVERY_S = 0.1
 
 
 def await_engine(folder: Path, look: Callable[[], None]) -> None:
-    """Wait until no engine writes segments into `folder`, which need not exist.
+    """Wait until no program writes into `folder` whose lock it holds; the folder need not exist.
 
     Calls `look` ten times a second, which may raise to end the wait. A stage that is killed leaves its engine
-    behind, which holds the folder's lock until its probes in flight have ended. Only then it is known which
-    targets have rows.
+    behind, which holds the lock of its segments' folder until its probes in flight have ended; only then is
+    it known which targets have rows. A dissector holds that of its stage's folder.
     """
     if lock.is_locked(folder):
         progress.print_line(
-            f"an earlier engine still writes into {folder}; waiting for its end "
+            f"an earlier program still writes into {folder}; waiting for its end "
             f"(if it is suspended, `fuser {folder}` names it: let it go on, or kill it)"
         )
     while lock.is_locked(folder):

@@ -14,7 +14,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,6 +48,23 @@ def locked(
         yield
     finally:
         os.close(handle)  # releases the lock
+
+
+@contextlib.contextmanager
+def handed_over(path: Path) -> Iterator[Sequence[int]]:
+    """Lock the file or folder at `path`; yield descriptors for a program to start in the block (`pass_fds`).
+
+    It holds the lock until it ends, also when this process is killed before. A file system without such locks
+    has none. Waits for who has the lock. FirstflightError if `path` cannot be opened.
+    """
+    with explain_os_errors(path):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield (handle,)
+    finally:
+        os.close(handle)
 
 
 def is_locked(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +17,13 @@ from dissector import agreement, trim
 from dissector.stage import stage
 from firstflight import capture_files, settings
 from firstflight.run.run import Run
-from firstflight.system import files
+from firstflight.system import binaries, files
 from schemas import records
 from tests import minimal, self_killing
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
 from tests.dissect.conftest import dissect, rows
+from tests.waiting import until
 
 NAMES = ("probe.pcap", "probe-2.pcap")
 OTHER_CID = b"\xc2" * 8
@@ -248,3 +250,40 @@ def test_killed_at_any_step_nothing_is_lost(root: Path) -> None:
             records_now = json.loads((captures[0].parent / "capture.json").read_text())["captures"]
             assert [entry["trimmed"] for entry in records_now] == [2, 2]
     assert steps > 8
+
+
+def test_a_stage_waits_for_the_dissector_that_a_killed_one_left(root: Path) -> None:
+    """Its files would come between those of the next one, whose folders it writes to."""
+    run = make(root)
+    key, program = run.key("here", 1), binaries.find("firstflight-dissect")
+    captures, folder = run.layout.captures(key), run.layout.stage("dissect", key)
+    whole = [path.read_bytes() for path in captures]
+    stage(run, key)
+    expected, trimmed = rows_of(run), [path.read_bytes() for path in captures]
+    for path, content in zip(captures, whole, strict=True):
+        path.write_bytes(content)
+    # However long it takes: it begins when the next stage waits for it, though it was told before to end.
+    begun, go, late = root / "begun", root / "go", root / "bin" / program.name
+    late.parent.mkdir()
+    late.write_text(
+        f"#!/bin/sh\ntrap '' INT\ntouch {begun}\nuntil [ -e {go} ]; do sleep 0.05; done\n"
+        f'exec {program} "$@"\n'
+    )
+    late.chmod(0o755)
+    argv = [sys.executable, "-m", "cli", "stage", "dissect", "--run", run.id, "--vantage", "here"]
+    argv += ["--repetition", "1", "--again"]
+    messages = root / "messages"
+    try:
+        first = subprocess.Popen(argv, env=os.environ | {"FIRSTFLIGHT_BIN": str(late.parent)})
+        until(begun.exists, "the dissector")
+        first.kill()
+        first.wait(120)
+        with messages.open("w") as file:
+            again = subprocess.Popen(argv, stderr=file)
+        until(lambda: f"still writes into {folder}" in messages.read_text(), messages.read_text)
+        assert again.poll() is None
+    finally:
+        go.touch()
+    assert again.wait(120) == 0, messages.read_text()
+    assert rows_of(run) == expected and [path.read_bytes() for path in captures] == trimmed
+    assert {path.name for path in captures[0].parent.iterdir()} == {*NAMES, "capture.json"}

@@ -101,7 +101,7 @@ def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(
     with messages.open("w") as file:
         again = started(at_rate(run, 0), file)
     try:
-        until(lambda: "an earlier engine still writes" in messages.read_text(), messages.read_text)
+        until(lambda: "an earlier program still writes" in messages.read_text(), messages.read_text)
         assert again.poll() is None
         resumed_ns = time.time_ns()
     finally:
