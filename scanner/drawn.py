@@ -21,16 +21,15 @@ from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
-from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
-from scanner.driver import between, choose, draw, process, rules
+from scanner.driver import between, choose, draw, leftovers, process, rules
 from scanner.driver.feed import Feed
-from scanner.driver.segments import closed_segments, read_segment
+from scanner.driver.segments import begun, closed_segments, read_segment
 from scanner.records import finished
 
 
@@ -105,7 +104,7 @@ def execute(run: Run, key: StageKey, own: Stage) -> None:
     folder = run.layout.stage(own.name, key)
     segments = folder / "segments"
     with run.stage(own.name, key) as report:
-        await_engine(segments, run.check_not_stopped)
+        report.warnings += leftovers.settle(folder, run.check_not_stopped)
         earlier = closed_segments(segments)
         drawn = prepare(
             run,
@@ -156,7 +155,7 @@ def options(run: Run, key: StageKey, name: str) -> process.Options:
 
 def argument_list(program: str, options: process.Options, folder: Path, *flags: str) -> list[str]:
     """Return the argument list of an engine that has a feed, and goes on where segments in `folder` end."""
-    resume = ["--resume"] * bool(closed_segments(folder / "segments"))
+    resume = ["--resume"] * begun(folder / "segments")
     return process.argument_list(program, options, "--feed", *resume, *flags)
 
 

@@ -201,7 +201,11 @@ class Run:
         return lock.is_locked(self.layout.stage_lock(report.stage, report.key(self.id)))
 
     def add_output(self, report: StageReport, path: Path) -> None:
-        """Add a finished output file, with its hash, to the stage's report."""
+        """Add a finished output file, with its hash, to the stage's report.
+
+        It is on the disk then, and so before a report says that the stage is done. Raises OutputError.
+        """
+        files.sync([path])
         report.outputs[str(path.relative_to(self.path))] = files.sha256_of(path)
 
     def _read_report(self, path: Path) -> StageReport:

@@ -83,7 +83,7 @@ class Progress:
     def _write(self, now: float) -> None:
         self._last_file = now
         self._state = self._state._replace(limit=self._limit())
-        files.write_json(self._file, self._state._asdict())
+        files.write_json(self._file, self._state._asdict(), lasting=False)
 
 
 def read(folder: Path) -> State | None:

@@ -147,7 +147,7 @@ class Follower:
             self._refuse_loss(kept.splitlines() if kept else [], entries)
             files.write_text(self._path, text)
             self._say(f"{len(entries)} entries")
-        files.write_text(current.confirmed_file(self._path), confirmed)
+        files.write_text(current.confirmed_file(self._path), confirmed, lasting=False)
         self._tell(None)
 
     def _refuse_loss(self, kept: list[str], entries: Iterable[str]) -> None:

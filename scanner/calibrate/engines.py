@@ -15,7 +15,7 @@ from firstflight.system import files
 from scanner.calibrate.pairs import PROBE
 from scanner.driver import between, process
 from scanner.driver.feed import Feed
-from scanner.driver.segments import closed_segments, read_segment
+from scanner.driver.segments import begun, closed_segments, read_segment
 
 NAME = "calibrate"
 KEPT = "what was done is kept, and --resume continues"
@@ -75,7 +75,7 @@ def _probe(run: Run, key: StageKey, folder: Path) -> list[str]:
         folder,
         seed=_seed(run, key, folder),
         cid_key=_derived(run, key, folder, 16),
-        resume=bool(closed_segments(folder / "segments")),
+        resume=begun(folder / "segments"),
         turn=shared_limits.turn_of(settings, key.vantage, key.shard),
         clock=clock.of(run, key),
         shard=key.shard,
@@ -105,7 +105,7 @@ def _handshake(run: Run, key: StageKey, folder: Path) -> list[str]:
         turn=shared_limits.turn_of(settings, key.vantage, key.shard),
         clock=clock.of(run, key),
     )
-    resume = ["--resume"] * bool(closed_segments(folder / "segments"))
+    resume = ["--resume"] * begun(folder / "segments")
     return process.argument_list("firstflight-handshake", options, *resume)
 
 

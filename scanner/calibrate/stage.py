@@ -19,7 +19,7 @@ import pyarrow as pa
 from firstflight.as_map import Mapper
 from firstflight.errors import Interrupted
 from firstflight.layout import StageKey
-from firstflight.run.engines import await_engine
+from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
@@ -27,7 +27,7 @@ from scanner import drawn
 from scanner.calibrate import engines, pairs, records
 from scanner.calibrate.engines import NAME
 from scanner.calibrate.pairs import STEPS
-from scanner.driver import choose, process
+from scanner.driver import choose, leftovers, process
 from scanner.driver.segments import closed_segments
 from scanner.records import finished
 
@@ -46,7 +46,7 @@ def stage(run: Run, key: StageKey) -> None:
         found = drawn.prepare(run, key, NAME, report, port=port, begun=begun, done="contacted")
         stopped: Interrupted | None = None
         try:
-            _send(run, key, found.plan, found.mapper)
+            _send(run, key, found, report)
         except Interrupted as error:
             stopped = error
         records.write(run, key, found.plan, found.ruleset, report, found.mapper, stopped is not None)
@@ -57,8 +57,9 @@ def stage(run: Run, key: StageKey) -> None:
     _remove(folder / "blocks")
 
 
-def _send(run: Run, key: StageKey, plan: pa.Table, mapper: Mapper) -> None:
+def _send(run: Run, key: StageKey, found: drawn.Drawn, report: StageReport) -> None:
     """Send all blocks that are not done."""
+    plan = found.plan
     settings = run.settings
     folder = run.layout.stage(NAME, key)
     shown = f"{key.vantage} {NAME} {key.repetition}" + key.of_shard(" shard ")
@@ -76,9 +77,9 @@ def _send(run: Run, key: StageKey, plan: pa.Table, mapper: Mapper) -> None:
                 for step in STEPS:
                     taken, at_hand = step.takes(first), steps / step.name
                     targets = int(np.count_nonzero(taken))
-                    await_engine(at_hand / "segments", run.check_not_stopped)
+                    report.warnings += leftovers.settle(at_hand, run.check_not_stopped)
                     if targets and not engines.is_done(at_hand, targets):
-                        _write_targets(run, block, taken, at_hand, mapper)
+                        _write_targets(run, block, taken, at_hand, found.mapper)
                         watch = partial(_show, progress, contacts, at_hand)
                         engines.send(run, key, step.side, at_hand, targets, watch)
                     contacts += targets

@@ -16,6 +16,15 @@ def closed_segments(folder: Path) -> list[Path]:
     return sorted(folder.glob("seg-*.arrow"))
 
 
+def begun(folder: Path) -> bool:
+    """Return whether an engine has closed a segment there: of its rows, or of what they bring along, below.
+
+    Of the latter there may be one alone, since it is closed before: an engine that was killed between the two
+    has answered no target, and goes on with these segments all the same (`--resume`).
+    """
+    return any(folder.rglob("seg-*.arrow"))
+
+
 class NewSegments:
     """The closed segments of a folder, each handed out once.
 

@@ -18,17 +18,16 @@ from firstflight.egress import shared_limits
 from firstflight.errors import InputError, Interrupted
 from firstflight.layout import StageKey
 from firstflight.run import clock
-from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
-from scanner.driver import between, choose, process, rules
+from scanner.driver import between, choose, leftovers, process, rules
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
-from scanner.driver.segments import closed_segments, count_below
+from scanner.driver.segments import begun, closed_segments, count_below
 from scanner.planned import control
 from scanner.records import quic_probe
 
@@ -44,7 +43,7 @@ def stage(run: Run, key: StageKey) -> None:
         rules.check_lists(run)
         folder = run.layout.stage("probe", key)
         segments = folder / "segments"
-        await_engine(segments, run.check_not_stopped)
+        report.warnings += leftovers.settle(folder, run.check_not_stopped)
         capture_files.keep_parts(run.layout.stage("capture", key))
         dns_answer = run.layout.dns_answer(key)
         if not dns_answer.is_file():
@@ -94,7 +93,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
         folder,
         seed=(int(manifest["seed"]) ^ int(process.derive(secret, key, 7), 16)),
         cid_key=process.derive(secret, key, 16),
-        resume=bool(closed_segments(segments)),
+        resume=begun(segments),
         turn=shared_limits.turn_of(settings, vantage.name, key.shard),
         clock=clock.of(run, key),
         shard=key.shard,

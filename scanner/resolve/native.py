@@ -13,7 +13,7 @@ from firstflight.shard import WHOLE, Shard
 from firstflight.system import files
 from scanner.driver import process
 from scanner.driver.feed import Feed
-from scanner.driver.segments import closed_segments
+from scanner.driver.segments import begun
 from scanner.resolver.configured import configured_resolvers
 
 ENGINE = process.Engine("resolver", "what was resolved is kept, and the stage continues there")
@@ -36,7 +36,7 @@ def write_names(names: Iterable[list[str]], folder: Path) -> None:
             for batch in names:
                 file.writelines(f"{name}\n" for name in batch)
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
-        if closed_segments(folder / "segments") and not same:
+        if begun(folder / "segments") and not same:
             raise UsageError(
                 f"{path} no longer matches the target list, and some of it has been resolved: "
                 "run the resolve stage with --again"
@@ -69,7 +69,7 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
     options += [("--resolver", resolver) for resolver in configured_resolvers(resolve)]
     options += [("--blocklist", path) for path in settings.probe.blocklist]
     options += [("--optout", path) for path in settings.probe.optout]
-    resume = ["--resume"] * bool(closed_segments(folder / "segments"))
+    resume = ["--resume"] * begun(folder / "segments")
     return process.argument_list("firstflight-resolve", options, *resume)
 
 

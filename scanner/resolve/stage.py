@@ -11,12 +11,11 @@ from pathlib import Path
 
 from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
-from firstflight.run.engines import await_engine
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
-from scanner.driver import process, rules
+from scanner.driver import leftovers, process, rules
 from scanner.records import finished as finished_stage
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
@@ -34,7 +33,7 @@ def stage(run: Run, key: StageKey) -> None:
         rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
         folder = path.parent
         segments = folder / "segments"
-        await_engine(segments, run.check_not_stopped)
+        report.warnings += leftovers.settle(folder, run.check_not_stopped)
         _prepare(segments)
         names = read_list(run, folder, key.shard)
         count = report.rows_in = names.num_rows

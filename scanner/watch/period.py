@@ -22,7 +22,7 @@ from scanner.backoff.controller import Controller
 from scanner.driver import process
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import Feed
-from scanner.driver.segments import closed_segments
+from scanner.driver.segments import begun
 from scanner.planned import records
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import Feeder, PlannedProbe
@@ -157,7 +157,7 @@ def _arguments(period: Period, ports: str) -> list[str]:
         period.folder,
         seed=int(run.manifest["seed"]) ^ int(process.derive(secret, key, 7), 16),
         cid_key=process.derive(secret, key, 16),
-        resume=bool(closed_segments(period.folder / "segments")),
+        resume=begun(period.folder / "segments"),
         listed=False,
         ports=ports,
         initial_size=run.settings.probe.initial_size,

@@ -18,14 +18,13 @@ from firstflight.as_map import Mapper
 from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
-from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import Rejected, StageReport
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files
-from scanner.driver import rules
+from scanner.driver import leftovers, rules
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import SECOND_NS, Series, plan, series
 from scanner.resolver.names import Name, read_targets
@@ -52,7 +51,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
             )
         rules.check_lists(run)
         folder = run.layout.stage("watch", key)
-        await_engine(folder / "segments", run.check_not_stopped)
+        report.warnings += leftovers.settle(folder, run.check_not_stopped)
         capture_files.keep_parts(run.layout.stage("capture", key))
         names = _usable(read_targets(run), report)
         owned = set(settings.watch.owned)

@@ -1,8 +1,9 @@
-"""Stages under SIGKILL behind the end of their engine: nothing is lost, and nobody is contacted again."""
+"""Stages killed behind the end of their engine: nothing is lost, and nobody is contacted again."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import socket
 import time
@@ -17,6 +18,7 @@ from crawler.lists import stage as targets
 from crawler.routing import stage as as_data
 from firstflight import settings
 from firstflight.run.run import Run
+from scanner.driver.segments import closed_segments, read_segment
 from scanner.resolve import stage as resolve
 from tests import self_killing
 
@@ -111,3 +113,44 @@ def test_killed_at_any_step_behind_its_engine_a_stage_loses_nothing(
                 assert not any((folder / left).exists() for left in ("segments", "pairs", "blocks"))
             assert tables(folder) == expected, steps
     assert steps > after_report > 0
+
+
+@pytest.mark.parametrize(("name", "others"), [(name, False) for name in STAGES] + [("handshake", True)])
+def test_what_a_power_cut_emptied_is_measured_again(
+    resolved: Run, tmp_path: Path, name: str, others: bool
+) -> None:
+    """The engine had ended, but the last segment and the summary were in the disk's cache alone.
+
+    `others`: not its own segment, but that of a kind that its rows bring along.
+    """
+    module, engines, files = STAGES[name]
+    key, stage = resolved.key("east", 1), importlib.import_module(module).stage
+    run = copy_of(resolved, tmp_path)
+    with self_killing.Runs(module) as runs:
+        assert runs.killed_before(1, run.path, key, engines=engines)
+    folder = run.layout.stage(name, key)
+    lost, kept = 0, 0
+    for segments in folder.rglob("segments"):
+        *earlier, last = [read_segment(path).num_rows for path in closed_segments(segments)]
+        lost, kept = lost + last, kept + sum(earlier)
+        emptied = (segments / "http3_response") if others else segments
+        for path in (closed_segments(emptied)[-1], segments.parent / "summary.json"):
+            written = path.stat()
+            path.write_bytes(b"")
+            os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    at_ns = time.time_ns()
+    stage(run, key)
+    report, rows = run.report(name, key), tables(folder)
+    assert report is not None and report.state == "done"
+    assert any("cut short" in warning for warning in report.warnings)
+    again = [at for at in sent_at(rows) if at >= at_ns]
+    if name == "watch":  # the times of its probes are over
+        assert not again
+        states = [row["reason"] for row in rows["watch_slot"]]
+        assert len(states) == files["watch_slot"] and len(rows["quic_probe"]) == files["watch_slot"] - lost
+        assert states.count("cut") == lost > 0
+    else:
+        assert {kind: len(of) for kind, of in rows.items()} == files
+        assert kept or len(again) == len(sent_at(rows)), "nothing else was there"
+        assert again
+    assert not any((folder / left).exists() for left in ("segments", "pairs", "blocks"))

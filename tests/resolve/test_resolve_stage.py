@@ -230,6 +230,8 @@ def test_a_list_that_changed_under_segments_is_refused(named: Named, make_run: M
     folder = run.layout.stage("resolve", run.key("here", 1))
     (folder / "segments").mkdir(parents=True)
     (folder / "names.txt").write_text("other.example.test\n")
-    (folder / "segments" / "seg-000001.arrow").write_bytes(b"")
+    empty = pa.table({"domain": pa.array([], pa.string())})
+    with pa.ipc.new_file(str(folder / "segments" / "seg-000001.arrow"), empty.schema) as segment:
+        segment.write_table(empty)
     with pytest.raises(UsageError, match="run the resolve stage with --again"):
         resolve.stage(run, run.key("here", 1))

@@ -1,0 +1,102 @@
+"""Files that are written in one step: whole or absent, and on the disk before they have their name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from firstflight import settings
+from firstflight.errors import OutputError
+from firstflight.run.run import Run
+from firstflight.system import files
+from tests import minimal
+
+
+class Step(NamedTuple):
+    """`sync` or `rename`, the file, and its size then."""
+
+    what: str
+    name: str
+    size: int
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+    """What was synced and renamed, in order."""
+    found: list[Step] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        fsync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        found.append(Step("sync", path.name, path.stat().st_size))
+
+    def renamed(path: Path, target: Path) -> Path:
+        found.append(Step("rename", target.name, path.stat().st_size))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    return found
+
+
+def replaced(path: Path) -> None:
+    with files.replacing(path) as part:
+        part.write_text("12345")
+
+
+@pytest.mark.parametrize(
+    ("write", "size"),
+    [
+        (replaced, 5),
+        (lambda path: files.write_text(path, "1234"), 4),
+        (lambda path: files.write_json(path, 12), 3),
+        (lambda path: files.write_secret(path, "123456"), 6),
+    ],
+)
+def test_the_content_is_on_the_disk_before_the_name(
+    tmp_path: Path, steps: list[Step], write: Callable[[Path], None], size: int
+) -> None:
+    write(tmp_path / "file")
+    (sync, rename) = steps
+    assert (sync.what, sync.size) == ("sync", size) and sync.name.endswith(".part")
+    assert rename == Step("rename", "file", size)
+
+
+def test_what_is_of_no_use_after_a_power_cut_does_not_wait_for_the_disk(
+    tmp_path: Path, steps: list[Step]
+) -> None:
+    files.write_json(tmp_path / "progress.json", {}, lasting=False)
+    assert [step.what for step in steps] == ["rename"]
+
+
+def test_a_disk_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    files.write_text(path, "before")
+
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OutputError, match=f"cannot write {path}: Input/output error"):
+        files.write_text(path, "after")
+    assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]
+
+
+def test_outputs_of_a_stage_are_on_the_disk_before_its_report_says_that_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step]
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    run = Run.create(*settings.load(minimal.write(tmp_path), []), [])
+    out = run.layout.targets
+    with run.stage("targets") as report:
+        out.write_bytes(b"by another program")
+        del steps[:]
+        run.add_output(report, out)
+    assert steps[0] == Step("sync", out.name, len("by another program"))
+    assert [step.what for step in steps if step.name != out.parent.name] == ["sync", "sync", "rename"]
+    assert run.done("targets")
