@@ -29,7 +29,8 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
         try:
             yield temporary
             if lasting:
-                _sync(temporary)
+                # A process that writes a page may add files to a folder, but read none there.
+                _sync(temporary, os.O_WRONLY)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -63,8 +64,8 @@ def sync(paths: Iterable[Path]) -> None:
             _sync(path)
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _sync(path: Path, access: int = os.O_RDONLY) -> None:
+    descriptor = os.open(path, access)
     try:
         os.fsync(descriptor)
     finally:
