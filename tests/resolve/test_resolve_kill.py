@@ -87,6 +87,23 @@ def test_an_engine_is_killed_while_it_asks_and_the_next_goes_on(named: Named, ma
     assert sum(row["asked_at"] < again_ns for row in rows) == before
 
 
+def test_what_a_power_cut_emptied_is_asked_again(named: Named, make_run: MakeRun) -> None:
+    run, stage, engine = begun(named, make_run)
+    key = run.key("here", 1)
+    folder = run.layout.stage("resolve", key)
+    os.kill(engine, signal.SIGKILL)
+    stage.communicate(timeout=120)
+    *earlier, last = closed_segments(folder / "segments")
+    last.write_bytes(b"")
+    before, again_ns = sum(rows_in(path) for path in earlier), time.time_ns()
+    run = at_rate(run, 0)
+    resolve.stage(run, key)
+    report, rows = run.report("resolve", key), rows_of(run)
+    assert report is not None and "1 file was cut short" in report.warnings[0]
+    assert sorted({row["domain"] for row in rows}) == sorted(NAMES) and len(rows) == 3 * len(NAMES)
+    assert sum(row["asked_at"] < again_ns for row in rows) == before
+
+
 def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(
     named: Named, make_run: MakeRun, tmp_path: Path
 ) -> None:
