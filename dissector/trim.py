@@ -9,7 +9,6 @@ moment, the captures are there, whole or trimmed; the next dissect stage removes
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +66,8 @@ class Copies:
             with files.explain_os_errors(path):
                 if trimmed + unpadded and copy.stat().st_size < path.stat().st_size:
                     copy.replace(path)
-                    _sync(path.parent)
+                    # Before anything says that the capture is trimmed.
+                    files.sync([path])
             capture_files.set_trimmed(path, trimmed, unpadded)
 
 
@@ -97,12 +97,3 @@ def _counts(path: Path) -> tuple[int, int]:
         return int(counts["trimmed"]), int(counts["unpadded"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} has no count of trimmed packets ({error}): run the stage again") from error
-
-
-def _sync(folder: Path) -> None:
-    """Have the folder's names on the disk before anything says that the capture is trimmed."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

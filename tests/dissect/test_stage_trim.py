@@ -262,7 +262,7 @@ def test_a_stage_waits_for_the_dissector_that_a_killed_one_left(root: Path) -> N
     expected, trimmed = rows_of(run), [path.read_bytes() for path in captures]
     for path, content in zip(captures, whole, strict=True):
         path.write_bytes(content)
-    # However long it takes: it begins when the next stage waits for it, though it was told before to end.
+    # However long it takes: it begins when the next stage waits for it, and ignores the signal to end before.
     begun, go, late = root / "begun", root / "go", root / "bin" / program.name
     late.parent.mkdir()
     late.write_text(
