@@ -27,7 +27,7 @@ _SETTINGS = {
     # A join without match yields null, not the first value of an enumeration.
     "join_use_nulls": 1,
     # The state of a GROUP BY that is larger goes on in files in the store's folder. By name it is as large as
-    # the run: this keeps the report on a million names below 300 MB (docs/measured/store.md).
+    # the run: with twice as much a report on a million names takes 25 MB more (docs/measured/campaign.md).
     "max_bytes_before_external_group_by": 32 << 20,
 }
 # Rows must be on disk before the load log records them.
