@@ -19,8 +19,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.waiting import PATIENCE_S
 
@@ -77,6 +79,16 @@ class Browser:
             self.driver.get_log(log)  # earlier entries are not this page's
         self.driver.get(url)
         return Visit(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
+
+    def press(self, selector: str) -> None:
+        """Click on what leads to another page, and wait until it is loaded: a click alone may not."""
+        self.script("window.left = false")
+        self.driver.find_element("css selector", selector).click()
+        # While one page replaces the other, a script may find neither.
+        WebDriverWait(self.driver, PATIENCE_S, ignored_exceptions=[WebDriverException]).until(
+            lambda _: self.script("return window.left !== false && document.readyState === 'complete'"),
+            f"the page after {selector}",
+        )
 
     def script(self, text: str, *arguments: Any) -> Any:
         """Run JavaScript from outside the page and return its `return` value."""

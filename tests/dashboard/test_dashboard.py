@@ -165,7 +165,7 @@ def test_pages_in_a_browser(served: Dashboard, browser: Browser, size: tuple[int
 def test_the_form_asks_by_the_address(served: Dashboard, browser: Browser, campaign: str) -> None:
     browser.open(f"{served.url}/queries/iack_share")
     browser.driver.find_element("id", "p-cdn").send_keys("Others")
-    browser.driver.find_element("css selector", "form button").click()
+    browser.press("form button")
     assert "cdn=Others" in browser.driver.current_url
     rows = browser.driver.find_elements("css selector", ".scroll tbody tr")
     assert len(rows) == len(expected(campaign, "iack_share", cdn="Others")) > 0

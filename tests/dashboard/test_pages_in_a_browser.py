@@ -19,7 +19,6 @@ from tests.dashboard.serving import Dashboard
 from tests.dashboard.test_pages import PAGES
 from tests.queries.conftest import campaign as campaign
 from tests.queries.conftest import template as template
-from tests.waiting import until
 
 AXE = Path(__file__).parents[1] / "fixtures" / "axe" / "axe.min.js"  # axe-core 4.10.3 from npm
 MOST_BYTES = 300_000
@@ -110,8 +109,8 @@ def test_the_keyboard_moves_from_point_to_point(pages: Dashboard, browser: Brows
 def test_filters_by_the_form_and_the_weight_of_a_page(pages: Dashboard, browser: Browser) -> None:
     browser.open(pages.url + "/")
     browser.driver.find_element("css selector", "#f-vantage option:nth-child(3)").click()
-    browser.driver.find_element("css selector", "form[aria-label=Filters] button").click()
-    until(lambda: "vantage=hong_kong" in browser.driver.current_url, "the address has the filter")
+    browser.press("form[aria-label=Filters] button")
+    assert "vantage=hong_kong" in browser.driver.current_url
     weight = browser.script(
         "return performance.getEntries().reduce((sum, one) => sum + (one.transferSize || 0), 0)"
     )
