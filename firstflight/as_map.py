@@ -57,15 +57,17 @@ class Mapper:
     def origin(self, ip: str) -> Origin:
         """Return origin AS and CDN of the longest matching prefix. ValueError if `ip` is not an address."""
         asn = self.asn(ip)
-        if asn is None:
-            return Origin(None, None)
-        return Origin(asn, self._cdn_of.get(asn, OTHERS))
+        return Origin(asn, self.cdn(asn))
 
     def asn(self, ip: str) -> int | None:
         """Return the origin AS of the longest matching prefix. ValueError if `ip` is not an address."""
         # Not pyasn's `lookup`, which writes the prefix as text as well.
         found = self._routes.radix.search_best(ip)
         return None if found is None else int(found.asn)
+
+    def cdn(self, asn: int | None) -> str | None:
+        """Return the CDN of an origin AS; None if there is no AS."""
+        return None if asn is None else self._cdn_of.get(asn, OTHERS)
 
 
 def read_cdn_map(path: Path) -> dict[int, str]:

@@ -6,7 +6,6 @@ resumed run has several.
 
 from __future__ import annotations
 
-import mmap
 import struct
 import time
 from collections.abc import Sequence
@@ -20,6 +19,10 @@ from firstflight.system import files, lock, path_names
 MAX_SNAPLEN = 262_144
 # For the end of the tcpdump of a killed process, which gets a signal at once: only a hang takes so long.
 _HANG_S = 60.0
+# Read at a time from a capture, which is far larger than memory may be.
+_BLOCK_BYTES = 1 << 20
+# The length of a packet in a pcap file, 8 bytes into its header.
+_LENGTH = struct.Struct("=I").unpack_from
 
 
 @dataclass
@@ -109,15 +112,19 @@ def keep_whole_packets(path: Path) -> int:
     size = path.stat().st_size
     if size < 24:
         return 0
-    packets, end = 0, 24
-    with path.open("r+b") as file:
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            while end + 16 <= size:
-                (length,) = struct.unpack_from("=I", content, end + 8)
-                if length > MAX_SNAPLEN or end + 16 + length > size:
+    packets, end, whole = 0, 24, True
+    with path.open("r+b", buffering=0) as file:
+        while whole and end + 16 <= size:
+            file.seek(end)
+            block, at = file.read(_BLOCK_BYTES), 0
+            while at + 16 <= len(block):
+                (length,) = _LENGTH(block, at + 8)
+                whole = length <= MAX_SNAPLEN and end + at + 16 + length <= size
+                if not whole:
                     break
                 packets += 1
-                end += 16 + length
+                at += 16 + length
+            end += at
         if end < size:
             file.truncate(end)
     return packets

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firstflight.as_map import CDN_MAP_FILE, RIB_FILE, Mapper
 from firstflight.capture_files import CaptureRecord
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
@@ -153,6 +154,12 @@ def probe(
     }
 
 
+def as_data(folder: Path) -> Mapper:
+    (folder / RIB_FILE).write_text("192.0.2.0/30\t64500\n192.0.2.4/30\t54113\n")
+    (folder / CDN_MAP_FILE).write_text("[cdn]\nFastly = [54113]\n")
+    return Mapper(folder)
+
+
 def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
     plan = chosen(tmp_path)
     one = write_segment(
@@ -175,7 +182,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
         rows.slice(0, 3),
         plan,
         merge.Provenance(StageKey("R", "here", 2), "0.1", "abc", "R/quic_probe.parquet", host="vm"),
-        origin=lambda ip: (64500, "Others") if ip == "192.0.2.1" else (None, None),
+        mapper=as_data(tmp_path),
         captures=[
             CaptureRecord("probe.pcap", "lo", "udp", 65535, started_ns=SECOND),
             CaptureRecord("probe-2.pcap", "lo", "udp", 65535, started_ns=20 * SECOND),
@@ -196,6 +203,25 @@ def test_merging_keeps_every_row_and_adds_where_it_comes_from(tmp_path: Path) ->
     assert (second["asn"], second["cdn"]) == (None, None)
     assert [row["capture_file"] for row in (first, second, third)] == ["R/probe.pcap", "R/probe-2.pcap", None]
     assert all(row["since_last_probe_s"] is None for row in (first, second, third))
+
+
+@pytest.mark.parametrize(
+    ("asns", "want"),
+    [
+        (None, [(64500, "Others"), (54113, "Fastly"), (None, None), (54113, "Fastly")]),
+        # The engine's AS counts, whatever the table has for the address.
+        ([54113, 7, None, None], [(54113, "Fastly"), (7, "Others"), (None, None), (None, None)]),
+    ],
+)
+def test_origins_of_rows_with_and_without_an_engines_as(
+    tmp_path: Path, asns: list[int | None] | None, want: list[tuple[int | None, str | None]]
+) -> None:
+    columns = {"ip": pa.array(["192.0.2.1", "192.0.2.5", "198.51.100.1", "192.0.2.5"])}
+    if asns is not None:
+        columns["asn"] = pa.array(asns, pa.uint32())
+    asn, cdn = merge.origins(pa.table(columns), as_data(tmp_path))
+    assert list(zip(asn.to_pylist(), cdn.to_pylist(), strict=True)) == want
+    assert (asn.type, cdn.type) == (pa.uint32(), pa.string())
 
 
 def test_seconds_since_the_last_probe_come_from_earlier_repetitions(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-FILE_EVERY_S = 0.5
+FILE_EVERY_S = 1.0
 LINE_EVERY_S = 10.0
 
 

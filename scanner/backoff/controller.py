@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from firstflight.run.accounting import NOT_SENT
 from firstflight.settings import Backoff
@@ -22,9 +22,7 @@ from scanner.backoff.pauses import PAUSES_FILE, Pause, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed
 from scanner.driver.segments import NewSegments, read_segment
 
-_NOT_SENT = pa.array(NOT_SENT)
-_RETRIED = pa.array(["retry", "retry_loop"])
-_COLUMNS = ("outcome", "retried", "retry", "sent_at", "ip", "asn")
+_RETRIED = ("retry", "retry_loop")
 
 
 class Controller:
@@ -109,24 +107,20 @@ class Controller:
 
     def _read_segment(self, path: Path) -> None:
         rows = read_segment(path)
-        listed = pc.sum(pc.less(rows["target"], pa.scalar(FIRST_SLOT, pa.int64()))).as_py() or 0
+        listed = int(np.count_nonzero(rows["target"].to_numpy() < FIRST_SLOT))
         self.listed_rows += listed
         self.planned_rows += rows.num_rows - listed
         if not self._settings.enabled:
             return
-        sent = pc.invert(pc.is_in(rows["outcome"], _NOT_SENT))
-        rows = rows.select([name for name in _COLUMNS if name in rows.column_names])
-        rows = rows.filter(pc.and_(sent, pc.is_valid(rows["sent_at"])))
-        timeouts = pc.equal(rows["outcome"], "timeout")
-        retries = pc.is_in(rows["outcome"], _RETRIED)
-        # Of a probe, and of a handshake, which follows a Retry in any case; TCP has none.
-        for name in ("retried", "retry"):
-            if name in rows.column_names:
-                retries = pc.or_(rows[name], retries)
-        columns = [column.to_pylist() for column in (rows["sent_at"], timeouts, retries)]
-        for asn, *probe in zip(self._asns(rows), *columns, strict=True):
-            if asn is not None:
-                self._detector.add(asn, *probe)
+        # Row by row: most segments are of a second, and small, and each call of Arrow has its price.
+        # Of a probe, or of a handshake, which follows a Retry in any case; TCP has none.
+        named = [name for name in ("retried", "retry") if name in rows.column_names]
+        retried = rows[named[0]].to_pylist() if named else [False] * rows.num_rows
+        columns = (rows["outcome"].to_pylist(), rows["sent_at"].to_pylist(), retried)
+        add = self._detector.add
+        for asn, outcome, sent_ns, retry in zip(self._asns(rows), *columns, strict=True):
+            if asn is not None and sent_ns is not None and outcome not in NOT_SENT:
+                add(asn, sent_ns, outcome == "timeout", retry or outcome in _RETRIED)
 
     def _asns(self, rows: pa.Table) -> list[int | None]:
         """Return the AS of each row: as the prober returns it, or looked up where its input had none."""

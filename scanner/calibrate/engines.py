@@ -45,7 +45,7 @@ def rows_in(folder: Path) -> int:
 def send(run: Run, key: StageKey, side: str, folder: Path, targets: int, watch: Callable[[], None]) -> None:
     """Run the engine of a side over targets.csv in `folder` until each target has a row.
 
-    Waits before for the pause between two engines. `watch` is called ten times a second. Raises Interrupted
+    Waits before for the pause between two engines. `watch` is called as by `process.run`. Raises Interrupted
     if it is stopped, FirstflightError if the engine failed or left targets out.
     """
     between.wait(run, pause_s(run.settings), KEPT)

@@ -89,6 +89,6 @@ def _rows(
     yield records.load(KIND).arrow_schema().empty_table()
     for path in pairs.done(run.layout.stage("calibrate", key)):
         found = read_segment(path)
-        asn, cdn = merge.origins(found, mapper.origin)
+        asn, cdn = merge.origins(found, mapper)
         own = merge.stage_columns(common, merge.own_rows(found, plan))
         yield merge.in_order(KIND, found, own | {"asn": asn, "cdn": cdn})

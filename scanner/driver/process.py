@@ -6,7 +6,8 @@ import hmac
 import os
 import select
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from scanner.driver.feed import Feed
 
 # After SIGINT an engine begins nothing new and waits for what is in flight: so long beyond the longest of it.
 GRACE_S = 20.0
-WATCH_EVERY_S = 0.1
+# A stage that looks at its engine takes a third of a millisecond, and a scan at low rates lasts for hours.
+WATCH_EVERY_S = 0.25
 # Where an engine tells, while it runs, how far it is and what limits it.
 STATE = "engine.json"
 
@@ -175,7 +177,7 @@ def run(
     *,
     longest_s: float,
 ) -> None:
-    """Run an engine until it ends. Calls `watch` ten times a second, which may raise to stop the engine.
+    """Run an engine until it ends. Calls `watch` each WATCH_EVERY_S, which may raise to stop the engine.
 
     `longest_s`: how many seconds a probe or connection may be in flight; an engine that has not ended GRACE_S
     beyond that after it was stopped is killed. `feed` becomes its standard input; its messages go to `log`.
@@ -217,9 +219,10 @@ def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None],
     try:
         feed.attach(process.stdin)
         feed.flush()
-        while process.poll() is None:
-            look()
-            _wait(process, WATCH_EVERY_S)
+        with _end_of(process) as end:
+            while process.poll() is None:
+                look()
+                end.poll(WATCH_EVERY_S * 1000)
     except BaseException:
         children.stop(process, grace_s)
         raise
@@ -228,15 +231,16 @@ def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None],
     return process.returncode
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Sleep until the process ends, at most so long; Popen.wait would look for it twenty times a second."""
-    end = os.pidfd_open(process.pid)
+@contextmanager
+def _end_of(process: subprocess.Popen[bytes]) -> Iterator[select.poll]:
+    """Yield what polls for the end of a process; Popen.wait would look for it twenty times a second."""
+    descriptor = os.pidfd_open(process.pid)
     try:
-        wait = select.poll()
-        wait.register(end, select.POLLIN)
-        wait.poll(seconds * 1000)
+        end = select.poll()
+        end.register(descriptor, select.POLLIN)
+        yield end
     finally:
-        os.close(end)
+        os.close(descriptor)
 
 
 def _last_line(log: Path) -> str:

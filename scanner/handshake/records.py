@@ -102,7 +102,7 @@ def _handshakes(
 ) -> Iterator[pa.Table]:
     """Yield the records of all rows; their CDN by header and certificate is the engine's."""
     for block in rows.blocks(len(rows)):
-        asn, cdn = merge.origins(block, mapper.origin)
+        asn, cdn = merge.origins(block, mapper)
         flags = {"network_paused_at": pauses.paused_at(block, asn, paused)}
         origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, "cdn_by_cname": aliases.cdns(block)}
         origin["capture_file"] = pa.nulls(block.num_rows, pa.string())

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from firstflight.as_map import Mapper
 from firstflight.capture_files import CaptureRecord
 from firstflight.errors import InputError
 from firstflight.layout import StageKey
@@ -40,7 +41,7 @@ def merge(
     plan: pa.Table,
     provenance: Provenance,
     *,
-    origin: Callable[[str], tuple[int | None, str | None]],
+    mapper: Mapper,
     captures: Sequence[CaptureRecord],
     capture_name: Callable[[str], str],
     last: pa.Array | None = None,
@@ -50,12 +51,12 @@ def merge(
     """Merge the prober's columns with the stage's, in the order of the record kind quic_probe.
 
     `segments` are rows of segments; `plan` is from choose, or for a watch one row per segment row, with
-    `slots` as their slot numbers; `origin` returns AS and CDN of an address; `pauses` are those of networks;
+    `slots` as their slot numbers; `mapper` has AS and CDN of each address; `pauses` are those of networks;
     `captures` are the captures taken, oldest first, named in rows by `capture_name`; `last` is when the name
     and address of each row were probed before (ns), null if they were not.
     """
     own = own_rows(segments, plan) if slots is None else _checked(segments, plan)
-    asn, cdn = origins(segments, origin)
+    asn, cdn = origins(segments, mapper)
     length = segments.num_rows
     return in_order(
         "quic_probe",
@@ -131,19 +132,19 @@ def _checked(segments: pa.Table, own: pa.Table) -> pa.Table:
     return own
 
 
-def origins(
-    segments: pa.Table, origin: Callable[[str], tuple[int | None, str | None]]
-) -> tuple[pa.Array, pa.Array]:
-    """Return AS and CDN of each row: by the AS that the engine returns, or by address where it has none."""
-    ips = segments["ip"].combine_chunks()
-    given = segments["asn"].combine_chunks() if "asn" in segments.column_names else ips
-    keys = given.dictionary_encode()
-    # One address stands for all of its AS.
-    places = pc.index_in(keys.dictionary, given)
-    found = [origin(ip) for ip in ips.take(places).to_pylist()]
-    asns = pa.array([f[0] for f in found], pa.uint32())
-    cdns = pa.array([f[1] for f in found], pa.string())
-    return asns.take(keys.indices), cdns.take(keys.indices)
+def origins(segments: pa.Table, mapper: Mapper) -> tuple[pa.Array, pa.Array]:
+    """Return AS and CDN of each row: of the AS that the engine returns, or by address where it has none."""
+    if "asn" in segments.column_names:
+        asns = segments["asn"].combine_chunks()
+    else:
+        ips = segments["ip"].combine_chunks().dictionary_encode()
+        asns = _of_each(ips, mapper.asn, pa.uint32())
+    return asns, _of_each(asns.dictionary_encode(), mapper.cdn, pa.string())
+
+
+def _of_each(values: pa.DictionaryArray, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
+    """Return `function` of each value, called once for values that are alike."""
+    return pa.array(map(function, values.dictionary.to_pylist()), type_).take(values.indices)
 
 
 def _capture_files(

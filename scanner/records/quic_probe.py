@@ -103,7 +103,7 @@ def _merged(
             block,
             plan,
             common,
-            origin=mapper.origin,
+            mapper=mapper,
             pauses=paused,
             captures=captures,
             capture_name=capture_name(run, key),

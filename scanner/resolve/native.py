@@ -76,7 +76,7 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
 def run(run: Run, shard: Shard, folder: Path, watch: Callable[[], None]) -> None:
     """Resolve the names of names.txt, those of `shard`, until every one has rows in a closed segment.
 
-    Calls `watch` ten times a second. Raises ResolverDown if no resolver answers; otherwise as `process.run`.
+    Calls `watch` and raises as `process.run`; also ResolverDown, if no resolver answers.
     """
     summary = folder / "summary.json"
     summary.unlink(missing_ok=True)

@@ -111,7 +111,7 @@ def _records(
     rows: Rows, plan: pa.Table, common: merge.Provenance, mapper: Mapper, paused: list[pauses.Pause]
 ) -> Iterator[pa.Table]:
     for block in rows.blocks(len(rows)):
-        asn, cdn = merge.origins(block, mapper.origin)
+        asn, cdn = merge.origins(block, mapper)
         columns: dict[str, Any] = merge.stage_columns(common, merge.own_rows(block, plan))
         columns |= {"asn": asn, "cdn": cdn, "network_paused_at": pauses.paused_at(block, asn, paused)}
         yield merge.in_order(KIND, block, columns)

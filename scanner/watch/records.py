@@ -90,7 +90,7 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
         rows,
         _own_columns(rows, period.known, configured_resolver(run.settings.resolve).label),
         provenance.provenance(run, key, period.report.tool_version, ruleset, out),
-        origin=period.mapper.origin,
+        mapper=period.mapper,
         pauses=pauses.read_pauses(period.folder),
         captures=captures_in(run.layout.stage("capture", key)),
         capture_name=provenance.capture_name(run, key),
