@@ -91,9 +91,11 @@ _CHANGE = (
     "REVOKE ALTER FREEZE PARTITION, ALTER FETCH PARTITION ON *.*",
     *(f"GRANT TABLE ENGINE ON {name}" for name in ENGINES),
 )
-READER = Role((_ASK,), limits=_QUERY_LIMITS)
+# Makes the engine's allocator return what is free, and shows how much it has.
+_RETURN_MEMORY = "GRANT SYSTEM JEMALLOC ON *.*"
+READER = Role((_ASK, _RETURN_MEMORY), limits=_QUERY_LIMITS)
 _CHANGE_BY_FILE = (*_CHANGE, "GRANT READ ON FILE")
-LOADER = Role((*_CHANGE_BY_FILE, "GRANT SYSTEM JEMALLOC ON *.*"), merges=1)
+LOADER = Role((*_CHANGE_BY_FILE, _RETURN_MEMORY), merges=1)
 SERVER = Role(_CHANGE_BY_FILE, limits=_QUERY_LIMITS)
 # The engine treats a table function as a temporary table.
 FORMATTER = Role((_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))

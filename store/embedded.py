@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,9 +33,11 @@ _SETTINGS = {
 }
 # Rows must be on disk before the load log records them.
 _WRITE_SETTINGS = {"mutations_sync": 2, "alter_sync": 2}
-# After a batch of this size the engine's allocator returns what inserts and merges have freed; otherwise it
-# keeps pages for seconds, and memory grows with the number of batches.
+# After a batch of this size, or a query that took so long, the engine's allocator returns what was freed.
+# Otherwise it keeps pages until the thread that had them works again, and memory grows with their number.
 _PURGED_BYTES = 1 << 20
+_PURGED_AFTER_S = 0.05
+_PURGE = "SYSTEM JEMALLOC PURGE"
 
 
 class EmbeddedStore:
@@ -54,6 +57,8 @@ class EmbeddedStore:
             raise self._not_opened(str(error)) from error
         try:
             prepared.check(self._engine, self.location)
+            # A session that only reads may not ask for it.
+            self._allocator = self._engine if write else Engine(str(path), access.READER)
             if write:
                 self._engine.set(_SETTINGS | _WRITE_SETTINGS)
                 self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
@@ -83,7 +88,10 @@ class EmbeddedStore:
 
     def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
         """Run a query and return one dict per row."""
+        begun = time.monotonic()
         lines = self._run(sql, "JSONEachRow", parameters).splitlines()
+        if time.monotonic() - begun >= _PURGED_AFTER_S:
+            self._allocator.run(_PURGE)
         return [json.loads(line) for line in lines if line]
 
     def formatted(self, sql: str, output_format: str) -> Answer:
@@ -126,7 +134,7 @@ class EmbeddedStore:
             records=batch,
         )
         if batch.nbytes >= _PURGED_BYTES:
-            self._run("SYSTEM JEMALLOC PURGE")
+            self._allocator.run(_PURGE)
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
         """Count the rows of `batch` for which each SQL condition holds."""
@@ -141,6 +149,7 @@ class EmbeddedStore:
 
     def close(self) -> None:
         """Close the store, so that other programs can open it."""
+        self._allocator.close()
         self._engine.close()
 
     def _run(
