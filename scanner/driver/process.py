@@ -177,7 +177,7 @@ def run(
     *,
     longest_s: float,
 ) -> None:
-    """Run an engine until it ends. Calls `watch` each WATCH_EVERY_S, which may raise to stop the engine.
+    """Run an engine until it ends. Calls `watch` every WATCH_EVERY_S s, which may raise to stop the engine.
 
     `longest_s`: how many seconds a probe or connection may be in flight; an engine that has not ended GRACE_S
     beyond that after it was stopped is killed. `feed` becomes its standard input; its messages go to `log`.
