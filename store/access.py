@@ -62,7 +62,7 @@ class Role:
     grants: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
-    # Merges and mutations at a time. Beside a long one a second slot takes small ones and mutations.
+    # Merges and mutations at a time; 0: no merge. Beside a long merge a second slot takes small ones.
     merges: int = 2
 
     def users(self) -> str:
@@ -93,7 +93,8 @@ _CHANGE = (
 )
 # Makes the engine's allocator return what is free, and shows how much it has.
 _RETURN_MEMORY = "GRANT SYSTEM JEMALLOC ON *.*"
-READER = Role((_ASK, _RETURN_MEMORY), limits=_QUERY_LIMITS)
+# What a reader leaves to the next loader: it would take 200 MB beside a query.
+READER = Role((_ASK, _RETURN_MEMORY), limits=_QUERY_LIMITS, merges=0)
 _CHANGE_BY_FILE = (*_CHANGE, "GRANT READ ON FILE")
 LOADER = Role((*_CHANGE_BY_FILE, _RETURN_MEMORY), merges=1)
 SERVER = Role(_CHANGE_BY_FILE, limits=_QUERY_LIMITS)
@@ -118,8 +119,12 @@ def configured(role: Role) -> str:
 
 
 def _merging(slots: int) -> str:
-    server = {"background_pool_size": slots, "background_merges_mutations_concurrency_ratio": 1}
-    tables = {**_MERGE_TREE, "number_of_free_entries_in_pool_to_lower_max_size_of_merge": slots}
+    threads = max(1, slots)
+    server = {"background_pool_size": threads, "background_merges_mutations_concurrency_ratio": 1}
+    tables = {**_MERGE_TREE, "number_of_free_entries_in_pool_to_lower_max_size_of_merge": threads}
+    if not slots:
+        # All parts are larger.
+        tables |= {f"max_bytes_to_merge_at_{space}_space_in_pool": 1 for space in ("min", "max")}
     return f"{_elements(server)}<merge_tree>{_elements(tables)}</merge_tree>"
 
 

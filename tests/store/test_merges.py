@@ -22,6 +22,17 @@ def test_few_merges_at_a_time_column_by_column(tmp_path: Path, where: str) -> No
             check(store, "2")
 
 
+def test_a_reader_merges_nothing(tmp_path: Path) -> None:
+    location = f"chdb:{tmp_path / 'store'}"
+    with open_store(location, write=True):
+        pass
+    # A part has more bytes. To wait for a merge takes long: the engine looks again after some ten seconds.
+    limits = ("max_bytes_to_merge_at_min_space_in_pool", "max_bytes_to_merge_at_max_space_in_pool")
+    with open_store(location) as store:
+        rows = store.rows(f"SELECT name, value FROM system.merge_tree_settings WHERE name IN {limits}")
+    assert {row["name"]: row["value"] for row in rows} == dict.fromkeys(limits, "1")
+
+
 def check(store: Store, slots: str) -> None:
     # By default 32 merges at a time, of up to 100 parts, of all columns at once below 131,072 rows.
     settings = {
