@@ -37,9 +37,11 @@ one = Connection(f":memory:?config-file={sys.argv[1]}")
 print(json.dumps([json.loads(one.query(text, "JSON").bytes())["data"] for text in json.load(sys.stdin)]))
 """
 # Opens a store of ours with a configuration in the place of our own, and runs a function of this module.
+# The allocator is the embedded store's own business: users of a server have no right to it, and need none.
 _OPEN = """
 import sys
-from store import engine
+from store import embedded, engine
+embedded._PURGED_AFTER_S = float("inf")
 engine._configuration = lambda role: sys.argv[1]
 from tests.store import test_server_files
 getattr(test_server_files, sys.argv[2])(sys.argv[3])
