@@ -91,9 +91,9 @@ _CHANGE = (
     "REVOKE ALTER FREEZE PARTITION, ALTER FETCH PARTITION ON *.*",
     *(f"GRANT TABLE ENGINE ON {name}" for name in ENGINES),
 )
-# Makes the engine's allocator return what is free, and shows how much it has.
+# Permits to make the engine's allocator return what is free.
 _RETURN_MEMORY = "GRANT SYSTEM JEMALLOC ON *.*"
-# What a reader leaves to the next loader: it would take 200 MB beside a query.
+# A merge would take 200 MB beside a query; the next loader does it.
 READER = Role((_ASK, _RETURN_MEMORY), limits=_QUERY_LIMITS, merges=0)
 _CHANGE_BY_FILE = (*_CHANGE, "GRANT READ ON FILE")
 LOADER = Role((*_CHANGE_BY_FILE, _RETURN_MEMORY), merges=1)

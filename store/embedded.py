@@ -37,7 +37,6 @@ _WRITE_SETTINGS = {"mutations_sync": 2, "alter_sync": 2}
 # Otherwise it keeps pages until the thread that had them works again, and memory grows with their number.
 _PURGED_BYTES = 1 << 20
 _PURGED_AFTER_S = 0.05
-_PURGE = "SYSTEM JEMALLOC PURGE"
 
 
 class EmbeddedStore:
@@ -57,8 +56,6 @@ class EmbeddedStore:
             raise self._not_opened(str(error)) from error
         try:
             prepared.check(self._engine, self.location)
-            # A session that only reads may not ask for it.
-            self._allocator = self._engine if write else Engine(str(path), access.READER)
             if write:
                 self._engine.set(_SETTINGS | _WRITE_SETTINGS)
                 self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
@@ -91,7 +88,7 @@ class EmbeddedStore:
         begun = time.monotonic()
         lines = self._run(sql, "JSONEachRow", parameters).splitlines()
         if time.monotonic() - begun >= _PURGED_AFTER_S:
-            self._allocator.run(_PURGE)
+            self._return_memory()
         return [json.loads(line) for line in lines if line]
 
     def formatted(self, sql: str, output_format: str) -> Answer:
@@ -134,7 +131,7 @@ class EmbeddedStore:
             records=batch,
         )
         if batch.nbytes >= _PURGED_BYTES:
-            self._allocator.run(_PURGE)
+            self._return_memory()
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
         """Count the rows of `batch` for which each SQL condition holds."""
@@ -149,8 +146,20 @@ class EmbeddedStore:
 
     def close(self) -> None:
         """Close the store, so that other programs can open it."""
-        self._allocator.close()
         self._engine.close()
+
+    def _return_memory(self) -> None:
+        """Make the engine's allocator return what is free.
+
+        In a session of its own: one that only reads may not ask for it.
+        """
+        session = Engine(str(self._path), access.READER)
+        try:
+            session.run("SYSTEM JEMALLOC PURGE")
+        except EngineError as error:
+            raise from_engine(str(error), self.location) from error
+        finally:
+            session.close()
 
     def _run(
         self,

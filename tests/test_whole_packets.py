@@ -35,11 +35,7 @@ LARGE = HEADER + packet(MAX_SNAPLEN) * 9  # more than two blocks
         (WHOLE + packet(7)[:16], len(SIZES), len(WHOLE)),
         (WHOLE + packet(7)[:-1], len(SIZES), len(WHOLE)),
         (WHOLE + packet(MAX_SNAPLEN), len(SIZES) + 1, len(WHOLE) + 16 + MAX_SNAPLEN),
-        (
-            WHOLE + packet(MAX_SNAPLEN + 1),
-            len(SIZES),
-            len(WHOLE),
-        ),
+        (WHOLE + packet(MAX_SNAPLEN + 1), len(SIZES), len(WHOLE)),
         (WHOLE + packet(MAX_SNAPLEN + 1, 0) + packet(1), len(SIZES), len(WHOLE)),
         (LARGE, 9, len(LARGE)),
         (LARGE[:-1], 8, len(LARGE) - 16 - MAX_SNAPLEN),

@@ -112,15 +112,14 @@ class Controller:
         self.planned_rows += rows.num_rows - listed
         if not self._settings.enabled:
             return
-        # Row by row: most segments are of a second, and small, and each call of Arrow has its price.
         # Of a probe, or of a handshake, which follows a Retry in any case; TCP has none.
         named = [name for name in ("retried", "retry") if name in rows.column_names]
         retried = rows[named[0]].to_pylist() if named else [False] * rows.num_rows
         columns = (rows["outcome"].to_pylist(), rows["sent_at"].to_pylist(), retried)
-        add = self._detector.add
+        # Row by row: a segment is mostly of one second, and small, and each call of Arrow has its price.
         for asn, outcome, sent_ns, retry in zip(self._asns(rows), *columns, strict=True):
             if asn is not None and sent_ns is not None and outcome not in NOT_SENT:
-                add(asn, sent_ns, outcome == "timeout", retry or outcome in _RETRIED)
+                self._detector.add(asn, sent_ns, outcome == "timeout", retry or outcome in _RETRIED)
 
     def _asns(self, rows: pa.Table) -> list[int | None]:
         """Return the AS of each row: as the prober returns it, or looked up where its input had none."""

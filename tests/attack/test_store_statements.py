@@ -117,6 +117,7 @@ def test_who_may_only_read_stops_no_merges_and_no_queries(tmp_path: Path) -> Non
     with serving(tmp_path / "store", "--read-only") as served, served.client() as client:
         for statement in (
             "SYSTEM STOP MERGES", "KILL QUERY WHERE 1", "OPTIMIZE TABLE system.one", "SET readonly = 0",
+            "SYSTEM JEMALLOC FLUSH PROFILE",
             "CREATE TEMPORARY TABLE x (a Int8)", "USE ROLE x", "DETACH TABLE x",
         ):  # fmt: skip
             with pytest.raises(ServerException) as caught:

@@ -109,6 +109,7 @@ def test_tables_for_people_are_rounded_and_data_is_not(clause: str, shown: str) 
         "SHOW TABLES INTO OUTFILE '{folder}/out'",
         "SELECT 1; DROP TABLE quic_probe",
         "SYSTEM STOP MERGES",
+        "SYSTEM JEMALLOC FLUSH PROFILE",
         "KILL QUERY WHERE 1",
         "SELECT * FROM format(Values, 'x String', '(file(''/etc/passwd''))')",
         "SELECT 1 SETTINGS format_schema = '/etc/passwd'",
