@@ -23,8 +23,8 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::clock::{Clock, Mono, wall};
-use crate::egress::BATCH;
 use crate::egress::batch::Batch;
+use crate::egress::{BATCH, is_full};
 use crate::policy::{Followed, Policy, Refusal, Trust};
 use crate::receive::inbox::Inbox;
 use poll::Poll;
@@ -63,6 +63,17 @@ pub enum Event<'a> {
 pub enum Unsent {
     Refused(Refusal),
     System(io::Error),
+}
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub struct Handed {
+    /// So many datagrams left.
+    pub left: usize,
+    /// An error of datagrams that had left before, which the kernel reports to the next sender.
+    pub earlier: Option<io::Error>,
+    /// Why the others did not leave.
+    pub refused: Option<io::Error>,
 }
 
 /// What left, for the summary.
@@ -207,17 +218,21 @@ impl Connected {
         filled.map_err(|()| Unsent::System(io::ErrorKind::InvalidInput.into()))
     }
 
-    /// Sends the batch from `socket` and empties it. Returns how many datagrams left, and why the others
-    /// did not.
-    pub fn send(&mut self, socket: u32) -> (usize, Option<io::Error>) {
-        let (mut sent, mut failed) = (0, None);
+    /// Sends the batch from `socket` and empties it. A first refusal may be about earlier datagrams, so the batch
+    /// is offered once more.
+    pub fn send(&mut self, socket: u32) -> Handed {
+        let mut handed = Handed::default();
         if let Some(Slot::Udp(udp)) = self.slots.get_mut(socket as usize) {
-            while sent < self.batch.len() && failed.is_none() {
-                match self.batch.send(udp.fd(), sent) {
-                    Ok(taken) => sent += taken,
-                    Err(error) => failed = Some(error),
+            while handed.left < self.batch.len() && handed.refused.is_none() {
+                match self.batch.send(udp.fd(), handed.left) {
+                    Ok(taken) => handed.left += taken,
+                    Err(error) if handed.earlier.is_none() && !is_full(&error) => {
+                        handed.earlier = Some(error);
+                    }
+                    Err(error) => handed.refused = Some(error),
                 }
             }
+            let sent = handed.left;
             udp.open += sent as u32;
             udp.asked += sent as u32;
             self.sent.datagrams += sent as u64;
@@ -229,7 +244,7 @@ impl Connected {
             }
         }
         self.batch.clear();
-        (sent, failed)
+        handed
     }
 
     /// Begins a TCP connection to a server for one question (RFC 7766 5: a length of 16 bits goes before it).

@@ -245,12 +245,17 @@ impl Engine {
             }
         }
         let (at, now) = (wall(), self.clock.now());
-        let (sent, error) = self.connected.send(socket);
-        for (number, id) in &batch[..sent] {
+        let handed = self.connected.send(socket);
+        if let Some(error) = &handed.earlier {
+            self.table.failed(socket, error, now);
+        }
+        for (number, id) in &batch[..handed.left] {
             self.table.sent(*number, socket, *id, now, at);
         }
-        let Some(error) = error else { return false };
-        for (number, id) in batch[sent..].iter().rev() {
+        let Some(error) = handed.refused else {
+            return false;
+        };
+        for (number, id) in batch[handed.left..].iter().rev() {
             self.table.release(socket, *id);
             if is_full(&error) {
                 self.table.queues[resolver].udp.push_front(*number);
@@ -261,7 +266,6 @@ impl Engine {
         if is_full(&error) {
             return true;
         }
-        // The kernel reports errors of earlier datagrams to the next sender.
         self.table.failed(socket, &error, now);
         self.free_sockets();
         self.connected.close(socket);

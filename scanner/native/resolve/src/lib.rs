@@ -8,13 +8,14 @@
 //! | `table` | names and questions in flight: queues, ids, timers |
 //! | `resolvers`, `checks` | who is asked next; whether anybody answers |
 //! | `engine` | the loop; sockets are the core's (`firstflight_core::connected`) |
-//! | `names`, `resume`, `row` | names in, rows out |
+//! | `names`, `answered`, `resume`, `row` | names in, rows out |
 //! | `options`, `setup`, `summary`, `report`, `counts` | the program around it |
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod answered;
 mod checks;
 mod counts;
 mod engine;

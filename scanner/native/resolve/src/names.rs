@@ -1,9 +1,7 @@
 //! The names to ask for, one per line, read by a thread of their own while the run goes on: a list of any
 //! length, or a pipe that is slow, takes no memory and blocks nothing.
 
-use std::fmt::Display;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -12,6 +10,7 @@ use std::time::Duration;
 use firstflight_core::Failure;
 use firstflight_core::inputs::Rejected;
 
+use crate::answered::Answered;
 use crate::wire::name::Name;
 
 /// Names that go through the channel at once, and how many such batches wait there.
@@ -39,63 +38,12 @@ struct Batch {
     failure: Option<Failure>,
 }
 
-/// Lines that earlier segments answer: a bit for each; and of each line a hash of the name that it had there, 0:
-/// none.
-#[derive(Debug, Default)]
-pub struct Answered(Vec<u64>, Vec<u64>);
-
-impl Answered {
-    /// Notes whether a line is answered.
-    pub fn set(&mut self, line: u32, answered: bool) {
-        let (place, bit) = (line as usize / 64, 1 << (line % 64));
-        if place >= self.0.len() {
-            self.0.resize(place + 1, 0);
-        }
-        if answered {
-            self.0[place] |= bit;
-        } else {
-            self.0[place] &= !bit;
-        }
+impl Batch {
+    /// Passes on a failure, and no name.
+    fn refuse(&mut self, failure: Failure) {
+        self.names.clear();
+        self.failure = Some(failure);
     }
-
-    /// Notes the name that a line had.
-    pub fn note(&mut self, line: u32, domain: &str) {
-        let place = line as usize;
-        if place >= self.1.len() {
-            self.1.resize(place + 1, 0);
-        }
-        self.1[place] = hash(domain);
-    }
-
-    /// Returns whether a line had another name.
-    fn contradicts(&self, line: u32, domain: &str) -> bool {
-        let noted = self.1.get(line as usize).copied().unwrap_or_default();
-        noted != 0 && noted != hash(domain)
-    }
-
-    /// Returns the last line that had a name, if it is behind `line`.
-    fn beyond(&self, line: u32) -> Option<usize> {
-        let last = self.1.len().saturating_sub(1);
-        (last > line as usize).then_some(last)
-    }
-
-    /// Returns whether a line is answered.
-    pub fn contains(&self, line: u32) -> bool {
-        self.0
-            .get(line as usize / 64)
-            .is_some_and(|word| word & 1 << (line % 64) != 0)
-    }
-
-    fn count(&self) -> u64 {
-        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
-    }
-}
-
-/// A hash of a name, for this run alone; never 0.
-fn hash(domain: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    domain.hash(&mut hasher);
-    hasher.finish().max(1)
 }
 
 /// The engine's side of the thread.
@@ -113,13 +61,21 @@ pub struct Names {
 }
 
 impl Names {
-    /// Begins to read `path` (`-`: standard input); `program` begins each message.
+    /// Begins to read `path` (`-`: standard input); `program` begins each message. Fails if a file is not the list
+    /// whose lines are `answered`; of a pipe no name is passed on before that is known.
     pub fn open(program: &'static str, path: &Path, answered: Answered) -> Result<Names, Failure> {
         let name = path.display().to_string();
         let unreadable =
             |e: io::Error| Failure::Input(format!("{name} cannot be read: {e}; nothing was sent"));
         if name == "-" {
-            return Names::start(program, io::stdin(), "standard input".into(), answered);
+            let hold = answered.last();
+            return Names::start(
+                program,
+                io::stdin(),
+                "standard input".into(),
+                answered,
+                hold,
+            );
         }
         let mut file = File::open(path).map_err(unreadable)?;
         let kind = file.metadata().map_err(unreadable)?.file_type();
@@ -128,24 +84,33 @@ impl Names {
         }
         let lines = kind.is_file().then(|| count_lines(&mut file)).transpose();
         let lines = lines.map_err(unreadable)?;
+        if lines.is_some() && answered.last() > 0 {
+            let other = find_other(&mut file, &answered).map_err(unreadable)?;
+            if let Some(line) = other {
+                return Err(is_other(line, &name));
+            }
+        }
         let to_ask = lines.map(|lines| lines.saturating_sub(answered.count()));
-        let names = Names::start(program, file, name, answered)?;
+        let hold = if lines.is_some() { 0 } else { answered.last() };
+        let names = Names::start(program, file, name, answered, hold)?;
         Ok(Names {
             lines: to_ask,
             ..names
         })
     }
 
+    /// Passes on no name before line `hold` is read.
     fn start(
         program: &'static str,
         input: impl Read + Send + 'static,
         name: String,
         answered: Answered,
+        hold: u32,
     ) -> Result<Names, Failure> {
         let (to, batches) = sync_channel(QUEUE);
         std::thread::Builder::new()
             .name("names".into())
-            .spawn(move || read(program, input, &name, &answered, &to))
+            .spawn(move || read(program, input, &name, &answered, hold, &to))
             .map_err(|e| Failure::Usage(format!("no thread for reading names: {e}")))?;
         Ok(Names {
             batches,
@@ -225,22 +190,57 @@ fn count_lines(file: &mut File) -> io::Result<u64> {
     Ok(lines)
 }
 
+/// Returns the first line that is not what the segments answer, and goes back to the begin of the file.
+fn find_other(file: &mut File, answered: &Answered) -> io::Result<Option<u32>> {
+    let mut input = BufReader::with_capacity(1 << 16, &mut *file);
+    let (mut bytes, mut other) = (Vec::new(), None);
+    for line in 1..=answered.last() {
+        bytes.clear();
+        if read_line(&mut input, &mut bytes)? == 0 {
+            other = Some(answered.last());
+            break;
+        }
+        if answered.contradicts(line, text_of(&bytes)) {
+            other = Some(line);
+            break;
+        }
+    }
+    file.rewind()?;
+    Ok(other)
+}
+
+fn is_other(line: u32, name: &str) -> Failure {
+    Failure::Usage(format!(
+        "--resume: line {line} of {name} is not what the segments answer; give the list of the first run"
+    ))
+}
+
+/// Returns a line as records have it.
+fn text_of(bytes: &[u8]) -> &str {
+    let text = std::str::from_utf8(bytes).unwrap_or("\u{fffd}");
+    text.trim_start_matches('\u{feff}').trim()
+}
+
 /// Reads lines until the end, or until nobody takes them.
-fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &SyncSender<Batch>) {
+fn read(
+    program: &str,
+    input: impl Read,
+    name: &str,
+    answered: &Answered,
+    hold: u32,
+    to: &SyncSender<Batch>,
+) {
     let mut input = BufReader::with_capacity(1 << 16, input);
     let (mut bytes, mut line) = (Vec::new(), 0_u32);
     let mut rejected = Rejected::new(program, name);
     let mut batch = Batch::default();
-    let other = |line: &dyn Display| {
-        Failure::Usage(format!(
-            "--resume: line {line} of {name} is not what the segments answer; give the list of the first run"
-        ))
-    };
     loop {
         bytes.clear();
         match read_line(&mut input, &mut bytes) {
             Ok(0) => {
-                batch.failure = answered.beyond(line).map(|line| other(&line));
+                if line < answered.last() {
+                    batch.refuse(is_other(answered.last(), name));
+                }
                 break;
             }
             Ok(_) => {}
@@ -258,10 +258,9 @@ fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &S
             break;
         };
         line = next;
-        let text = std::str::from_utf8(&bytes).unwrap_or("\u{fffd}");
-        let text = text.trim_start_matches('\u{feff}').trim();
+        let text = text_of(&bytes);
         if answered.contradicts(line, text) {
-            batch.failure = Some(other(&line));
+            batch.refuse(is_other(line, name));
             break;
         }
         match Name::from_text(text) {
@@ -280,9 +279,9 @@ fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &S
                 );
             }
         }
-        // What a pipe gave is passed on before waiting for more.
-        let waits = input.buffer().is_empty();
-        if (batch.names.len() >= BATCH || waits) && to.send(std::mem::take(&mut batch)).is_err() {
+        // What a pipe gave is passed on before waiting for more, once it is known to be the right list.
+        let is_due = batch.names.len() >= BATCH || input.buffer().is_empty();
+        if is_due && line >= hold && to.send(std::mem::take(&mut batch)).is_err() {
             return;
         }
     }
@@ -301,10 +300,14 @@ fn read_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<usize>
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn all(text: &'static str, answered: Answered) -> (Vec<(u32, String)>, Names) {
-        let mut names = Names::start("test", text.as_bytes(), "list".into(), answered).unwrap();
+        let hold = answered.last();
+        let input = text.as_bytes();
+        let mut names = Names::start("test", input, "list".into(), answered, hold).unwrap();
         let mut found = Vec::new();
         while !names.is_ended() {
             names.wait(Duration::from_secs(10));
@@ -382,16 +385,57 @@ mod tests {
             ("a\n\nb\n", 2),
             ("a\n", 2),
         ] {
-            let mut answered = Answered::default();
-            answered.set(1, true);
-            answered.note(1, "a");
-            answered.note(2, "b");
-            let (_, names) = all(text, answered);
-            let expected = format!(
-                "--resume: line {line} of list is not what the segments answer; give the list of the first run"
+            let (found, names) = all(text, two_lines());
+            let expected = |name: &str| {
+                Some(Failure::Usage(format!(
+                    "--resume: line {line} of {name} is not what the segments answer; give the list of the \
+                     first run"
+                )))
+            };
+            assert_eq!(
+                (found, names.failure()),
+                (vec![], expected("list")),
+                "{text}"
             );
-            assert_eq!(names.failure(), Some(Failure::Usage(expected)), "{text}");
+            let path = std::env::temp_dir().join(format!("other-{}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            let opened = Names::open("test", &path, two_lines());
+            let name = path.display().to_string();
+            assert_eq!(opened.err(), expected(&name), "{text}");
+            std::fs::write(&path, "a\nb\nnew\n").unwrap();
+            let opened = Names::open("test", &path, two_lines()).unwrap();
+            assert_eq!(opened.left(), Some(2), "read from its begin: {text}");
+            std::fs::remove_file(&path).unwrap();
         }
+    }
+
+    /// What segments know of a list that begins with `a`, which they answer, and `b`, which they do not.
+    fn two_lines() -> Answered {
+        let mut answered = Answered::default();
+        answered.set(1, true);
+        answered.note(1, "a");
+        answered.note(2, "b");
+        answered
+    }
+
+    #[test]
+    fn names_of_a_pipe_wait_until_it_is_known_to_be_the_list() {
+        let (input, mut pipe) = std::io::pipe().unwrap();
+        let mut answered = two_lines();
+        answered.note(3, "c");
+        let mut names = Names::start("test", input, "list".into(), answered, 3).unwrap();
+        pipe.write_all(b"a\nb\n").unwrap();
+        names.wait(Duration::from_millis(20));
+        assert!(names.next().is_none());
+        pipe.write_all(b"c\n").unwrap();
+        names.wait(Duration::from_secs(10));
+        let found: Vec<u32> = std::iter::from_fn(|| names.next())
+            .map(|name| name.line)
+            .collect();
+        assert_eq!(found, [2, 3]);
+        pipe.write_all(b"d\n").unwrap();
+        names.wait(Duration::from_secs(10));
+        assert_eq!(names.next().map(|name| name.line), Some(4));
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub struct Question {
     /// The next message goes over TCP.
     pub tcp: bool,
     pub state: State,
-    /// Increases whenever the state changes, so that timers of earlier states are known.
-    pub round: u32,
+    /// The timer that ends its state; those of earlier states, and of earlier questions, have other numbers.
+    pub timer: Option<u32>,
     aliases: Vec<Alias>,
     /// When the attempt was sent.
     asked_at: Option<(Stamp, Mono)>,
@@ -82,7 +82,7 @@ impl Question {
             mixed: false,
             tcp: false,
             state: State::Waits,
-            round: 0,
+            timer: None,
             aliases: Vec::new(),
             asked_at: None,
             queued_at: 0,
@@ -92,6 +92,8 @@ impl Question {
 
     /// Begins an attempt at `resolver`.
     pub fn begin(&mut self, resolver: usize, mixed: bool, now: Mono) {
+        // What one resolver does not understand, another one may.
+        self.edns |= resolver != self.resolver;
         self.resolver = resolver;
         self.attempt += 1;
         self.mixed = mixed;
@@ -106,14 +108,14 @@ impl Question {
     /// Notes that it waits for its turn from `now` on.
     pub fn queue(&mut self, now: Mono) {
         self.state = State::Waits;
-        self.round += 1;
+        self.timer = None;
         self.queued_at = now;
     }
 
     /// Notes that it was sent.
     pub fn sent(&mut self, socket: u32, id: u16, now: Mono, wall: Stamp) {
         self.state = State::Sent { socket, id };
-        self.round += 1;
+        self.timer = None;
         if self.asked_at.is_none() {
             self.asked_at = Some((wall, now));
         } else {

@@ -6,7 +6,7 @@ use arrow_array::types::UInt32Type;
 use firstflight_core::Failure;
 use firstflight_core::records::{Refused, Segments};
 
-use crate::names::Answered;
+use crate::answered::Answered;
 use crate::row::Columns;
 use crate::status::Status;
 use crate::wire::types::QType;

@@ -14,9 +14,10 @@ use firstflight_core::records::{Outputs, Writer, summary};
 use firstflight_core::signals::Signals;
 use firstflight_core::{Failure, random};
 
+use crate::answered::Answered;
 use crate::checks::Checks;
 use crate::engine::{Engine, RunResult};
-use crate::names::{Answered, Names};
+use crate::names::Names;
 use crate::options::Options;
 use crate::report;
 use crate::resolvers::{Named, Resolvers, first_name_server};

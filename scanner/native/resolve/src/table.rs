@@ -80,9 +80,11 @@ pub struct Table {
     /// By resolver.
     pub queues: Vec<Queue>,
     sent: HashMap<(u32, u16), u32>,
-    /// (when, question, round), in order of time.
+    /// (when, question, timer), in order of time.
     deadlines: VecDeque<(Mono, u32, u32)>,
     backoffs: BinaryHeap<Reverse<(Mono, u32, u32)>>,
+    /// Timers so far. Numbers of questions are used again while timers of earlier ones still run.
+    timers: u32,
     random: ChaCha8Rng,
     sections: Sections,
     /// Sockets one of whose questions is over, once for each.
@@ -106,6 +108,7 @@ impl Table {
             sent: HashMap::new(),
             deadlines: VecDeque::new(),
             backoffs: BinaryHeap::new(),
+            timers: 0,
             random,
             sections: Sections::default(),
             over: Vec::new(),
@@ -191,6 +194,8 @@ impl Table {
         };
         if question.mixed {
             question.current.mix_case(|| random.next_u64());
+        } else {
+            question.current.make_lower_case();
         }
         let length = query::write(out, id, &question.current, question.qtype, question.edns);
         (length, id)
@@ -219,9 +224,11 @@ impl Table {
         question.sent(socket, id, now, wall);
         self.resolvers.asked(question.resolver);
         self.queues[question.resolver].connections += usize::from(question.tcp);
+        let timer = next_timer(&mut self.timers);
+        question.timer = Some(timer);
         self.sent.insert((socket, id), number);
         self.deadlines
-            .push_back((now + self.settings.timeout, number, question.round));
+            .push_back((now + self.settings.timeout, number, timer));
     }
 
     /// Ends an attempt, and does what follows from that.
@@ -255,7 +262,9 @@ impl Table {
                 // together.
                 let jitter = 0.5 + f64::from(self.random.next_u32()) / f64::from(u32::MAX);
                 let due = at + (wait as f64 * jitter) as Mono;
-                self.backoffs.push(Reverse((due, number, question.round)));
+                let timer = next_timer(&mut self.timers);
+                question.timer = Some(timer);
+                self.backoffs.push(Reverse((due, number, timer)));
             }
             Next::Done(outcome) => {
                 let (name, place) = (question.name, question.place);
@@ -304,4 +313,10 @@ impl Table {
     pub fn names(&self) -> usize {
         self.names.len()
     }
+}
+
+/// Returns the number of the next timer.
+fn next_timer(timers: &mut u32) -> u32 {
+    *timers = timers.wrapping_add(1);
+    *timers
 }

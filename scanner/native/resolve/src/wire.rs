@@ -1,7 +1,7 @@
 //! DNS messages: what a question looks like, what an answer holds. No sockets, no clock.
 //!
-//! Everything read here may come from somebody hostile: reading never fails by a panic, takes time in
-//! proportion to the message, and keeps no more than the message's size.
+//! Everything read here may come from somebody hostile: reading never fails by a panic, follows a bounded
+//! number of pointers of each name, and keeps no more than the message's size.
 
 pub mod edns;
 pub mod https;

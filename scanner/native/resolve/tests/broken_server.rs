@@ -243,16 +243,19 @@ fn silence_is_a_timeout() {
 
 #[test]
 fn a_server_that_changes_the_case_is_asked_in_lower_case() {
-    let (rows, stderr) = resolve(
-        &["lower-case"; 9],
-        &[&PATIENT[..], &["--concurrency", "1"]].concat(),
-    );
+    let path = summary_path();
+    let more = ["--concurrency", "1", "--summary", path.to_str().unwrap()];
+    let (rows, stderr) = resolve(&["lower-case"; 9], &[&PATIENT[..], &more].concat());
     assert_eq!(rows.len(), 9, "{stderr}");
     assert!(
         rows.iter()
             .all(|row| row["status"] == "NOERROR" && row["attempts"] == 1),
         "{rows:?}"
     );
+    let resolver = &read_summary(&path)["resolvers"][0];
+    assert_eq!(resolver["keeps_case"], false, "{resolver}");
+    // The check, nine names, and three of them once more.
+    assert_eq!(resolver["asked"], 13, "{resolver}");
 }
 
 #[test]
@@ -291,21 +294,30 @@ fn a_resolver_that_refuses_or_fails_everything_is_asked_less() {
 /// The rows for so many names, asked for at the server and at `another` resolver, and how many questions each
 /// of the two got.
 fn with_another(names: usize, another: &str, more: &[&str]) -> (Vec<Value>, [u64; 2]) {
-    static RUNS: AtomicUsize = AtomicUsize::new(0);
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let summary = folder.join(format!("two-{}-{run}.json", std::process::id()));
+    let path = summary_path();
     let of_two = [
         "--resolver",
         another,
         "--concurrency",
         "32",
         "--summary",
-        summary.to_str().unwrap(),
+        path.to_str().unwrap(),
     ];
     let (rows, stderr) = resolve(&vec!["good"; names], &[&of_two[..], more].concat());
     assert_eq!(rows.len(), names, "{stderr}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(&summary).unwrap()).unwrap();
+    let summary = read_summary(&path);
     let asked = |number: usize| summary["resolvers"][number]["asked"].as_u64().unwrap();
     (rows, [asked(0), asked(1)])
+}
+
+/// A path of its own for a summary.
+fn summary_path() -> std::path::PathBuf {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("summary-{}-{run}.json", std::process::id());
+    std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn read_summary(path: &std::path::Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }

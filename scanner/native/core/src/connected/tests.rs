@@ -56,7 +56,7 @@ fn a_question_and_its_answer() {
     let mut connected = connected(&[address], None);
     let number = connected.begin(0).unwrap();
     connected.push(number, put(b"question")).unwrap();
-    assert_eq!(connected.send(number).0, 1);
+    assert_eq!(connected.send(number).left, 1);
     let mut room = [0; 99];
     let (length, peer) = socket.recv_from(&mut room).unwrap();
     assert_eq!(&room[..length], b"question");
@@ -83,8 +83,34 @@ fn a_question_and_its_answer() {
 fn ask(connected: &mut Connected, server: usize) -> u32 {
     let number = connected.begin(server).unwrap();
     connected.push(number, put(b"question")).unwrap();
-    assert_eq!(connected.send(number).0, 1);
+    assert_eq!(connected.send(number).left, 1);
     number
+}
+
+#[test]
+fn an_error_of_an_earlier_question_keeps_no_other_one_from_leaving() {
+    let (closed, address) = server();
+    let mut connected = connected(&[address], None);
+    let number = ask(&mut connected, 0);
+    closed.recv_from(&mut [0; 99]).unwrap();
+    let handed = again(&mut connected, number);
+    assert_eq!((handed.left, handed.earlier.is_none()), (1, true));
+    drop(closed);
+    // Nobody listens any more, which the kernel reports to the one after it.
+    let handed = again(&mut connected, number);
+    assert_eq!((handed.left, handed.earlier.is_none()), (1, true));
+    let handed = again(&mut connected, number);
+    let earlier = handed.earlier.map(|error| error.kind());
+    assert_eq!(
+        (handed.left, earlier, handed.refused.is_none()),
+        (1, Some(io::ErrorKind::ConnectionRefused), true)
+    );
+}
+
+/// Sends another question from a socket.
+fn again(connected: &mut Connected, number: u32) -> Handed {
+    connected.push(number, put(b"question")).unwrap();
+    connected.send(number)
 }
 
 /// Answers the next question, and waits until the answer is in the socket that asked.
@@ -180,7 +206,7 @@ fn ports_are_many_and_replaced() {
     for _ in 0..2000 {
         let number = connected.begin(0).unwrap();
         connected.push(number, put(b"x")).unwrap();
-        assert_eq!(connected.send(number).0, 1);
+        assert_eq!(connected.send(number).left, 1);
         *peers
             .entry(socket.recv_from(&mut room).unwrap().1)
             .or_insert(0) += 1;

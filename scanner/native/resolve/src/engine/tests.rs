@@ -12,7 +12,7 @@ use firstflight_core::receive::{Event as Received, Receiver};
 use firstflight_core::records::Sinks;
 
 use super::*;
-use crate::names::Answered;
+use crate::answered::Answered;
 use crate::resolvers::{Named, Resolvers};
 use crate::row::Context;
 use crate::status::Status;

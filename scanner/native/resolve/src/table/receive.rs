@@ -6,7 +6,7 @@ use firstflight_core::clock::Mono;
 
 use super::Table;
 use crate::answer::{self, Asked, Reading};
-use crate::question::End;
+use crate::question::{End, State};
 use crate::status::Status;
 
 impl Table {
@@ -25,7 +25,9 @@ impl Table {
             exact: question.mixed,
             tcp: question.tcp,
         };
-        let (resolver, mixed) = (question.resolver, question.mixed);
+        let resolver = question.resolver;
+        // A name without a capital, such as the root, comes back the same from whoever changes the case.
+        let mixed = question.mixed && question.current.has_upper_case();
         let tcp = question.tcp.then_some(resolver);
         let end = match answer::read(bytes, asked, &mut self.sections) {
             Reading::Foreign => {
@@ -81,7 +83,7 @@ impl Table {
         }
     }
 
-    /// Ends the attempts of all questions that were sent by a socket which failed.
+    /// Ends the attempts of all questions that were sent by a socket which failed, not of those that are about to.
     pub fn failed(&mut self, socket: u32, error: &io::Error, at: Mono) {
         let mine: Vec<(u16, u32)> = self
             .sent
@@ -90,10 +92,12 @@ impl Table {
             .map(|((_, id), number)| (*id, *number))
             .collect();
         for (id, number) in mine {
-            self.sent.remove(&(socket, id));
             let question = self.questions.get_mut(number);
-            let tcp = question.and_then(|question| question.tcp.then_some(question.resolver));
-            self.disconnected(tcp);
+            let Some(question) = question.filter(|question| question.state != State::Waits) else {
+                continue;
+            };
+            let tcp = question.tcp.then_some(question.resolver);
+            self.take_back(socket, Some(id), tcp);
             self.unsent(number, error, at);
         }
     }

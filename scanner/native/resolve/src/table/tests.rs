@@ -116,6 +116,54 @@ fn another_case_leads_to_a_question_without_mixing() {
     assert_eq!(table.finished[0].outcomes[0].attempts, 1);
 }
 
+/// The question's name as it was sent.
+fn name_of(question: &[u8]) -> &[u8] {
+    &question[12..30]
+}
+
+#[test]
+fn what_changes_the_case_is_asked_in_lower_case() {
+    let mut table = table(1, 1);
+    table.random = ChaCha8Rng::seed_from_u64(7);
+    // The root has no letters: its answer is no evidence.
+    table.begin_check(0, 0);
+    let (_, question) = send(&mut table, 0, 9, 0);
+    let mut root = Writer::answer(".", QType::A, 0).bytes(0);
+    root[..2].copy_from_slice(&question[..2]);
+    table.message(9, &root, 1);
+    assert_eq!(table.checks, [(0, None)]);
+    for name in 0..4 {
+        begin(&mut table, 0);
+        let (_, question) = send(&mut table, 0, 9, 5);
+        let is_lower = name_of(&question) == b"\x03www\x07example\x04test\0";
+        assert_eq!(
+            is_lower,
+            name == 3,
+            "mixed until it was changed three times"
+        );
+        let lower =
+            |question: &[u8]| answer(question, |bytes| bytes[12..30].make_ascii_lowercase());
+        table.message(9, &lower(&question), 6);
+        if name < 3 {
+            let (_, again) = send(&mut table, 0, 9, 7);
+            assert_eq!(name_of(&again), b"\x03www\x07example\x04test\0");
+            table.message(9, &lower(&again), 8);
+        }
+        assert_eq!(table.finished.len(), name + 1);
+    }
+    assert!(!table.resolvers.keeps_case(0));
+}
+
+#[test]
+fn without_mixing_a_name_is_asked_for_in_lower_case() {
+    let mut table = table(1, 1);
+    table.settings.mixed = false;
+    let name = Name::from_text("wwW.Example.TEST").unwrap();
+    table.begin(2, "wwW.Example.TEST".into(), name, 0);
+    let (_, question) = send(&mut table, 0, 9, 5);
+    assert_eq!(name_of(&question), b"\x03www\x07example\x04test\0");
+}
+
 #[test]
 fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
     let mut table = table(2, 2);
@@ -143,6 +191,28 @@ fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
     );
     assert_eq!((outcome.duration, table.silence), (SECOND, 1));
     assert_eq!(table.over, [9, 9]);
+}
+
+#[test]
+fn a_timer_ends_no_later_question_of_its_number() {
+    let mut table = table(1, 1);
+    // The first one keeps its timer, and those behind it, in the queue.
+    begin(&mut table, 0);
+    send(&mut table, 0, 9, 0);
+    begin(&mut table, 0);
+    let (_, question) = send(&mut table, 0, 9, 1);
+    table.message(9, &answer(&question, |_| ()), 2);
+    begin(&mut table, SECOND / 2);
+    send(&mut table, 0, 9, SECOND / 2);
+    table.expire(SECOND + 1);
+    assert_eq!((table.len(), table.finished.len()), (1, 2));
+    assert_eq!(table.next_at(), Some(3 * SECOND / 2));
+    table.expire(3 * SECOND / 2);
+    let outcome = &table.finished[2].outcomes[0];
+    assert_eq!(
+        (outcome.status, outcome.duration),
+        (Status::Timeout, SECOND)
+    );
 }
 
 #[test]
@@ -192,6 +262,28 @@ fn without_edns_the_same_resolver_is_asked_again() {
     let outcome = &table.finished[0].outcomes[0];
     assert_eq!((outcome.status, outcome.attempts), (Status::NoError, 1));
     assert_eq!((outcome.resolver, outcome.duration), (first, 2));
+}
+
+#[test]
+fn another_resolver_is_asked_with_edns_again() {
+    let mut table = table(2, 2);
+    begin(&mut table, 0);
+    let first = waiting(&table);
+    for time in [5, 7] {
+        let (_, question) = send(&mut table, first, 9, time);
+        // FORMERR, with EDNS and without.
+        let with_edns = if question[11] == 1 {
+            question
+        } else {
+            [&question[..], &[0; 11]].concat()
+        };
+        table.message(9, &answer(&with_edns, |bytes| bytes[3] |= 1), time + 1);
+    }
+    table.expire(SECOND);
+    let second = waiting(&table);
+    assert_ne!(first, second);
+    let (_, question) = send(&mut table, second, 9, SECOND);
+    assert_eq!(question[11], 1, "one additional record");
 }
 
 #[test]
@@ -253,6 +345,23 @@ fn a_socket_that_fails_ends_its_questions() {
         Some("Connection refused")
     );
     assert_eq!((table.finished.len(), table.len()), (1, 1));
+    assert_eq!(table.over, [9], "its questions are over");
+}
+
+#[test]
+fn an_error_ends_no_question_that_is_about_to_leave() {
+    let mut table = table(1, 1);
+    begin(&mut table, 0);
+    begin(&mut table, 0);
+    send(&mut table, 0, 9, 5);
+    let number = table.queues[0].udp.pop_front().unwrap();
+    let (_, id) = table.write(number, 9, &mut [0; query::LONGEST]);
+    table.reserve(9, id, number);
+    table.failed(9, &io::Error::from_raw_os_error(111), 6);
+    assert_eq!((table.finished.len(), table.len()), (1, 1));
+    table.sent(number, 9, id, 7, 1_007);
+    table.expire(7 + SECOND);
+    assert_eq!(table.finished[1].outcomes[0].status, Status::Timeout);
 }
 
 #[test]

@@ -11,11 +11,11 @@ use crate::status::Status;
 impl Table {
     /// Ends attempts whose time is over at `now`, and begins those whose wait is.
     pub fn expire(&mut self, now: Mono) {
-        while let Some((due, number, round)) = self.deadlines.front().copied() {
+        while let Some((due, number, timer)) = self.deadlines.front().copied() {
             let question = self
                 .questions
                 .get_mut(number)
-                .filter(|question| question.round == round);
+                .filter(|question| question.timer == Some(timer));
             let Some(question) = question else {
                 self.deadlines.pop_front();
                 continue;
@@ -30,7 +30,7 @@ impl Table {
                 self.end(number, End::Failure(Status::Timeout, None), now);
             }
         }
-        while let Some(Reverse((due, number, round))) = self.backoffs.peek().copied() {
+        while let Some(Reverse((due, number, timer))) = self.backoffs.peek().copied() {
             if due > now {
                 break;
             }
@@ -38,7 +38,7 @@ impl Table {
             if self
                 .questions
                 .get_mut(number)
-                .is_some_and(|question| question.round == round)
+                .is_some_and(|question| question.timer == Some(timer))
             {
                 self.begin_attempt(number, now);
             }

@@ -6,6 +6,8 @@ use super::Malformed;
 const LONGEST: usize = 255;
 /// Most bytes of a label.
 const LONGEST_LABEL: usize = 63;
+/// Most pointers of a name: it has no more labels, and a pointer to a pointer serves nothing but to take time.
+const MOST_POINTERS: usize = 127;
 
 /// A name without compression: each label after its length, then the root's zero. Case is kept.
 #[derive(Clone, Copy)]
@@ -63,7 +65,7 @@ impl Name {
     /// earlier position than every one before it, so that reading ends.
     pub fn read(message: &[u8], at: usize) -> Result<(Name, usize), Malformed> {
         let mut name = Name::empty();
-        let (mut at, mut after, mut earliest) = (at, None, at);
+        let (mut at, mut after, mut earliest, mut pointers) = (at, None, at, 0);
         loop {
             let length = usize::from(*message.get(at).ok_or(Malformed("a name is cut off"))?);
             match length {
@@ -84,6 +86,10 @@ impl Name {
                         return Err(Malformed("a pointer in a name does not lead back"));
                     }
                     earliest = at;
+                    pointers += 1;
+                    if pointers > MOST_POINTERS {
+                        return Err(Malformed("a name has more than 127 pointers"));
+                    }
                 }
                 _ => return Err(Malformed("a label has an unknown type")),
             }
@@ -111,6 +117,17 @@ impl Name {
     /// Returns whether it is the root.
     pub fn is_root(&self) -> bool {
         self.length <= 1
+    }
+
+    /// Returns whether it has a letter in upper case.
+    pub fn has_upper_case(&self) -> bool {
+        // The lengths of labels are below 64, and no letters.
+        self.as_bytes().iter().any(u8::is_ascii_uppercase)
+    }
+
+    /// Changes all letters to lower case.
+    pub fn make_lower_case(&mut self) {
+        self.bytes.make_ascii_lowercase();
     }
 
     /// Changes the case of letters: bit after bit of what `bits` gives, set for upper case.
@@ -252,6 +269,18 @@ mod tests {
             Name::read(&ladder, ladder.len() - 4).err(),
             Some(Malformed("a name is longer than 255 bytes"))
         );
+        let mut pointers = b"\x01a\0\xc0\x00".to_vec();
+        for step in 0..127_u16 {
+            assert_eq!(
+                name("a"),
+                Name::read(&pointers, pointers.len() - 2).unwrap().0
+            );
+            pointers.extend((0xc003 + 2 * step).to_be_bytes());
+        }
+        assert_eq!(
+            Name::read(&pointers, pointers.len() - 2).err(),
+            Some(Malformed("a name has more than 127 pointers"))
+        );
     }
 
     #[test]
@@ -266,6 +295,10 @@ mod tests {
         mixed.mix_case(|| 0b10_1010);
         assert_eq!(mixed.as_bytes(), b"\x04aB-1\x04tEsT\0");
         assert_eq!(mixed, name("AB-1.TEST"));
+        assert!(mixed.has_upper_case());
+        mixed.make_lower_case();
+        assert_eq!(mixed.as_bytes(), b"\x04ab-1\x04test\0");
+        assert!(!mixed.has_upper_case() && !name(".").has_upper_case());
         assert_ne!(mixed, name("ab-1.tes"));
     }
 }
