@@ -17,7 +17,7 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-use crate::clock::{Mono, SECOND};
+use crate::clock::{Clock, Mono, SECOND};
 use crate::shared_limits::SharedWindows;
 
 type Due = BinaryHeap<Reverse<(Mono, u64, IpAddr)>>;
@@ -71,6 +71,8 @@ pub struct RateLimits {
     next: Vec<u32>,
     waiting: usize,
     sweep_at: usize,
+    /// Addresses whose probes may leave since [`RateLimits::left`]; `true`: the limit per address does not apply.
+    leaving: Vec<(IpAddr, bool)>,
 }
 
 impl RateLimits {
@@ -106,6 +108,7 @@ impl RateLimits {
             },
             waiting: 0,
             sweep_at: 4096,
+            leaving: Vec::new(),
         }
     }
 
@@ -139,6 +142,7 @@ impl RateLimits {
             address.free_at = now + self.address_gap;
             prefix.free_at = now + self.prefix_gap;
             (address.planned_last, prefix.planned_last) = (false, false);
+            self.leaving.push((ip, false));
             return true;
         }
         self.waiting += 1;
@@ -185,6 +189,7 @@ impl RateLimits {
             address.planned_last = true;
         }
         schedule(&mut self.due, (self.shared, self.seed), key, prefix);
+        self.leaving.push((ip, owned));
         Ok(())
     }
 
@@ -231,9 +236,31 @@ impl RateLimits {
             }
             schedule(&mut self.due, (self.shared, self.seed), key, prefix);
             self.waiting -= 1;
+            self.leaving.push((ip, false));
             return Some(target);
         }
         None
+    }
+
+    /// Notes that all probes that were allowed so far have left, by the time of `clock`: from then on the next
+    /// ones to the same addresses and prefixes wait, however long these took to leave.
+    pub fn left(&mut self, clock: Clock) {
+        if !self.leaving.is_empty() {
+            self.left_at(clock.now());
+        }
+    }
+
+    fn left_at(&mut self, now: Mono) {
+        for (ip, owned) in self.leaving.drain(..) {
+            let key = prefix_of(ip);
+            if let Some(prefix) = self.prefixes.get_mut(&key) {
+                prefix.free_at = prefix.free_at.max(now + self.prefix_gap);
+                schedule(&mut self.due, (self.shared, self.seed), key, prefix);
+            }
+            if let Some(address) = self.addresses.get_mut(&ip).filter(|_| !owned) {
+                address.free_at = address.free_at.max(now + self.address_gap);
+            }
+        }
     }
 
     /// Returns when the next waiting target may go, at the earliest.

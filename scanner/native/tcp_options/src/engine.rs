@@ -90,6 +90,7 @@ impl Engine {
                 self.ask_again();
                 self.ask_new();
             }
+            self.parts.backlog.left(self.parts.clock);
             self.parts.writer.submit();
             self.report_progress();
             self.wait();

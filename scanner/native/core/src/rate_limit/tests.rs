@@ -260,6 +260,45 @@ fn a_target_waits_exactly_as_long_as_its_limits_say() {
 }
 
 #[test]
+fn a_probe_that_left_late_delays_the_next_one() {
+    let (one, two) = (ip("10.0.0.1"), ip("10.0.0.2"));
+    for (address_rate, prefix_rate, other) in [(4.0, 0.0, one), (0.0, 4.0, two), (4.0, 5.0, one)] {
+        let gap = SECOND / 4;
+        let mut limits = RateLimits::new(address_rate, prefix_rate, None, 4);
+        assert!(
+            limits.admit(0, one, 7) && !limits.admit(1, other, 7) && !limits.admit(2, other, 7)
+        );
+        // The process was stopped for a while.
+        limits.left_at(100);
+        assert_eq!(limits.release(7 + gap), None);
+        assert_eq!(
+            (limits.release(99 + gap), limits.release(100 + gap)),
+            (None, Some(1))
+        );
+        limits.left_at(3 * gap);
+        assert_eq!(
+            (limits.release(4 * gap - 1), limits.release(4 * gap)),
+            (None, Some(2))
+        );
+        // What left at once delays nothing more.
+        limits.left_at(4 * gap);
+        assert!(limits.admit(3, other, 5 * gap) && limits.leaving.len() == 1);
+    }
+}
+
+#[test]
+fn a_planned_probe_that_left_late_delays_the_next_one() {
+    let (one, gap) = (ip("10.0.0.1"), SECOND / 4);
+    for owned in [false, true] {
+        let mut limits = RateLimits::new(4.0, 0.0, None, 1);
+        assert_eq!(limits.take(one, 7, owned), Ok(()));
+        limits.left_at(100);
+        let next = limits.take(one, 7 + gap, false);
+        assert_eq!(next, if owned { Ok(()) } else { Err(100 + gap) });
+    }
+}
+
+#[test]
 fn without_limits_nothing_is_remembered() {
     let mut limits = RateLimits::new(0.0, 0.0, None, 2);
     let one = ip("10.0.0.1");

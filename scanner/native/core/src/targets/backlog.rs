@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::clock::Mono;
+use crate::clock::{Clock, Mono};
 use crate::policy::Policy;
 use crate::rate_limit::RateLimits;
 use crate::targets::TargetList;
@@ -66,6 +66,11 @@ impl Backlog {
     /// Takes the share of `ip` for a planned probe; see [`RateLimits::take`].
     pub fn take(&mut self, ip: IpAddr, now: Mono, owned: bool) -> Result<(), Mono> {
         self.limits.take(ip, now, owned)
+    }
+
+    /// Notes that what was taken so far has left; see [`RateLimits::left`].
+    pub fn left(&mut self, clock: Clock) {
+        self.limits.left(clock);
     }
 
     /// Returns the groups of targets, to see which are paused.

@@ -128,6 +128,7 @@ impl Engine {
                 self.sent_new = self.resumed_at;
             }
         }
+        self.backlog.left(self.clock);
     }
 
     /// Passes finished probes on to the writer.

@@ -95,6 +95,7 @@ impl Engine {
         if room > 0 {
             self.sender.send_new(&mut self.backlog, room, &mut to);
         }
+        self.backlog.left(self.clock);
     }
 
     /// Passes finished connections on to the writer.
