@@ -27,6 +27,9 @@ pub use socket::SYNS;
 /// Most connections that one wait reports; the others come with the next one.
 const EVENTS: usize = 256;
 
+/// So many sources and ports are tried for a connection if other programs have them.
+const MOST_TAKEN: usize = 16;
+
 /// Why a connection was not begun; nothing was sent.
 #[derive(Debug)]
 pub enum NotBegun {
@@ -134,6 +137,20 @@ impl Connects {
         self.pacer.highest()
     }
 
+    /// Opens a connection from the next source and port, or from one behind them if others have these.
+    fn open(&mut self, to: SocketAddr) -> io::Result<Connecting> {
+        let mut tries = 0;
+        loop {
+            let opened = Connecting::open(to, &self.from, self.turn);
+            self.turn = self.turn.wrapping_add(1);
+            tries += 1;
+            match opened {
+                Err(error) if is_taken(&error) && tries < MOST_TAKEN => {}
+                opened => return opened,
+            }
+        }
+    }
+
     /// Begins a connection to `to`, on behalf of `domain`. Returns its number, and where it comes from if the
     /// system says that.
     pub fn begin(
@@ -146,10 +163,10 @@ impl Connects {
             .check(to.ip(), domain)
             .map_err(NotBegun::Refused)?;
         let number = *self.free.last().ok_or(NotBegun::OverRate)?;
-        let connecting = Connecting::open(to, &self.from, self.turn).map_err(NotBegun::System)?;
-        self.turn = self.turn.wrapping_add(1);
+        // What the system refuses takes its share as well: a list is not given up faster than the rate.
         self.allowed = left;
         self.pacer.sent_new(self.clock.now(), 1);
+        let connecting = self.open(to).map_err(NotBegun::System)?;
         self.free.pop();
         if connecting.has_failed() {
             self.at_once.push(number);
@@ -205,6 +222,11 @@ impl Connects {
         let longest = if self.at_once.is_empty() { longest } else { 0 };
         self.reported.extend(self.epoll.wait::<EVENTS>(longest));
     }
+}
+
+/// Returns whether another program has the port.
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrInUse
 }
 
 #[cfg(test)]

@@ -103,7 +103,17 @@ impl Policy {
         namespace: Namespace,
     ) -> Result<Self, Failure> {
         let mut listed = Listed::default();
-        let machine = std::env::var(current::VARIABLE).ok();
+        let machine = match std::env::var(current::VARIABLE) {
+            Ok(machine) => Some(machine),
+            Err(std::env::VarError::NotPresent) => None,
+            // A list that nobody reads must not look like none.
+            Err(std::env::VarError::NotUnicode(_)) => {
+                return Err(Failure::Usage(format!(
+                    "{} is no text in UTF-8: name the list by another path; nothing was sent",
+                    current::VARIABLE
+                )));
+            }
+        };
         let current = Current::read(blocklists, optouts, machine.as_deref(), &mut listed)?;
         Policy::of(allow, listed, Some(current), namespace)
     }

@@ -85,6 +85,34 @@ fn sources_take_turns_and_ports_are_those_of_the_range() {
 }
 
 #[test]
+fn a_port_that_another_program_has_is_passed_over() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = listener.local_addr().unwrap();
+    let taken = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
+    let first = taken.local_addr().unwrap().port();
+    let mut connects = connects(1000.0, 4);
+    for (sources, passes) in [
+        (["127.0.0.2", "127.0.0.3"], true),
+        (["192.0.2.1"; 2], false),
+    ] {
+        connects.from = Origin {
+            sources: sources.map(|ip| ip.parse().unwrap()).into(),
+            ports: Some((first, first)),
+        };
+        connects.turn = 0;
+        while connects.allow_new(connects.clock.now()) == 0 {}
+        let begun = connects.begin(to, "");
+        let local = begun
+            .ok()
+            .and_then(|(_, local)| local)
+            .map(|local| local.ip());
+        assert_eq!(local, passes.then_some(Ipv4Addr::new(127, 0, 0, 3).into()));
+        // Either takes a share of the rate.
+        assert!(matches!(connects.begin(to, ""), Err(NotBegun::OverRate)));
+    }
+}
+
+#[test]
 fn lists_the_rate_and_the_room_are_kept() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let to = listener.local_addr().unwrap();
