@@ -293,9 +293,11 @@ impl Exchange {
     }
 
     fn cannot_decrypt(&mut self, what: impl FnOnce() -> String) {
-        self.undecryptable = true;
         self.discard();
-        self.note(what);
+        if !self.listening {
+            self.undecryptable = true;
+            self.note(what);
+        }
     }
 
     /// Keeps the first remark.

@@ -64,8 +64,6 @@ pub struct Context {
 
 /// A packet that came before its keys.
 struct Held {
-    at: Stamp,
-    datagram: u16,
     came: Mono,
     bytes: Vec<u8>,
 }
@@ -120,6 +118,8 @@ pub struct Connection {
     reference: u16,
     /// Something has left besides the first ClientHello, whose datagrams are one flight.
     replied: bool,
+    /// Retransmissions before the Initial that counts.
+    repeated: u16,
     /// How much of the first ClientHello has left at least once.
     hello_sent: usize,
     /// Largest UDP payload.
@@ -213,6 +213,7 @@ impl Connection {
             stamps: Vec::new(),
             reference: 0,
             replied: false,
+            repeated: 0,
             hello_sent: 0,
             size: usize::from(size),
             deadline: now + context.timeout,

@@ -85,19 +85,28 @@ impl Connection {
 
     /// The handshake is complete: notes what the server took, and lets leave again what it did not.
     pub(super) fn end_early(&mut self, credit: Credit) {
+        if self.end_resumption() {
+            self.streams.raise(credit);
+        } else {
+            self.streams.open(credit);
+        }
+    }
+
+    /// Notes whether the session was resumed and its early data taken; returns the latter.
+    pub(super) fn end_resumption(&mut self) -> bool {
         self.early = None;
         if self.again.ticket {
             // The server of a resumed session shows no certificate (RFC 8446 2.2).
             self.again.resumed = Some(self.messages.certificate.is_none());
         }
-        if self.early_sent {
-            let accepted = self.tls.is_early_data_accepted();
-            self.again.early_data = Some(accepted);
-            if accepted {
-                return self.streams.raise(credit);
-            }
+        if !self.early_sent {
+            return false;
+        }
+        let accepted = self.tls.is_early_data_accepted();
+        self.again.early_data = Some(accepted);
+        if !accepted {
             self.space(Level::Data).sent.clear();
         }
-        self.streams.open(credit);
+        accepted
     }
 }

@@ -108,8 +108,6 @@ impl Connection {
             let fits = packet.size() <= MOST_HELD_BYTES && self.held.len() < MOST_HELD;
             if level > self.level && fits {
                 self.held.push(Held {
-                    at: arrival.at,
-                    datagram: arrival.datagram,
                     came: arrival.came,
                     bytes: datagram[packet.start..packet.end].to_vec(),
                 });
@@ -149,7 +147,7 @@ impl Connection {
             });
         }
         self.frames(arrival, level, which, &datagram[opened.frames]);
-        self.open_held(arrival.now);
+        self.open_held(arrival);
     }
 
     /// Takes the payload of a packet that authenticated; `which`: its kind and number.
@@ -396,7 +394,10 @@ impl Connection {
             .and_then(|()| Credit::of(theirs).map_err(|e| format!("transport parameters: {e}")))
         {
             Ok(credit) if self.tls.alpn_protocol() == Some(H3) => self.end_early(credit),
-            Ok(_) => self.streams.close(),
+            Ok(_) => {
+                self.end_resumption();
+                self.streams.close();
+            }
             Err(why) => self.end_malformed(|| why),
         }
     }
@@ -428,8 +429,9 @@ impl Connection {
         }
     }
 
-    /// Opens the packets that came before their keys, once there are keys.
-    fn open_held(&mut self, now: Mono) {
+    /// Opens the packets that came before their keys, once a datagram, `opening`, brought those. What they
+    /// complete is complete by that datagram.
+    fn open_held(&mut self, opening: Arrival) {
         while let Some(place) = self.held.iter().position(|held| {
             let level = if held.bytes[0] & 0x80 == 0 {
                 Level::Data
@@ -440,10 +442,8 @@ impl Connection {
         }) {
             let mut held = self.held.remove(place);
             let arrival = Arrival {
-                at: held.at,
-                datagram: held.datagram,
                 came: held.came,
-                now,
+                ..opening
             };
             if let Ok(packet) = parse_packet(&held.bytes, 0, self.client_cid.len()) {
                 self.take_packet(arrival, &mut held.bytes, &packet);
@@ -489,7 +489,7 @@ impl Connection {
         // The answer that counts is to the Initial with the token.
         self.reference = self.observed.sent.datagrams;
         self.observed.first_flight = Default::default();
-        self.replied = false;
+        (self.replied, self.repeated) = (false, self.observed.retransmissions);
         (self.hello_sent, self.observed.hello_datagrams) = (0, 0);
         if self.early.is_some() {
             self.space(Level::Data).sent.clear();

@@ -562,6 +562,9 @@ fn no_single_datagram_is_needed_more_than_once() {
                     (Some(Outcome::Done), Http::Response),
                     "{fate:?} {number} of {from}: {observed:?}"
                 );
+                let milestones = [observed.hello, observed.handshake, observed.response];
+                let times = milestones.map(|milestone| milestone.map(|(at, _)| at));
+                assert!(times.is_sorted(), "{fate:?} {number} of {from}: {times:?}");
             }
         }
     }

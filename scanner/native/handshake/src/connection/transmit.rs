@@ -51,7 +51,7 @@ impl Connection {
             return Ok(None);
         };
         let first_flight = &self.observed.first_flight;
-        self.replied |= first_flight.datagrams > 0 || self.observed.retransmissions > 0;
+        self.replied |= first_flight.datagrams > 0 || self.observed.retransmissions > self.repeated;
         let number = self.observed.sent.datagrams;
         let pads = planned[0].level == Level::Initial;
         // RFC 9000 8.2.2.

@@ -220,7 +220,7 @@ impl Connection {
         // The answer that counts is to this Initial.
         self.reference = self.observed.sent.datagrams;
         self.observed.first_flight = Default::default();
-        self.replied = false;
+        (self.replied, self.repeated) = (false, self.observed.retransmissions);
         (self.hello_sent, self.observed.hello_datagrams) = (0, 0);
         self.write_tls();
         Ok(())

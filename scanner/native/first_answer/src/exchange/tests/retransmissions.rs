@@ -55,13 +55,16 @@ fn what_is_listened_to_changes_no_answer() {
         handshake(),
         initial(2, close),
         initial(3, &hello),
+        b"no packet of QUIC".to_vec(),
     ];
     feed(&mut exchange, &late);
+    let detail = exchange.rare.as_ref().and_then(|rare| rare.detail.clone());
+    assert_eq!((detail, exchange.discarded), (None, 1));
     assert_eq!(
         (exchange.outcome(), exchange.hello),
         (Outcome::AckOnly, None)
     );
-    assert_eq!((exchange.handshake_at, exchange.datagrams), (None, 5));
+    assert_eq!((exchange.handshake_at, exchange.datagrams), (None, 6));
     assert!(exchange.has_state(), "the close is not taken");
     assert_eq!(
         again(&exchange).0,
