@@ -57,7 +57,8 @@ class _Trace:
     events: int = 0
     state: dict[str, float] = field(default_factory=dict)
     probes: int | None = None
-    sends: bool = False
+    # When it has sent its first packet.
+    sent_at: float | None = None
     sampled: bool = False
     before: tuple[float, float] | None = None
 
@@ -178,7 +179,8 @@ def _rows(path: Path, where: str, trace: _Trace, event: Row) -> Iterator[Row]:
     name = event.get("name")
     if not isinstance(name, str):
         _refuse(path, where, "has no name")
-    trace.sends = trace.sends or name in _SENT
+    if trace.sent_at is None and name in _SENT:
+        trace.sent_at = trace.now
     if name not in _EVENTS:
         return
     data = event.get("data")
@@ -220,7 +222,7 @@ def _is_sample(trace: _Trace) -> bool:
     latest = trace.state.get("latest_rtt", 0)
     if latest <= 0 or not {"smoothed_rtt", "rtt_variance"} <= trace.state.keys():
         return False
-    return not (trace.sends and trace.first is not None and latest > trace.now - trace.first + _ROUNDED_MS)
+    return trace.sent_at is None or latest <= trace.now - trace.sent_at + _ROUNDED_MS
 
 
 def _number(path: Path, where: str, name: str, value: Any, most: float) -> float:

@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -67,8 +66,8 @@ def _write(folder: Path, out: Path) -> list[Path]:
     numbers = {_key(row): number for number, row in enumerate(connections)}
     sorted_out = folder / "packets"
     sorted_out.mkdir()
-    with ExitStack() as stack:
-        opened: dict[int, TextIO] = {}
+    opened: dict[int, TextIO] = {}
+    try:
         for packet in _rows(folder / "quic_packet.jsonl"):
             number = numbers.get(_key(packet))
             if number is None:
@@ -76,8 +75,11 @@ def _write(folder: Path, out: Path) -> list[Path]:
             if number not in opened:
                 if len(opened) >= _MOST_OPEN:
                     opened.pop(next(iter(opened))).close()
-                opened[number] = stack.enter_context((sorted_out / str(number)).open("a", encoding="utf-8"))
+                opened[number] = (sorted_out / str(number)).open("a", encoding="utf-8")
             opened[number].write(json.dumps(packet) + "\n")
+    finally:
+        for file in opened.values():
+            file.close()
     return [
         _write_one(row, sorted_out / str(number), path)
         for number, (row, path) in enumerate(zip(connections, paths, strict=True))

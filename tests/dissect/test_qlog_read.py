@@ -82,6 +82,15 @@ def test_rows_by_hand(tmp_path: Path, write: Any) -> None:
     assert [row["latest_rtt_us"] for row in rows] == [10_000, 12_000, 11_000, 11_000]
 
 
+def test_an_initial_rtt_is_no_sample_however_late_the_first_packet_was_sent(tmp_path: Path) -> None:
+    initial: dict[str, Any] = {"min_rtt": 333, "smoothed_rtt": 333, "latest_rtt": 333, "rtt_variance": 166.5}
+    begun = event(0, "connectivity:connection_started")
+    sent = event(400, "transport:packet_sent")
+    events = [begun, sent, event(400.1, **initial), event(450, **{**initial, "latest_rtt": 50})]
+    rows = list(read.metrics(sequence(tmp_path / "x.sqlog", *events)))
+    assert [(row["time_us"], row["latest_rtt_us"]) for row in rows] == [(450_000, 50_000)]
+
+
 @pytest.mark.parametrize("sent", ["transport:packet_sent", "quic:packet_sent"])
 def test_an_initial_rtt_is_no_sample(tmp_path: Path, sent: str) -> None:
     """tquic calls it the latest one; a sample is never longer than the time since the first packet."""

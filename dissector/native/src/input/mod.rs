@@ -90,8 +90,10 @@ pub enum Stop<E> {
 
 /// Bytes read at a time; a larger frame makes the buffer grow up to `MAX_BUFFER`.
 const BUFFER: usize = 1 << 18;
-/// No block or frame is larger than this: a length above it is a broken one.
+/// No frame is larger than this: a length above it is a broken one.
 const MAX_BUFFER: usize = 1 << 22;
+/// A block of pcapng may be as large: one has the key log of a whole capture.
+const MAX_BLOCK: usize = 1 << 26;
 
 /// A capture's name for people and records: the path as given; `-` for standard input.
 pub fn name(path: &Path) -> String {
@@ -245,7 +247,7 @@ pub fn read<E>(
                     .refill()
                     .map_err(|_| stop(consumed, "cannot be read on".into()))?;
             }
-            Err(PcapError::BufferTooSmall) if capacity < MAX_BUFFER => {
+            Err(PcapError::BufferTooSmall) if capacity < clock.longest() => {
                 capacity *= 2;
                 reader.grow(capacity);
                 reader
@@ -255,7 +257,10 @@ pub fn read<E>(
             Err(PcapError::BufferTooSmall) => {
                 return Err(stop(
                     consumed,
-                    format!("expected a frame of less than {MAX_BUFFER} bytes, found a longer one"),
+                    format!(
+                        "expected a frame of less than {} bytes, found a longer one",
+                        clock.longest()
+                    ),
                 ));
             }
             Err(PcapError::UnexpectedEof) => {
@@ -282,6 +287,15 @@ struct Clock {
 }
 
 impl Clock {
+    /// No block is longer.
+    fn longest(&self) -> usize {
+        if self.pcap.is_some() {
+            MAX_BUFFER
+        } else {
+            MAX_BLOCK
+        }
+    }
+
     /// What matters in a block.
     fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
@@ -422,6 +436,38 @@ mod tests {
         let (seen, error) = frames(&bytes);
         assert_eq!(seen.len(), 1);
         assert!(error.is_some_and(|e| e.what.contains("longer")));
+    }
+
+    #[test]
+    fn a_block_of_pcapng_may_hold_a_long_key_log() {
+        let section = [
+            &0x0a0d_0d0a_u32.to_le_bytes()[..],
+            &28_u32.to_le_bytes(),
+            &0x1a2b_3c4d_u32.to_le_bytes(),
+            &[1, 0, 0, 0],
+            &[0xff; 8],
+            &28_u32.to_le_bytes(),
+        ];
+        let log = vec![b'\n'; 2 * MAX_BUFFER];
+        let length = (20 + log.len()) as u32;
+        let secrets = [
+            &10_u32.to_le_bytes()[..],
+            &length.to_le_bytes(),
+            &0x544c_534b_u32.to_le_bytes(),
+            &(log.len() as u32).to_le_bytes(),
+            &log,
+            &length.to_le_bytes(),
+        ];
+        let bytes = [section.concat(), secrets.concat()].concat();
+        let mut found = Vec::new();
+        let read: Result<(), Stop<()>> = read("x", Cursor::new(bytes), |element| {
+            if let Element::KeyLog(text) = element {
+                found.push(text.len());
+            }
+            Ok(())
+        });
+        assert!(read.is_ok());
+        assert_eq!(found, [log.len()]);
     }
 
     #[test]

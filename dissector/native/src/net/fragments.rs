@@ -73,6 +73,7 @@ impl Fragments {
             return None;
         }
         let whole = self.waiting.remove(&fragment.key)?;
+        self.order.retain(|(_, key)| *key != fragment.key);
         let payload: Vec<u8> = whole.parts.into_iter().flat_map(|(_, part)| part).collect();
         let packet = crate::net::ip::unfragmented(&whole.head, fragment.key.protocol, &payload)?;
         Some(Whole {
@@ -152,5 +153,60 @@ impl Partial {
             next += part.len();
         }
         self.end == Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fragment of the datagram `number`: its first or its second half.
+    fn half(number: u32, second: bool) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 28];
+        packet.extend((number as u16).to_be_bytes());
+        packet.extend(if second { [0, 1] } else { [0x20, 0] });
+        packet.extend([
+            64,
+            17,
+            0,
+            0,
+            192,
+            0,
+            2,
+            (number >> 16) as u8,
+            198,
+            51,
+            100,
+            1,
+        ]);
+        packet.extend([7; 8]);
+        packet
+    }
+
+    fn add(fragments: &mut Fragments, number: u32, second: bool) -> bool {
+        let packet = half(number, second);
+        let fragment = crate::net::ip::fragment(&packet).unwrap();
+        fragments.add(i64::from(number), &fragment).is_some()
+    }
+
+    #[test]
+    fn whole_datagrams_do_not_count_as_waiting() {
+        let mut fragments = Fragments::default();
+        assert!(!add(&mut fragments, 0, false));
+        for number in 1..2000 {
+            assert!(!add(&mut fragments, number, false) && add(&mut fragments, number, true));
+        }
+        assert!(add(&mut fragments, 0, true));
+        assert_eq!((fragments.lost, fragments.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_goes() {
+        let mut fragments = Fragments::default();
+        for number in 0..300 {
+            assert!(!add(&mut fragments, number, false));
+        }
+        assert!(!add(&mut fragments, 0, true) && add(&mut fragments, 299, true));
+        assert!(fragments.waiting.len() <= MAX_WAITING && fragments.lost > 40);
     }
 }

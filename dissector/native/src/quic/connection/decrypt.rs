@@ -64,7 +64,8 @@ impl Connection {
         let opened = self
             .protection
             .decrypt(version, from_client, datagram, packet, largest)?;
-        if packet.kind != PacketType::OneRtt {
+        // 0-RTT stays at the client's first version (RFC 9369 4.1).
+        if packet.kind == PacketType::Handshake {
             self.version_in_use = packet.version;
             if !from_client {
                 self.server_cids.add(packet.scid);

@@ -146,14 +146,19 @@ impl Protection {
         if are_there {
             return Ok(());
         }
-        let suite = match self.suite {
+        // 0-RTT is protected by the suite of the session that is resumed; the server may choose another one, if
+        // it does not take the early data (RFC 8446 4.2.10).
+        let is_early = packet.kind == PacketType::ZeroRtt;
+        let suite = match self.suite.filter(|_| !is_early) {
             Some(suite) => suite,
             None => find_suite(version, secret, datagram, packet, largest)
                 .ok_or(OpenError::Unauthentic)?,
         };
         let traffic = TrafficSecret::new(version, suite, secret.as_slice());
         let traffic = traffic.ok_or(OpenError::Unauthentic)?;
-        self.suite = Some(suite);
+        if !is_early {
+            self.suite = Some(suite);
+        }
         let keys = self.keys.get_or_insert_default();
         match packet.kind {
             PacketType::OneRtt => *keys.one_rtt.of(from_client) = Some(OneRttKeys::new(traffic)),

@@ -20,6 +20,8 @@ use line::{LONGEST, Line, random_text};
 
 /// Lines of one connection that are read at a time: those of TLS 1.3 are five, with two exporter secrets.
 const LINES: usize = 8;
+/// Bytes that are read for a connection, from a place of the index on.
+const WANTED: usize = LINES * LONGEST;
 
 /// Bytes of logs inside a capture that are kept in memory; more go to a file without a name.
 const IN_MEMORY: usize = 1 << 22;
@@ -76,8 +78,9 @@ struct Index {
     sorted: usize,
     /// Where among those each share of all fingerprints begins, and the end: randoms are spread evenly.
     shares: Vec<usize>,
-    /// Random of the line before, in hex.
+    /// Random of the last line with a place, in hex, and that place.
     last: [u8; 64],
+    last_at: u64,
     /// Offset of the next line.
     end: u64,
 }
@@ -89,6 +92,7 @@ impl Default for Index {
             sorted: 0,
             shares: Vec::new(),
             last: [0; 64],
+            last_at: 0,
             end: 0,
         }
     }
@@ -144,13 +148,15 @@ impl Index {
     /// Takes the next line.
     fn line(&mut self, text: &[u8]) {
         // The lines of one connection stand together, mostly: all but the first are passed over by their
-        // random.
+        // random, as far as they are read from there.
         let random = random_text(text).filter(|random| random.len() == self.last.len());
-        if random.is_some_and(|random| *random != self.last)
+        let is_read = self.end + text.len() as u64 <= self.last_at + WANTED as u64;
+        if random.is_some_and(|random| *random != self.last || !is_read)
             && let Some(line) = Line::parse(text)
         {
             self.places.push((fingerprint(&line.random), self.end));
             self.last.copy_from_slice(random.unwrap_or(&[0; 64]));
+            self.last_at = self.end;
         }
         self.end += text.len() as u64;
     }
@@ -186,7 +192,6 @@ impl Window {
     /// What `source` holds from `offset` on, as much as the lines of one connection take. Logs are mostly in
     /// the order of the capture, so that what comes next was mostly read before.
     fn at(&mut self, source: &Source, offset: u64) -> &[u8] {
-        const WANTED: usize = LINES * LONGEST;
         const AHEAD: usize = 1 << 16;
         let end = self.offset + self.bytes.len() as u64;
         if offset < self.offset || offset + WANTED as u64 > end {
@@ -377,6 +382,25 @@ mod tests {
         let five = ring.look_up(&[5; 32]);
         assert_eq!(bytes(five.server_handshake), Some(vec![3; 32]));
         assert!(ring.look_up(&[1; 32]).client_handshake.is_none());
+    }
+
+    #[test]
+    fn lines_of_a_connection_may_have_others_between_them() {
+        for others in 0..20 {
+            let other = format!("CLIENT_RANDOM {} {}\n", "07".repeat(32), "08".repeat(48));
+            let text = [
+                line("CLIENT_HANDSHAKE_TRAFFIC_SECRET", 9, 1),
+                line("SERVER_HANDSHAKE_TRAFFIC_SECRET", 9, 4),
+                other.repeat(others),
+                line("CLIENT_TRAFFIC_SECRET_0", 9, 6),
+                line("SERVER_TRAFFIC_SECRET_0", 9, 7),
+            ];
+            let mut ring = Keyring::default();
+            ring.add(text.concat().as_bytes());
+            assert!(ring.look_up(&[9; 32]).is_whole(), "{others}");
+            let places = ring.inside.map(|log| log.index.places.len());
+            assert_eq!(places, Some(if others < 6 { 1 } else { 2 }), "{others}");
+        }
     }
 
     #[test]

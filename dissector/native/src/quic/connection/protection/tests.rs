@@ -113,6 +113,35 @@ fn packets_open_under_each_suite_with_and_without_the_server_hello() {
 }
 
 #[test]
+fn early_data_has_the_suite_of_its_session() {
+    let (early, chosen) = (AES_128, CipherSuite::Aes256GcmSha384);
+    let log = [
+        key_log_of(&[CLIENT_EARLY], early),
+        key_log_of(&[CLIENT_HANDSHAKE, SERVER_HANDSHAKE], chosen),
+    ];
+    for has_hello_first in [false, true] {
+        let mut feed = Feed::begun(&log.concat());
+        let frames = [F::Crypto(0, server_hello(0x1302))];
+        let (hello, early_data) = (initial(0, &frames), zero_rtt(0, &[F::Ping]));
+        if has_hello_first {
+            feed.packets(10, false, &[hello]);
+            feed.packets(11, true, &[early_data]);
+        } else {
+            feed.packets(10, true, &[early_data]);
+            feed.packets(11, false, &[hello]);
+        }
+        let sender = Sender {
+            suite: chosen,
+            ..Sender::SERVER
+        };
+        feed.sent(20, &sender, &[handshake(0, &[F::Ping])]).unwrap();
+        let connection = feed.one();
+        assert_eq!(connection.cipher_suite(), Some(chosen));
+        assert_eq!(connection.undecrypted_packets, 0, "{has_hello_first}");
+    }
+}
+
+#[test]
 fn a_packet_that_no_suite_opens_names_none() {
     let mut feed = Feed::begun(&key_log_of(&[SERVER_HANDSHAKE], AES_128));
     let mut bytes = Sender::SERVER.datagram(&[handshake(0, &[F::Ping])]);

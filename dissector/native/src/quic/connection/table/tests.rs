@@ -192,6 +192,26 @@ fn what_was_written_out_is_found_no_more() {
 }
 
 #[test]
+fn what_names_no_connection_belongs_to_the_one_that_lives() {
+    // One between the same ends is over.
+    let mut feed = Feed::answered("");
+    feed.table.expired(60_031 * MS).unwrap();
+    let second = Sender {
+        odcid: [9; 8],
+        from: Some(&[8; 8]),
+        ..Sender::CLIENT
+    };
+    feed.sent(60_100, &second, &[HELLO]).unwrap();
+    let no_packet = [0_u8; 30];
+    let found = feed.bytes(60_120, false, &no_packet);
+    assert_eq!(
+        found.map(|(c, by_client)| (c.odcid, by_client)),
+        Some(([9; 8].into(), false))
+    );
+    assert_eq!(feed.table.counters.late, 0);
+}
+
+#[test]
 fn a_connection_that_is_not_closed_lives_until_it_is_idle() {
     let mut feed = Feed::begun("");
     feed.packets(1, false, &[ANSWER]).unwrap();
