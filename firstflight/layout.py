@@ -161,6 +161,11 @@ class RunLayout:
             if path.parts[-4].isdecimal() and not shards.of_folder(path.parts[-3]).is_whole:
                 yield path
 
+    def is_copy(self, path: Path) -> bool:
+        """Return whether a file is in a copy of a repetition's folder, such as `1.old`."""
+        parts = path.relative_to(self.root).parts
+        return len(parts) > 3 and not parts[1].isdecimal()
+
     def key_of(self, path: Path) -> StageKey:
         """Return the key whose folder contains `path`. ValueError if there is none."""
         vantage, repetition = path.relative_to(self.root).parts[:2]

@@ -34,6 +34,7 @@ def remove(store: Store, kind: str, unit: str) -> None:
     """Delete the rows that were derived from a unit."""
     for table in BY_UNIT.get(kind, ()):
         name = f"{store.dialect.database}.{table}"
+        store.catch_up(table)  # what another loader derived from the unit
         if store.rows(f"SELECT count() AS n FROM {name} WHERE {unit}")[0]["n"]:
             store.execute(f"ALTER TABLE {name} {_on_cluster(store)} DELETE WHERE {unit}")
 
@@ -51,8 +52,10 @@ def renew(store: Store, kind: str, units: Sequence[str]) -> None:
 
 
 def _rolled_up(store: Store, kind: str, unit: str) -> int:
-    table = f"{store.dialect.database}.{BY_UNIT[kind][0]}"
-    return int(store.rows(f"SELECT sum(probes) AS n FROM {table} WHERE {unit}")[0]["n"])
+    table = BY_UNIT[kind][0]
+    store.catch_up(table)
+    found = store.rows(f"SELECT sum(probes) AS n FROM {store.dialect.database}.{table} WHERE {unit}")
+    return int(found[0]["n"])
 
 
 def _on_cluster(store: Store) -> str:

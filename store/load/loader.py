@@ -31,7 +31,7 @@ from store.errors import StoreError, StoreHeld
 from store.lease import Lease
 from store.load import record_file, run_row
 from store.load.part import ALL, Part
-from store.load.record_file import Contradiction, RecordFile
+from store.load.record_file import Content, Contradiction, RecordFile
 from store.load.units import Units
 
 if TYPE_CHECKING:
@@ -102,7 +102,11 @@ def load_run_folder(
     docs/definitions.md do not hold for the loaded rows.
     """
     folder = run.path if key is None else run.layout.folder(key)
-    paths = sorted(path for path in folder.rglob("*.parquet") if path.stem in record_file.STEMS)
+    paths = [
+        path
+        for path in sorted(folder.rglob("*.parquet"))
+        if path.stem in record_file.STEMS and not run.layout.is_copy(path)
+    ]
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
     with open_store(url, write=True) as store, ExitStack() as stack:
         migrate.migrate(store)
@@ -155,6 +159,7 @@ def load_one(store: Store, opened: RecordFile, on_rows: Callable[[int], None] = 
         _check_derived(store, opened, batch)
 
     content = opened.content(check)
+    _check_key(opened, content)
     kind = opened.kind.name
     units = Units(store, opened, content)
     if units.all_there():
@@ -224,7 +229,13 @@ def _filled(path: Path) -> tuple[dict[str, str], Part]:
             shard = run.layout.shard_of(path)
             if shard.is_whole:
                 return filled, ALL
-            return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(run.layout.key_of(path)))}/")
+            try:
+                key = run.layout.key_of(path)
+            except ValueError as error:
+                raise InputError(
+                    f"{path} is in no folder of a vantage point and repetition: load the folder of its run"
+                ) from error
+            return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(key))}/")
     return {"source_file": str(path)}, ALL
 
 
@@ -235,6 +246,17 @@ def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
     (others,) = store.count_in(batch, [f"NOT {opened.part.condition}"])
     if others:
         raise Contradiction(f"{opened.path}: {others} rows are of captures outside {opened.part.prefix}")
+
+
+def _check_key(opened: RecordFile, content: Content) -> None:
+    """Refuse a shard's file of another key than its folder's, by which alone its part is known."""
+    for unit in content.rows:
+        for name, value in zip(opened.kind.unit, unit, strict=True):
+            if opened.part.key.get(name, value) != value:
+                raise Contradiction(
+                    f"{opened.path}: its rows are of {name} {value}, its folder is called "
+                    f"{opened.part.key[name]}: give the folder the name that it had"
+                )
 
 
 def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
@@ -248,7 +270,10 @@ def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
 
 def _check_sums(store: Store, run: Run, path: Path) -> None:
     """Check a probe file's rows in the store against the sums of docs/definitions.md."""
-    report = run.report("probe", run.layout.key_of(path))
+    try:
+        report = run.report("probe", run.layout.key_of(path))
+    except ValueError:  # somebody else's file below the run: no stage has counted its targets
+        report = None
     rows = store.rows(
         f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "
         f"FROM {store.dialect.database}.quic_probe WHERE source_file = {{source:String}} GROUP BY outcome",

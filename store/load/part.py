@@ -20,6 +20,12 @@ class Part:
     prefix: str = ""
 
     @property
+    def key(self) -> dict[str, str]:
+        """The unit's columns that the folder names; empty for all rows."""
+        names = self.prefix.split("/")[:3]
+        return {} if self.shard.is_whole else dict(zip(("run", "vantage", "repetition"), names, strict=True))
+
+    @property
     def name(self) -> tuple[str, ...]:
         """What the load log adds to the name of a unit."""
         return () if self.shard.is_whole else (str(self.shard),)
@@ -28,6 +34,12 @@ class Part:
     def condition(self) -> str:
         """The SQL condition for the part's rows among those of a unit."""
         return f"startsWith(source_file, {literal(self.prefix)})"
+
+    @property
+    def of_no_shard(self) -> str:
+        """The SQL condition for rows of a unit that are in no shard's folder."""
+        folders = "/".join([*self.prefix.split("/")[:3], "shard-"])
+        return f"NOT startsWith(source_file, {literal(folders)})"
 
 
 ALL = Part()

@@ -201,7 +201,11 @@ class RecordFile:
         aggregates: list[tuple[str | list[str], str]] = [([], "count_all")] + (
             [(time, "min"), (time, "max")] if time else []
         )
-        for group in table.group_by(from_file).aggregate(aggregates).to_pylist():
+        try:
+            groups = table.group_by(from_file).aggregate(aggregates).to_pylist()
+        except UnicodeDecodeError as error:
+            raise Contradiction(f"{self.path}: {', '.join(from_file)}: some text is not UTF-8") from error
+        for group in groups:
             unit = tuple(
                 self.filled[name] if name in self.filled else str(group[name]) for name in self.kind.unit
             )

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, InputError
+from schemas.records import Kind
 from store import Store
 from store.lease import Lease
 from store.load import derived
@@ -31,24 +32,39 @@ class Units:
         self._load_log = f"{store.dialect.database}.load_file"
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
-        # Only the entries for this file: the load log grows with every loaded file.
-        units = ", ".join(literal(self._named(unit)) for unit in content.rows) or "''"
+        # Only the entries for this file and its units: the load log grows with every loaded file.
+        units = " OR ".join(f"startsWith(unit, {literal(_json(unit)[:-1])})" for unit in content.rows)
         rows = store.rows(
             f"SELECT * FROM {self._load_log} FINAL WHERE kind = {{kind:String}} "
-            f"AND (unit IN ({units}) OR source_file = {{source:String}})",
+            f"AND ({units or 'false'} OR source_file = {{source:String}})",
             {"kind": opened.kind.name, "source": opened.name},
         )
         length = len(opened.kind.unit)
-        self._logged: dict[Unit, dict[str, Any]] = {
-            tuple(json.loads(row["unit"])[:length]): row for row in rows
+        self._logged: dict[Unit, dict[str, Any]] = {}
+        # What was loaded of a unit without its run's folder, while this file is a shard's.
+        self._whole: dict[Unit, dict[str, Any]] = {}
+        for row in rows:
+            unit, part = (tuple(words) for words in _cut(json.loads(row["unit"]), length))
+            if part == opened.part.name:
+                self._logged[unit] = row
+            elif not part and (row["rows"] or row["state"] != "loaded"):
+                self._whole[unit] = row
+            elif not opened.part.name and row["rows"]:
+                raise InputError(
+                    f"{opened.path}: {_shown(opened.kind, unit)} is in the store by shards, such as "
+                    f"{row['source_file']}: load the folder of its run"
+                )
+        # Units that an earlier version of this file contained are removed, too, also if that was broken off.
+        removed = {
+            u
+            for u, row in self._logged.items()
+            if row["source_file"] == opened.name and (row["rows"] or row["state"] != "loaded")
         }
-        # Units that an earlier version of this file contained are removed, too.
-        removed = {u for u, row in self._logged.items() if row["source_file"] == opened.name and row["rows"]}
         self._units: list[Unit] = sorted(set(content.rows) | removed)
 
     def all_there(self) -> bool:
         """Return whether each unit was completely loaded from this content and its rows still exist."""
-        return all(
+        return not self._whole and all(
             unit in self._logged
             and self._logged[unit]["state"] == "loaded"
             and self._logged[unit]["sha256"] == self._file.sha256
@@ -78,9 +94,11 @@ class Units:
 
     def remove(self) -> bool:
         """Delete the rows of the units from the store; return whether there were any."""
-        full = [unit for unit in self._units if self._in_store(unit)]
-        for unit in full:
-            self._store.execute(f"ALTER TABLE {self._rows} DELETE WHERE {self._is_part(unit)}")
+        full = [self._is_part(unit) for unit in self._units]
+        full += [f"{self._is(unit)} AND {self._file.part.of_no_shard}" for unit in self._whole]
+        full = [condition for condition in full if self._count(condition)]
+        for condition in full:
+            self._store.execute(f"ALTER TABLE {self._rows} DELETE WHERE {condition}")
         return bool(full)
 
     def end(self, leases: Sequence[Lease]) -> int:
@@ -98,6 +116,9 @@ class Units:
         for held in leases:
             held.confirm()
         self._log("loaded")
+        for row in self._whole.values():
+            empty = {"rows": 0, "first_at": None, "last_at": None, "state": "loaded"}
+            self._enter(row | empty | {"version": int(row["version"]) + 1})
         return in_store
 
     def _in_store(self, unit: Unit) -> int:
@@ -142,11 +163,23 @@ class Units:
                 "state": state,
                 "version": version,
             }
-            self._store.execute(
-                f"INSERT INTO {self._load_log} ({', '.join(values)}) SELECT "
-                + ", ".join(_value(name, value) for name, value in values.items())
-            )
+            self._enter(values)
             self._logged[unit] = values
+
+    def _enter(self, values: dict[str, Any]) -> None:
+        """Write a row of the load log."""
+        self._store.execute(
+            f"INSERT INTO {self._load_log} ({', '.join(values)}) SELECT "
+            + ", ".join(_value(name, value) for name, value in values.items())
+        )
+
+
+def _cut(words: list[str], length: int) -> tuple[list[str], list[str]]:
+    return words[:length], words[length:]
+
+
+def _shown(kind: Kind, unit: Unit) -> str:
+    return ", ".join(f"{name} {value}" for name, value in zip(kind.unit, unit, strict=True))
 
 
 def _json(unit: Unit) -> str:
