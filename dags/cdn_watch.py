@@ -93,7 +93,7 @@ hour, and records missed slots as skipped. *Backfill* records hours that were no
 was down as skipped; nothing is sent for the past. docs/operations.md has a page for each part.
 """,
 ):
-    run = OpenWatch(task_id="open", as_data=Asset("as_data")).output
+    run = OpenWatch(task_id="open", as_data=Asset("as_data"), **SOON).output
     LoadCentre(task_id="load_run", run=run)
 
     @task

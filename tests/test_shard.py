@@ -135,6 +135,13 @@ def test_each_shard_has_turns_of_its_own(
     assert [None if turn is None else f"{turn.index}/{turn.of}" for turn in turns] == expected
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_what_is_not_divided_has_the_turns_of_the_first_shard(together: bool) -> None:
+    given = settings([1, 3], together=together)
+    whole, first = (shared_limits.turn_of(given, "v1", shard) for shard in (WHOLE, all_of(3)[0]))
+    assert whole == first is not None
+
+
 @pytest.mark.parametrize("count", [2, 3, 5, 16])
 def test_shards_divide_ports_and_rate(count: int) -> None:
     given = settings([count])

@@ -35,7 +35,8 @@ class Turn:
 def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> Turn | None:
     """Return the turns of that vantage point's shard; None if it shares with nobody, or nothing is limited.
 
-    Without `campaign.shared_limits` a vantage point shares with no other, but its shards still share.
+    What is not divided (WHOLE) takes, at a vantage point with shards, the turns of the first one. Without
+    `campaign.shared_limits` a vantage point shares with no other, but its shards still share.
 
     The pause is the longest gap that a limit requires between two probes, plus the slack for clock
     differences and packet delay, so that the next vantage point cannot shorten a gap.
@@ -43,7 +44,7 @@ def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> Turn | No
     limits = [
         limit for limit in (settings.probe.per_address_rate, settings.probe.per_prefix_rate) if limit > 0
     ]
-    index, of = shard.index, shard.of
+    index, of = shard.index, settings.vantage_named(vantage).shards
     if settings.campaign.shared_limits:
         before = settings.vantage[: settings.index_of(vantage)]
         index += sum(other.shards for other in before)

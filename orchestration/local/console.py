@@ -63,12 +63,15 @@ class Console:
             self._look()
 
     def _look(self) -> None:
+        # A line comes twice a minute: until then there is no reason to read the files.
+        if self._bars is None and time.monotonic() - self._last_line < LINE_EVERY_S:
+            return
         states = {who: self._progress(folders) for who, folders in self._running.items()}
         known = {who: state for who, state in states.items() if state is not None}
         if self._bars is not None:
             for who, state in known.items():
                 self._bars.show(who, state)
-        elif known and time.monotonic() - self._last_line >= LINE_EVERY_S:
+        elif known:
             self._last_line = time.monotonic()
             progress.print_line("so far: " + "; ".join(map(str, known.values())))
 

@@ -7,20 +7,27 @@ pending files, so that a later run also loads what an earlier one could not.
 from __future__ import annotations
 
 import shutil
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from firstflight.errors import FirstflightError, InputError
+from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run, runs_root
-from firstflight.system import lock
+from firstflight.system import files, lock
 from firstflight.system.progress import print_line
 from orchestration import stages
 from orchestration.stages import Plan
 from store import location
+from store.errors import StoreHeld
 
+# The folder of runs that are being removed, among runs.
+_ASIDE = "removed"
+# How long what another process loads is waited for, when nothing else is left to load.
+_OTHER_S = 30.0
 # A day's watch goes on for so long: the last hour's tasks have two days to record what was missed.
 _WATCH = timedelta(days=3)
 
@@ -34,6 +41,19 @@ class Upload:
     loaded: bool
     measured_at: datetime
     message: str | None  # error of the last attempt
+
+    def is_being_loaded(self) -> bool:
+        """Return whether a process loads it."""
+        return lock.is_locked(self.run.layout.stage_lock(stages.LOAD, self.key))
+
+    def await_other(self) -> bool:
+        """Wait until no other process loads it, at most a while; return whether none does."""
+        deadline = time.monotonic() + _OTHER_S
+        while self.is_being_loaded():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
 
 
 class BrokenRun(InputError):
@@ -105,19 +125,38 @@ def is_loaded(run: Run, key: StageKey) -> bool:
 def load_pending() -> tuple[int, list[FirstflightError]]:
     """Load all pending uploads; return the number of loaded parts, and the errors of the others.
 
-    The first error of the store itself ends the loop, because the rest would fail too.
+    The first error of the store itself ends the loop, because the rest would fail too. What another process
+    loads comes last, and is left to it.
     """
     from store.load import loader
 
     loaded_count = 0
     faults: list[FirstflightError] = []
     broken: list[BrokenRun] = []
-    for upload in uploads(broken):
-        if upload.loaded:
+    waiting = deque(upload for upload in uploads(broken) if not upload.loaded)
+    put_off: set[StageKey] = set()
+    while waiting:
+        upload = waiting.popleft()
+        if upload.is_being_loaded() and not all(other.is_being_loaded() for other in waiting):
+            waiting.append(upload)
             continue
         where = f"{upload.run.id} {upload.key}"
+        if not upload.await_other():
+            faults.append(UsageError(f"{where} is being loaded by another process: see whether it ends"))
+            print_line(str(faults[-1]))
+            continue
+        if is_loaded(upload.run, upload.key):
+            continue
         try:
             loader.stage(upload.run, upload.key)
+        except StoreHeld as error:  # perhaps by who loads another shard of the unit
+            if waiting and upload.key not in put_off:
+                put_off.add(upload.key)
+                waiting.append(upload)
+                continue
+            faults.append(error)
+            print_line(f"{where}: waits: {error}")
+            break
         except InputError as error:  # concerns only this file
             faults.append(error)
             print_line(f"{where}: not loaded: {error}")
@@ -148,6 +187,8 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     runs = [run for run in Run.all() if run.id not in left_out]
     newest = {_newest(runs, name) for name in stages.names(stages.once())}
     removed = []
+    # First aside, in one step: what a kill leaves there is no run any more, and goes with the next call.
+    aside = runs_root() / _ASIDE
     for run in runs:
         if run.id in parts:
             over = all(part.loaded and part.measured_at < before for part in parts[run.id])
@@ -155,8 +196,12 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
         else:
             over = run.id not in newest and _is_over_at_centre(run, before)
         if over:
-            shutil.rmtree(run.path)
+            with files.explain_os_errors(aside):
+                aside.mkdir(exist_ok=True)
+                run.path.rename(aside / run.id)
             removed.append(run.id)
+    if aside.is_dir():
+        shutil.rmtree(aside)
     for cached in (runs_root() / "cache").glob("*"):
         if cached.suffix == ".lock" and lock.is_locked(cached):
             continue

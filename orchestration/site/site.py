@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight import settings
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import RunLayout
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
@@ -88,7 +88,7 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
 def _vantage(point: VantagePoint, file: str) -> dict[str, Any]:
     watch = file == WATCH_FILE
     common = set(settings.VantagePoint.model_fields)
-    if file != FILE:  # only scans are divided
+    if watch:  # it has no turns; a survey, which is not divided, has those of the first shard
         common.discard("shards")
     return {
         **point.model_dump(mode="json", include=common, exclude_none=True),
@@ -161,7 +161,7 @@ def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
     After an upgrade a new run is created, because vantage points require the version that created the run.
     Several tasks may call this concurrently; one of them creates the run.
     """
-    with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
+    with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", 300, FirstflightError):
         index = runs_root() / f"{name}-{day}.json"
         if index.is_file():
             path = runs_root() / path_names.run_id(str(files.read_json(index)["run"]))

@@ -110,7 +110,10 @@ class VantagePoint(settings.VantagePoint):
 
     @property
     def survey_parts(self) -> list[ScanPart]:
-        """The one part of a survey, which is not divided; it waits for scans, and scans wait for it."""
+        """The one part of a survey, which is not divided and takes the turns of the first shard.
+
+        It waits for scans of that shard, and they wait for it.
+        """
         return [ScanPart("repetition", WHOLE, self.scan_parts[0].pool)]
 
     @property

@@ -16,7 +16,7 @@ import pytest
 from firstflight import settings
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
-from firstflight.system import files
+from firstflight.system import files, lock
 from orchestration import stages
 from orchestration.site import outcome, pending_uploads, site, vantage_points
 from orchestration.site.metrics import metrics
@@ -316,7 +316,7 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> No
     assert "whole True" in (place / "second.out").read_text()
 
 
-def test_a_shard_that_did_not_come_in_is_missing(place: Path) -> None:
+def test_a_shard_that_did_not_come_in_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(place / "runs" / "sharded")
     run.path.mkdir(parents=True)
     in_force, _ = settings.load(minimal.write(run.path), ["campaign.repetitions=1"])
@@ -340,7 +340,13 @@ def test_a_shard_that_did_not_come_in_is_missing(place: Path) -> None:
         return len(own)
 
     measured_rows = measure(first) + measure(third)
-    assert pending_uploads.load_pending() == (2, [])
+    # Its own task loads the first one: this one takes the third meanwhile, and finds the first one loaded.
+    with lock.locked(run.layout.stage_lock("load", first), "load"):
+        monkeypatch.setattr(pending_uploads, "_OTHER_S", 0.2)
+        loaded, faults = pending_uploads.load_pending()
+        assert (loaded, ["another process" in str(fault) for fault in faults]) == (1, [True])
+        assert [part.loaded for part in pending_uploads.uploads([])] == [False, True]
+    assert pending_uploads.load_pending() == (1, [])
     assert [part.key for part in pending_uploads.uploads([])] == [first, third]
     found = outcome.of(run)
     assert (found.rows, found.missing) == ({"here": measured_rows}, [second])

@@ -129,10 +129,11 @@ def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch:
     points = (points[0].model_copy(update={"shards": 3}), *points[1:])
     settings, _ = site.settings_for(date(2024, 8, 7), points)
     assert [v.shards for v in settings.vantage] == [3, 1, 1, 1]
-    for file in (site.WATCH_FILE, site.DOWNLOADS_FILE):  # only scans are divided
+    # Of the others, which are not divided, a survey takes the turns of the first shard.
+    for file, shards in ((site.WATCH_FILE, 1), (site.DOWNLOADS_FILE, 3)):
         (tmp_path / file).write_text((tmp_path / "site.toml").read_text())
         undivided, _ = site.settings_for(date(2024, 8, 7), points, file=file)
-        assert [v.shards for v in undivided.vantage] == [1, 1, 1, 1]
+        assert [v.shards for v in undivided.vantage] == [shards, 1, 1, 1]
     assert settings.targets.date == settings.as_data.date == date(2024, 8, 7)
     assert [settings.rate_at(v) for v in settings.vantage] == [150.0] * 4
     assert settings.vantage_named("hamburg").sources == ("198.18.0.11", "2001:db8:0:11::1")
