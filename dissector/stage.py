@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dissector import agreement, trim
+from dissector.connections import kept
 from firstflight import capture_files
 from firstflight.errors import InputError
 from firstflight.layout import StageKey
@@ -21,8 +21,6 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import binaries, children, files, lock, reading
 
-# The dissector takes some 220 MB with as many.
-MOST_CONNECTIONS = 90_000
 ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 
 
@@ -160,25 +158,13 @@ class Job:
         Each row holds the key and the campaign's name of its capture. Returns the dissector's sentence about
         a capture that breaks off, or None. OutputError if nothing could be written without `more` options.
         """
-        settings = self.run.settings
-        probe = settings.probe
-        # A connection is kept longer than its probe's answer window: for late packets.
-        window_s = probe.timeout_s + probe.settle_ms / 1000
-        idle_s = math.ceil(window_s) + 5
-        rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
-        live = _most_connections(rate * probe.attempts, window_s, idle_s)
         stamps = {**self.key.columns(), "tool_version": self.report.tool_version}
         options: list[tuple[str, object]] = [
             ("--kind", "quic_connection"),
             ("--format", "parquet"),
             ("--out", folder),
             ("--summary", folder / SUMMARY),
-            ("--quic-port", probe.port),
-            ("--answer-window-ms", round(probe.timeout_s * 1000)),
-            ("--settle-ms", probe.settle_ms),
-            ("--idle-s", idle_s),
-            ("--max-connections", live),
-            ("--max-decided", MOST_CONNECTIONS),
+            *kept(self.run.settings),
             *(("--source-name", self.run.layout.name_of(path)) for path in self.captures),
             *(("--stamp", f"{name}={value}") for name, value in stamps.items()),
         ]
@@ -196,16 +182,6 @@ class Job:
         written = None if more else folder / SUMMARY
         broken = binaries.unreadable(process.returncode, stderr, written)
         return broken[-1] if broken else None
-
-
-def _most_connections(rate: float, window_s: float, idle_s: float) -> int:
-    """Return how many connections the dissector keeps, of which up to `rate` begin in a second.
-
-    All that are in the answer window at a time; beyond them as many as memory allows, of those that may still
-    get late packets.
-    """
-    in_window, concurrent = (math.ceil(rate * seconds) for seconds in (window_s + 0.5, 2 * idle_s))
-    return max(in_window, min(concurrent, MOST_CONNECTIONS))
 
 
 def _size(captures: list[Path]) -> int:

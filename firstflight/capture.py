@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from firstflight.capture_files import CaptureRecord, add_record, keep_whole_packets, part_of
+from firstflight.capture_files import CaptureRecord, add_record, keep_whole_packets, losses_of, part_of
 from firstflight.errors import FirstflightError, Interrupted, OutputError, UsageError
 from firstflight.system import children, files, lock
 from firstflight.system.noted_signals import noted_signals
@@ -156,13 +156,7 @@ class Capture:
 
     def losses(self) -> list[str]:
         """Return warnings about packets that are missing from the capture; empty if none is."""
-        record = self.record
-        dropped = (record.dropped_by_kernel or 0) + (record.dropped_by_interface or 0)
-        if record.captured is None:
-            return [f"tcpdump gave no statistics for {self.path.name}: losses unknown"]
-        if dropped:
-            return [f"the kernel dropped {dropped} packets of {self.path.name}: raise capture.buffer_kib"]
-        return []
+        return losses_of(self.record)
 
     def _wait_until_listening(self, limit_s: float) -> None:
         """Wait for tcpdump's start message (printed when socket and filter are ready) and the file header."""

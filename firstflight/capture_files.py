@@ -98,6 +98,21 @@ def records(folder: Path) -> list[CaptureRecord]:
     return found
 
 
+def losses(folder: Path) -> list[str]:
+    """Return warnings about packets that are missing from a folder's captures, also of earlier starts."""
+    return [warning for record in records(folder) for warning in losses_of(record)]
+
+
+def losses_of(record: CaptureRecord) -> list[str]:
+    """Return warnings about packets that are missing from one capture; empty if none is."""
+    dropped = (record.dropped_by_kernel or 0) + (record.dropped_by_interface or 0)
+    if record.captured is None:
+        return [f"tcpdump gave no statistics for {record.file}: losses unknown"]
+    if dropped:
+        return [f"the kernel dropped {dropped} packets of {record.file}: raise capture.buffer_kib"]
+    return []
+
+
 def set_trimmed(path: Path, packets: int, unpadded: int) -> None:
     """Write into capture.json how many packets of the capture at `path` were trimmed, how many unpadded."""
     found = records(path.parent)

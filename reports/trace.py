@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dissector import connections
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
+from firstflight.settings import Settings
 from firstflight.shard import WHOLE, all_of
 from firstflight.system import binaries, path_names
 from firstflight.system.terminal import visible
@@ -104,11 +106,14 @@ def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
         return Trace(row, record_file, None, [])
     # capture_file is RUN/...; the run's folder may have been moved or renamed.
     capture = path_names.inside(run.path, row["capture_file"].partition("/")[2])
-    return Trace(row, record_file, capture, packets_of(capture, row["client_cid"]))
+    return Trace(row, record_file, capture, packets_of(capture, row["client_cid"], run.settings))
 
 
-def packets_of(capture: Path, client_cid: str) -> list[Row]:
-    """Return the packets of connections with that client connection ID (hex), oldest first."""
+def packets_of(capture: Path, client_cid: str, settings: Settings) -> list[Row]:
+    """Return the packets of connections with that client connection ID (hex), oldest first.
+
+    With the settings of the run as many connections are kept, and as long, as when its rows were made.
+    """
     if not capture.is_file():
         raise InputError(f"the capture {capture} does not exist; the row's packets cannot be shown")
     argv = [
@@ -118,6 +123,7 @@ def packets_of(capture: Path, client_cid: str) -> list[Row]:
         "quic_packet",
         "--cid",
         client_cid,
+        *(str(word) for option in connections.kept(settings) for word in option),
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     # 1 and 3: part of the capture could not be read; the rest is shown.

@@ -27,7 +27,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
-from scanner.driver import between, choose, draw, leftovers, process, rules
+from scanner.driver import between, choose, draw, leftovers, process, rules, summaries
 from scanner.driver.feed import Feed
 from scanner.driver.segments import begun, closed_segments, read_segment
 from scanner.records import finished
@@ -179,6 +179,7 @@ def _drive(run: Run, key: StageKey, own: Stage, report: StageReport, drawn: Draw
             controller.update()
             progress.update(controller.listed_rows)
 
+        summaries.set_aside(folder)
         try:
             longest_s = getattr(run.settings, own.name).timeout_s
             process.run(argv, folder / f"{own.name}.log", feed, watch, own.engine, longest_s=longest_s)

@@ -101,7 +101,7 @@ def test_rows_come_in_the_order_of_their_targets(tmp_path: Path, block: int) -> 
     assert [table.num_rows for table in found.blocks(0)] == [0]
     counted = counts.of(found.blocks(5, ["outcome", "attempts"]))
     assert counted.for_report() == {"sent": 3, "blocked": 1, "iack": 2, "send_failed": 1, "timeout": 1}
-    with pytest.raises(InputError, match="wrote no segment"):
+    with pytest.raises(InputError, match="no target has a row"):
         Rows([], tmp_path)
 
 

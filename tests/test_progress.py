@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from firstflight.errors import Interrupted
 from firstflight.system import busy, children, progress, reading
 from firstflight.system.speed import Speed, State
 from orchestration.local.console import Console
@@ -126,6 +127,22 @@ def test_a_process_that_reads_files_shows_how_far_it_is(
     half = next(state for state in seen if state.done >= 20)
     assert half.done < 40 and seen[-1].done == 40
     assert {state.limit for state in seen} <= {None, "this machine", "reading"}
+
+
+@pytest.mark.parametrize("module", [reading, children])
+def test_a_process_ends_with_the_wait_for_it(
+    module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal of the stage may come as any exception."""
+    process = children.start([sys.executable, "-c", "import time; time.sleep(600)"])
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise Interrupted("stopped by a signal")
+
+    monkeypatch.setattr(process, "communicate", interrupted)
+    with pytest.raises(Interrupted, match="stopped by a signal"):
+        module.finished(process, *([[], tmp_path, "x"] if module is reading else []))
+    assert process.poll() is not None
 
 
 def _keeping(write: Any, seen: list[State], gate: Path) -> Any:

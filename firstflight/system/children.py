@@ -78,6 +78,9 @@ def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     except KeyboardInterrupt as error:
         stop(process)
         raise Interrupted("stopped by a signal; the stage can be run again") from error
+    except BaseException:
+        stop(process)
+        raise
     return stdout or b"", stderr or b""
 
 

@@ -38,6 +38,9 @@ def finished(
         except KeyboardInterrupt as error:
             children.stop(process)
             raise Interrupted("stopped by a signal; the stage can be run again") from error
+        except BaseException:
+            children.stop(process)  # it must not write where its output is removed
+            raise
         if process.returncode == 0:
             progress.update(total)
     return stdout or b"", stderr or b""

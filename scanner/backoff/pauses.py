@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from firstflight.system import files
-from scanner.backoff.detector import Sign
+from scanner.backoff.detector import SECOND_NS, Sign
 
 PAUSES_FILE = "pauses.json"
 # The prober's `detail` for a target that a pause refused (scanner/native/core/src/targets/backlog.rs).
@@ -33,6 +33,23 @@ def read_pauses(folder: Path) -> list[Pause]:
     """Read the pauses of a stage, oldest first; empty if there was none."""
     path = folder / PAUSES_FILE
     return [Pause.model_validate(entry) for entry in files.read_json(path)] if path.is_file() else []
+
+
+def carry_over(earlier: Path, folder: Path, *, now_ns: int, resume_after_s: float) -> None:
+    """Let a stage in `folder` that begins at `now_ns` go on with the pauses in force in the folder `earlier`.
+
+    Does nothing if it has pauses of its own. A pause lasts `resume_after_s` from its beginning; 0: always.
+    """
+    if (folder / PAUSES_FILE).is_file():
+        return
+    since_ns = now_ns - int(resume_after_s * SECOND_NS)
+    active = [
+        pause.model_dump()
+        for pause in read_pauses(earlier)
+        if pause.resumed_at_ns is None and (not resume_after_s or pause.paused_at_ns > since_ns)
+    ]
+    if active:
+        files.write_json(folder / PAUSES_FILE, active)
 
 
 def paused_at(segments: pa.Table, asn: pa.Array, pauses: Sequence[Pause]) -> pa.Array:

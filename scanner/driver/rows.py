@@ -29,7 +29,7 @@ class Rows:
         InputError if a segment cannot be read, or a target has two rows.
         """
         if not paths:
-            raise InputError("the prober wrote no segment")
+            raise InputError("no target has a row: the engine took none of the list; its log says why")
         self.unsorted = mapped(map(read_segment, paths), read_segment(paths[0]).schema, scratch)
         # Target and place in one number, which is sorted in its place; 2^32 targets have numbers.
         self._order = numbers(self.unsorted.num_rows, np.uint64, scratch)

@@ -24,7 +24,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
-from scanner.driver import between, choose, leftovers, process, rules
+from scanner.driver import between, choose, leftovers, process, rules, summaries
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
 from scanner.driver.segments import begun, closed_segments, count_below
@@ -71,6 +71,7 @@ def stage(run: Run, key: StageKey) -> None:
                 stopped = error
         elif plan.num_rows == 0:
             report.warnings.append("no name of the list has an address; dns_answer holds the reasons")
+        report.warnings += capture_files.losses(run.layout.stage("capture", key))
         quic_probe.write(run, key, plan, ruleset_hash(in_force), report, mapper, stopped is not None)
         if stopped is not None:
             raise stopped
@@ -117,11 +118,10 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
             controller.update()
             progress.update(controller.listed_rows)
 
+        summaries.set_aside(folder)
         try:
             process.run(argv, folder / "prober.log", feed, watch, longest_s=process.in_flight_s(settings))
         finally:
             controller.update()
             progress.update(controller.listed_rows)
             report.warnings += controller.warnings
-    if running is not None:
-        report.warnings += running.losses()

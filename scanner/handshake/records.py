@@ -20,8 +20,8 @@ from firstflight.cdn.methods import Methods
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system import files
 from scanner.backoff import pauses
+from scanner.driver import summaries
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
@@ -56,7 +56,7 @@ def write(
     if stopped and not (closed and (folder / "summary.json").is_file()):
         return
     rows = Rows(closed, folder)
-    summary = files.read_json(folder / "summary.json")
+    summary = summaries.read(folder)
     copy_summary(summary, report)
     finished.account(key, report, rows.targets, plan.num_rows, summary, stage="handshake", stopped=stopped)
     common = provenance(run, key, report.tool_version, ruleset, run.layout.handshakes(key))

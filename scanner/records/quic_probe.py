@@ -15,8 +15,8 @@ from firstflight.layout import StageKey
 from firstflight.run import accounting
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system import files
 from scanner.backoff import pauses
+from scanner.driver import summaries
 from scanner.driver.feed import FIRST_SLOT
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
@@ -70,7 +70,7 @@ def write(
     rows = Rows(closed, folder)
     # The rows of control names come after those of listed targets.
     listed = int(np.searchsorted(rows.targets, FIRST_SLOT))
-    summary = files.read_json(folder / "summary.json")
+    summary = summaries.read(folder)
     copy_summary(summary, report)
     if stopped:
         report.facts["not_probed"] = plan.num_rows - listed

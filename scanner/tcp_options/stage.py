@@ -19,11 +19,10 @@ from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system import files
 from firstflight.system.netns import Masqueraded
 from scanner import drawn
 from scanner.backoff import pauses
-from scanner.driver import process
+from scanner.driver import process, summaries
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
@@ -98,7 +97,7 @@ def _write(run: Run, key: StageKey, targets: drawn.Drawn, report: StageReport, s
     if stopped and not (closed and (folder / "summary.json").is_file()):
         return
     rows = Rows(closed, folder)
-    summary = files.read_json(folder / "summary.json")
+    summary = summaries.read(folder)
     finished.account(key, report, rows.targets, plan.num_rows, summary, stage=NAME, stopped=stopped)
     common = provenance(run, key, report.tool_version, targets.ruleset, out)
     report.counts = counts.of_connections(rows.blocks(len(rows), ["outcome"]))

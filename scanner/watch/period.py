@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from firstflight import capture_files
 from firstflight.as_map import Mapper
 from firstflight.layout import StageKey
 from firstflight.run.provenance import tool_version
@@ -18,8 +19,9 @@ from firstflight.run.run import Run
 from firstflight.settings import Vantage
 from firstflight.system import files
 from firstflight.system.progress import Progress
+from scanner.backoff import pauses
 from scanner.backoff.controller import Controller
-from scanner.driver import process
+from scanner.driver import process, summaries
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import Feed
 from scanner.driver.segments import begun
@@ -79,6 +81,11 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
     ports = run.settings.ports_at(period.here, half=period.key.repetition % 2)
     argv = _arguments(period, ports)
     feed = Feed()
+    if earlier := list(period.key.earlier()):
+        # A pause does not end with the hour.
+        last = run.layout.stage("watch", earlier[-1])
+        resume_after_s = run.settings.manners.resume_after_s
+        pauses.carry_over(last, folder, now_ns=time.time_ns(), resume_after_s=resume_after_s)
     controller = Controller(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
         capture = stack.enter_context(probe_capture(run, period.key, ports))
@@ -107,6 +114,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
             progress.update(controller.planned_rows)
 
         before = _clock_ns()
+        summaries.set_aside(period.folder)
         try:
             longest_s = process.in_flight_s(run.settings)
             process.run(argv, folder / "prober.log", feed, look, longest_s=longest_s)
@@ -115,8 +123,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
             progress.update(controller.planned_rows)
             report.warnings += controller.warnings
             _note_clock(period, (_clock_ns() - before) // 1000)
-    if capture is not None:
-        report.warnings += capture.losses()
+    report.warnings += capture_files.losses(run.layout.stage("capture", period.key))
 
 
 def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from firstflight.capture_files import records as captures_in
 from firstflight.errors import UsageError
 from firstflight.run import accounting
-from firstflight.system import files
 from scanner.backoff import pauses
-from scanner.driver import choose
+from scanner.driver import choose, summaries
 from scanner.driver.feed import FIRST_SLOT
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
@@ -65,7 +64,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> int | None:
     report.rows_out = table.num_rows
     report.counts = counts
     if (folder / "summary.json").is_file():
-        quic_probe.copy_summary(files.read_json(folder / "summary.json"), report)
+        quic_probe.copy_summary(summaries.read(folder), report)
     report.warnings = list(dict.fromkeys(report.warnings))
     if (folder / "dns_answer.parquet").is_file():
         run.add_output(report, folder / "dns_answer.parquet")

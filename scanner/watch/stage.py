@@ -24,7 +24,7 @@ from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files
-from scanner.driver import leftovers, rules
+from scanner.driver import leftovers, rules, summaries
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import SECOND_NS, Series, plan, series
 from scanner.resolver.names import Name, read_targets
@@ -82,7 +82,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
                     f"{precedence.skipped} slots were skipped (limit) because another watch was running here"
                 )
         # A prober that ended gracefully leaves a summary; without one, no stage ran in time.
-        unfed = "late" if over and not (folder / "summary.json").is_file() else "stopped"
+        unfed = "late" if over and not summaries.exist(folder) else "stopped"
         probed = records.write(period, ruleset_hash(in_force), unfed)
         if stopped is not None:
             raise stopped

@@ -11,7 +11,7 @@ import pytest
 from firstflight.settings import Backoff
 from scanner.backoff.controller import Controller
 from scanner.backoff.detector import SECOND_NS
-from scanner.backoff.pauses import REFUSED_DETAIL, Pause, paused_at, read_pauses
+from scanner.backoff.pauses import REFUSED_DETAIL, Pause, carry_over, paused_at, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed
 
 RULE = Backoff(baseline_s=10, window_s=10, least_probes=5, resume_after_s=60)
@@ -54,7 +54,7 @@ class Stage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "segments").mkdir()
+        (folder / "segments").mkdir(parents=True)
         self.written = 0
 
     def rows(self, *rows: tuple[str, int, str]) -> None:
@@ -118,6 +118,36 @@ def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> No
     stage.rows(*(("192.0.2.1", 90 + at, "timeout") for at in range(8)))
     again.update(lambda: START + 99 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 2
+
+
+@pytest.mark.parametrize(
+    ("resumed_at", "now", "resume_after_s", "goes_on"),
+    [
+        (None, 79, 60.0, True),
+        (None, 80, 60.0, False),
+        (None, 9999, 0.0, True),
+        (60, 70, 60.0, False),
+    ],
+)
+def test_a_pause_goes_on_in_the_next_period(
+    tmp_path: Path, resumed_at: int | None, now: int, resume_after_s: float, goes_on: bool
+) -> None:
+    before, after = Stage(tmp_path / "before"), Stage(tmp_path / "after")
+    bad_after_good(before)
+    before.controller()[0].update(lambda: START + 20 * SECOND_NS)
+    if resumed_at is not None:
+        before.controller()[0].update(lambda: START + 80 * SECOND_NS)
+    carry_over(before.folder, after.folder, now_ns=START + now * SECOND_NS, resume_after_s=resume_after_s)
+    assert read_pauses(after.folder) == (read_pauses(before.folder) if goes_on else [])
+    if goes_on and resume_after_s:
+        controller, feed = after.controller()
+        controller.update(lambda: START + 79 * SECOND_NS)
+        assert bytes(feed._unsent) == b"hold 64500\n"
+        controller.update(lambda: START + 80 * SECOND_NS)
+        assert bytes(feed._unsent) == b"hold 64500\nfree 64500\n"
+        # It has its own now.
+        carry_over(before.folder, after.folder, now_ns=START, resume_after_s=resume_after_s)
+        assert read_pauses(after.folder)[0].resumed_at_ns is not None
 
 
 def test_a_pause_without_end_refuses(stage: Stage) -> None:
