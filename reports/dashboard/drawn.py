@@ -121,14 +121,15 @@ def _plain(
             values = {name: shlex.quote(str(value)) for name, value in {**asked, **row}.items()}
             command = panel.command.format_map(values)
         body.append(Row(_cell(panel, row, panel.x), cells, command))
-    return _cut(columns, body)
+    # In the order of its query, which begins with what matters most; the others are in order of time.
+    return _cut(columns, body, newest=False)
 
 
-def _cut(columns: Sequence[Column], rows: list[Row], left_out: str = "") -> Table:
+def _cut(columns: Sequence[Column], rows: list[Row], left_out: str = "", *, newest: bool = True) -> Table:
     if len(rows) > MOST_ROWS:
-        more = f"{len(rows) - MOST_ROWS} earlier rows"
+        more = f"{len(rows) - MOST_ROWS} {'earlier' if newest else 'further'} rows"
         left_out = f"{left_out}, {more}" if left_out else more
-    return Table(columns, rows[-MOST_ROWS:], left_out)
+    return Table(columns, rows[-MOST_ROWS:] if newest else rows[:MOST_ROWS], left_out)
 
 
 def _cell(panel: Panel, row: Mapping[str, Any], name: str) -> Cell:

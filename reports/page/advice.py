@@ -6,13 +6,14 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from reports.figures.first_pto import Point
 
 Answer = Literal["IACK", "WFC"]  # instant ACK; wait for certificate
+Why = Literal["waits everywhere", "only repeated", "no answer"]
 
 
 @dataclass(frozen=True)
@@ -21,29 +22,39 @@ class Advice:
 
     no_loss: Answer | None
     """None: the delay of the certificate is unknown."""
-    server_flight_lost: Answer = "WFC"
-    client_flight_lost: Answer = "IACK"
-    beyond_limit: Answer = "IACK"
+    server_flight_lost: Answer | None = "WFC"
+    client_flight_lost: Answer | None = "IACK"
+    beyond_limit: Answer | None = "IACK"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A CDN at a vantage point, or one that sent no instant ACK anywhere (`point` is None)."""
+    """A CDN at a vantage point, or one without a point, and why it has none."""
 
     cdn: str
     point: Point | None
     advice: Advice
+    why: Why | None = None
 
 
-def rows(points: Sequence[Point], cdns: Iterable[str]) -> list[Row]:
-    """Return a row per point, and one for each of `cdns` without points, in the order of `cdns`."""
+def rows(points: Sequence[Point], outcomes: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return a row per point, and one for each CDN of `outcomes` without points, in the order of these."""
     found = []
-    for cdn in cdns:
+    for outcome in outcomes:
+        cdn = str(outcome["cdn"])
         mine = [point for point in points if point.cdn == cdn]
         found += [Row(cdn, point, Advice(_no_loss(point))) for point in mine]
         if not mine:
-            found.append(Row(cdn, None, Advice(None)))
+            found.append(_without_point(cdn, outcome))
     return found
+
+
+def _without_point(cdn: str, outcome: Mapping[str, Any]) -> Row:
+    if outcome["iack"]:
+        return Row(cdn, None, Advice(None), "only repeated")
+    if outcome["coalesced"] or outcome["sh_first"]:
+        return Row(cdn, None, Advice(None), "waits everywhere")
+    return Row(cdn, None, Advice(None, None, None, None), "no answer")
 
 
 def _no_loss(point: Point) -> Answer:

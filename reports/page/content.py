@@ -81,7 +81,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         figure10=ack_delay.collect(store, when),
         figure4=figure4,
         figure2=pto.cases(figure4.points, near, cities.get(near or "", near or "")),
-        advice=advice.rows(figure4.points, [row["cdn"] for row in outcomes.rows]),
+        advice=advice.rows(figure4.points, outcomes.rows),
         handshakes=handshakes.collect(store, run),
         runs=ask(store, "runs"),
     )

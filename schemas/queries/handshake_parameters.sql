@@ -6,7 +6,10 @@ of_rows AS
         coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
         arrayJoin(arrayPushFront(
             arrayDistinct(arrayMap(
-                one -> (JSONExtractString(one, 'id'), JSONExtractString(one, 'name'), JSONExtractRaw(one, 'value')),
+                -- The reserved ones (RFC 9000 18.1) are random, and so are their values.
+                one -> if(JSONExtractString(one, 'name') = 'grease',
+                    ('reserved', 'grease', ''),
+                    (JSONExtractString(one, 'id'), JSONExtractString(one, 'name'), JSONExtractRaw(one, 'value'))),
                 arrayFilter(one -> JSONHas(one, 'id'), JSONExtractArrayRaw(assumeNotNull(transport_parameters))))),
             ('', '', ''))) AS parameter
     FROM ${database}.quic_handshake
