@@ -127,7 +127,8 @@ class _Limited:
                 yield piece
 
     def _pieces(self, amount: int, decode_content: bool | None) -> Iterator[bytes]:
-        for piece in self._raw.stream(min(amount, 1 << 16), decode_content=decode_content):
+        # What has come, however little: `stream` would wait for a whole piece, past any limit.
+        while piece := self._raw.read1(min(amount, 1 << 16), decode_content=decode_content):
             self._left -= len(piece)
             if self._left < 0:
                 raise requests.RequestException(f"it has more than {self._max_bytes} bytes")

@@ -14,7 +14,7 @@ class Fault(Exception):
 
 
 class Forbidden(Exception):
-    """The rules of robots.txt forbid the request: it was not sent."""
+    """The rules of robots.txt of the host that it names forbid the request: it was not sent."""
 
 
 class Stopped(Exception):

@@ -21,4 +21,4 @@ class RobotsMiddleware:
             return
         rules = await request.meta["visit"].rules(urls.host_of(request.url))
         if not rules.allows(request.url):
-            raise Forbidden
+            raise Forbidden(urls.host_of(request.url))

@@ -269,10 +269,11 @@ class Visit:
         return (0, file.size) if large else (1, -file.size)
 
     def _start_fault(self, fault: Exception) -> _Finished:
-        rules = self._rules.get(self.domain, robots.UNREACHABLE)
         if isinstance(fault, Elsewhere):
             return _Finished("elsewhere", f"redirect to {fault}")
         if isinstance(fault, Forbidden):
+            # After a redirect it is another host of the same site.
+            rules = self._rules.get(str(fault) or self.domain, robots.UNREACHABLE)
             if rules is robots.ELSEWHERE:
                 return _Finished("elsewhere", "redirect of robots.txt")
             unreachable = rules is robots.UNREACHABLE

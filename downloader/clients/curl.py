@@ -189,7 +189,8 @@ class Download:
             started_at=started_at,
             client_ip=info(pycurl.LOCAL_IP) or None,
             client_port=max(0, int(info(pycurl.LOCAL_PORT))) or None,
-            connect_us=connect_us,
+            # Of QUIC, libcurl gives the end of the handshake, which is tls_us.
+            connect_us=None if request.http == "3" else connect_us,
             tls_us=after(pycurl.APPCONNECT_TIME_T),
             first_byte_us=after(pycurl.STARTTRANSFER_TIME_T) if status else None,
             duration_us=after(pycurl.TOTAL_TIME_T),

@@ -11,9 +11,10 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -312,6 +313,23 @@ def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(https, "MAX_BODY_S", 0.0)
     with (
         serving(tmp_path / "host", lambda _: endless(b"x" * 65536)) as host,
+        pytest.raises(https.FetchError, match="no answer in time"),
+    ):
+        https.get_text(https.Session(host.authority), host.url)
+
+
+def test_a_body_of_single_bytes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time-out of a read begins again with each of them."""
+    monkeypatch.setattr(https, "MAX_BODY_S", 0.5)
+
+    def dripping(_: str) -> Iterator[bytes]:
+        yield whole(b"x", "X: y").replace(b"Content-Length: 1", b"Content-Length: 65536")
+        for _number in range(100):
+            time.sleep(0.05)
+            yield b"x"
+
+    with (
+        serving(tmp_path / "host", dripping) as host,
         pytest.raises(https.FetchError, match="no answer in time"),
     ):
         https.get_text(https.Session(host.authority), host.url)
