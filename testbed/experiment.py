@@ -55,8 +55,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from firstflight.errors import UsageError
 from firstflight.settings.read import fault_message
 from testbed import checked, stacks
-from testbed.cell import Answering, Cell, Controller, Qdisc, Reordering
-from testbed.published import Fitted, GainRange, OfPairs
+from testbed.cell import Cell
+from testbed.expected import Accept, Found, Reason
+from testbed.published import (
+    Composition,
+    Counted,
+    Fitted,
+    GainRange,
+    Launched,
+    PacedResult,
+    Published,
+    Survey,
+    Timer,
+    Transfer,
+    Updated,
+)
 
 FOLDER = Path(__file__).with_name("experiments")
 MOST_CELLS = 10_000
@@ -75,187 +88,6 @@ Measure = Literal[
     "pto_logged",
 ]
 """A column of testbed_trial without its unit, or what the captures show beside it."""
-
-
-class Published(BaseModel):
-    """A value to print beside ours: the median time to first byte of a cell."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    client: str
-    answering: Answering
-    rtt_ms: float
-    first_stream_ms: float
-    servers: tuple[str, ...] = ()
-
-
-class Timer(BaseModel):
-    """What a paper gives of a client: its default PTO, and the datagrams of its second flight, as `2-4`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    client: str
-    default_pto_ms: float
-    second_flight: str
-
-
-class Transfer(BaseModel):
-    """What a paper gives of a transfer: its time, and the client's acknowledgements.
-
-    `timer_percent` of ACKs are sent by the timer; the client sends `client_percent` of the server's bytes.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    rtt_ms: float
-    ack_ratio: int
-    ack_delay_ms: float = 25
-    loss_percent: float = 0
-    ack_reordering: Reordering = "at_once"
-    transfer_s: float | None = None
-    timer_percent: float | None = None
-    client_percent: float | None = None
-
-
-class PacedResult(BaseModel):
-    """What a paper gives of a server's pacing (testbed/paced.py says what the numbers are)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    server: str
-    congestion_control: Controller | None = None
-    qdisc: Qdisc = "none"
-    gso: bool = False
-    gso_paced: bool = False
-    changed: str | None = None
-    dropped: float | None = None
-    goodput_mbit: float | None = None
-    below_percent: float | None = None
-    alone_percent: float | None = None
-    le5_percent: float | None = None
-    gap_p50_us: float | None = None
-
-
-class Launched(BaseModel):
-    """What a paper gives of launch times: standard deviation of how late datagrams left."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    server: str
-    qdisc: Qdisc
-    precision_ms: float
-
-
-class Survey(BaseModel):
-    """What a paper gives of a client: ratio of its ACKs, whether it parses ACK_FREQUENCY, bytes of an ACK."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    client: str
-    ratio: str
-    parses: bool
-    ack_bytes: int | None = None
-
-
-class Counted(BaseModel):
-    """What a paper's counters give of a client's packets: mean IP bytes, and packets that came for each."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    client: str
-    packet_bytes: tuple[float, float]
-    packets_each: tuple[float, float]
-
-
-class Composition(BaseModel):
-    """What a paper gives of a client's ACKs, in percent of the server's bytes, and how many are bundled."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    client: str
-    body_bytes: int
-    ack_low_percent: float | None = None
-    ack_high_percent: float | None = None
-    bundled_high_percent: float | None = None
-
-
-class Updated(BaseModel):
-    """What a paper gives of a client's own log: updates of its RTT estimate, and ACKs of something new."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
-    client: str
-    updates: int
-    new_acks: int
-
-
-class Accept(OfPairs):
-    """Where the gain of instant ACK (median of waiting minus median of instant ACK) is expected, for whom."""
-
-    clients: tuple[str, ...] = Field(min_length=1)
-    low_ms: float | None = None
-    high_ms: float | None = None
-    g: float | None = Field(default=None, gt=0)
-    within_percent: float | None = Field(default=None, gt=0)
-    within_ms: float | None = Field(default=None, gt=0)
-    g_low_ms: float | None = Field(default=None, gt=0)
-    g_high_ms: float | None = Field(default=None, gt=0)
-    why: str
-
-    @model_validator(mode="after")
-    def _is_a_range(self) -> Accept:
-        both = None not in (self.low_ms, self.high_ms)
-        if both == (self.g is not None) or (self.low_ms is None) != (self.high_ms is None):
-            raise ValueError("give `low_ms` and `high_ms`, or else `g`")
-        if ((self.within_ms is None) == (self.within_percent is None)) != (self.g is None):
-            raise ValueError("`g` needs either `within_ms` or `within_percent`, which need `g`")
-        if None not in (self.within_ms, self.within_percent):
-            raise ValueError("`g` needs either `within_ms` or `within_percent`, not both")
-        limits = (self.g_low_ms, self.g_high_ms)
-        if limits != (None, None) and (self.g is None or None in limits):
-            raise ValueError("`g_low_ms` and `g_high_ms` come together, and with `g`")
-        return self
-
-    def limits_ms(self, g_ms: float | None) -> tuple[float, float] | None:
-        """Return the range; None if it is of a multiple of g, and `g_ms` is not known."""
-        if self.low_ms is not None and self.high_ms is not None:
-            return self.low_ms, self.high_ms
-        if g_ms is None or self.g is None:
-            return None
-        about = self.g * g_ms
-        off = self.within_ms if self.within_ms is not None else abs(about) * (self.within_percent or 0) / 100
-        return about - off, about + off
-
-    def verdict(self, value_ms: float | None, g_ms: float | None = None) -> str | None:
-        """Return whether a value is as expected, `met` or `not met`; None without it, or without a range.
-
-        A g beyond its own limits is not met: where the value follows from g, they are what can fail.
-        """
-        limits = self.limits_ms(g_ms)
-        if value_ms is None or limits is None:
-            return None
-        is_met = limits[0] <= value_ms <= limits[1]
-        if g_ms is not None and self.g_low_ms is not None and self.g_high_ms is not None:
-            is_met = is_met and self.g_low_ms <= g_ms <= self.g_high_ms
-        return "met" if is_met else "not met"
-
-
-class Found(BaseModel):
-    """What captures show: why a gain is another one than expected, or has another reason."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    clients: tuple[str, ...]
-    servers: tuple[str, ...]
-    rtt_ms: tuple[float, ...]
-    reason: str
-
-
-class Reason(BaseModel):
-    """What captures show of expectations that are not met, and whose text has all parts of `of`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    of: tuple[str, ...] = Field(min_length=1)
-    reason: str
 
 
 class Experiment(BaseModel):

@@ -13,7 +13,8 @@ from typing import Any
 
 from testbed.cell import Answering
 from testbed.cell_rows import column, difference, done, median_ms
-from testbed.experiment import Accept, Experiment, Found
+from testbed.expected import Accept, Found
+from testbed.experiment import Experiment
 from testbed.published import range_of
 from testbed.trial_row import Row
 

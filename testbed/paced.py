@@ -10,8 +10,9 @@ from typing import Any
 from reports.tables.columns import Column
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, column, done, median_of
-from testbed.experiment import Experiment, PacedResult
+from testbed.experiment import Experiment
 from testbed.page import Check, Page, number, page
+from testbed.published import PacedResult
 from testbed.trial_row import Row
 
 _APART_POINTS = 70.0

@@ -1,4 +1,4 @@
-"""What a paper gives of gains over several RTTs: ranges, and the lines that it draws through times."""
+"""What papers give of cells, clients and servers, and of gains over several RTTs: printed beside ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from testbed.cell import Answering
+from testbed.cell import Answering, Controller, Qdisc, Reordering
 
 
 class OfPairs(BaseModel):
@@ -50,6 +50,118 @@ class Fitted(BaseModel):
     rtt_ms: tuple[float, ...] = Field(min_length=2)
     at_zero_ms: float
     per_rtt: float
+
+
+class Published(BaseModel):
+    """A value to print beside ours: the median time to first byte of a cell."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    answering: Answering
+    rtt_ms: float
+    first_stream_ms: float
+    servers: tuple[str, ...] = ()
+
+
+class Timer(BaseModel):
+    """What a paper gives of a client: its default PTO, and the datagrams of its second flight, as `2-4`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    default_pto_ms: float
+    second_flight: str
+
+
+class Transfer(BaseModel):
+    """What a paper gives of a transfer: its time, and the client's acknowledgements.
+
+    `timer_percent` of ACKs are sent by the timer; the client sends `client_percent` of the server's bytes.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    rtt_ms: float
+    ack_ratio: int
+    ack_delay_ms: float = 25
+    loss_percent: float = 0
+    ack_reordering: Reordering = "at_once"
+    transfer_s: float | None = None
+    timer_percent: float | None = None
+    client_percent: float | None = None
+
+
+class PacedResult(BaseModel):
+    """What a paper gives of a server's pacing (testbed/paced.py says what the numbers are)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    server: str
+    congestion_control: Controller | None = None
+    qdisc: Qdisc = "none"
+    gso: bool = False
+    gso_paced: bool = False
+    changed: str | None = None
+    dropped: float | None = None
+    goodput_mbit: float | None = None
+    below_percent: float | None = None
+    alone_percent: float | None = None
+    le5_percent: float | None = None
+    gap_p50_us: float | None = None
+
+
+class Launched(BaseModel):
+    """What a paper gives of launch times: standard deviation of how late datagrams left."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    server: str
+    qdisc: Qdisc
+    precision_ms: float
+
+
+class Survey(BaseModel):
+    """What a paper gives of a client: ratio of its ACKs, whether it parses ACK_FREQUENCY, bytes of an ACK."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    ratio: str
+    parses: bool
+    ack_bytes: int | None = None
+
+
+class Counted(BaseModel):
+    """What a paper's counters give of a client's packets: mean IP bytes, and packets that came for each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    packet_bytes: tuple[float, float]
+    packets_each: tuple[float, float]
+
+
+class Composition(BaseModel):
+    """What a paper gives of a client's ACKs, in percent of the server's bytes, and how many are bundled."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    body_bytes: int
+    ack_low_percent: float | None = None
+    ack_high_percent: float | None = None
+    bundled_high_percent: float | None = None
+
+
+class Updated(BaseModel):
+    """What a paper gives of a client's own log: updates of its RTT estimate, and ACKs of something new."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    updates: int
+    new_acks: int
 
 
 def range_of(

@@ -20,9 +20,10 @@ from reports.tables.columns import Column
 from testbed import lateness
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, done, median_of
-from testbed.experiment import Experiment, Launched
+from testbed.experiment import Experiment
 from testbed.kept import SENDER_LOG, SENT, TRIALS
 from testbed.page import Check, Page, number, page
+from testbed.published import Launched
 from testbed.trial_row import Row, by_repetition, is_of
 
 TAG = slice(-16, None)

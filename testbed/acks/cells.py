@@ -10,7 +10,8 @@ from typing import Any
 from testbed.acks import model
 from testbed.cell import Cell, Named
 from testbed.cell_rows import by_cell, column, done, median_of, percent
-from testbed.experiment import Experiment, Transfer
+from testbed.experiment import Experiment
+from testbed.published import Transfer
 from testbed.trial_row import Row
 
 _FURTHER: tuple[Named, ...] = ("drop_to_client", "drop_to_server", "reorder_to_client", "reorder_to_server")

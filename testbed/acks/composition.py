@@ -9,8 +9,9 @@ from typing import Any
 from reports.tables.columns import Column
 from testbed.cell import Cell
 from testbed.cell_rows import by_cell, done, in_percent, median_of, percent
-from testbed.experiment import Composition, Experiment
+from testbed.experiment import Experiment
 from testbed.page import Check, Page, number, page
+from testbed.published import Composition
 from testbed.trial_row import Row
 
 KINDS = ("udp_ip", "headers", "tags", "ack", "crypto", "stream", "padding", "other", "outside")

@@ -8,6 +8,7 @@ import pytest
 
 from testbed import block, experiment, gain, shown
 from testbed.cell import Cell
+from testbed.expected import Accept
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_every_pair_here_has_a_range(name: str) -> None:
 def test_a_range_may_be_of_what_was_measured(
     given: dict[str, float], value_ms: float | None, g_ms: float | None, verdict: str | None
 ) -> None:
-    made = experiment.Accept.model_validate({"clients": ["quinn"], "why": "", **given})
+    made = Accept.model_validate({"clients": ["quinn"], "why": "", **given})
     assert made.verdict(value_ms, g_ms) == verdict
 
 
@@ -62,7 +63,7 @@ def test_a_range_may_be_of_what_was_measured(
 )
 def test_a_range_is_of_one_kind(given: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"give `low_ms` and `high_ms`, or else `g`|`g` needs|with `g`"):
-        experiment.Accept.model_validate({"clients": ["quinn"], "why": "", **given})
+        Accept.model_validate({"clients": ["quinn"], "why": "", **given})
 
 
 def test_published_values_stand_beside_servers_like_the_papers() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from testbed import experiment, measured, paced, path, trial_row
 from testbed.cell import Cell
-from testbed.experiment import Reason
+from testbed.expected import Reason
 from testbed.lateness import Lateness
 
 
