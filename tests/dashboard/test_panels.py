@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,22 @@ def test_too_many_series_are_said() -> None:
     made = drawn.table(one, answer(rows), {"since": "2026-11-01", "until": "2026-11-30"})
     assert [column.label for column in made.columns] == [f"s{n:02}" for n in range(3, 15)]
     assert made.left_out == "3 series with fewer counts"
+
+
+def test_of_a_long_table_the_first_rows_are_shown_and_of_a_long_time_the_last() -> None:
+    many = drawn.MOST_ROWS + 3
+    one = panel.load("handshake_parameters")
+    names = ("of_cdn", "handshakes", *one.y)
+    meta = [{"name": name, "type": "String"} for name in names]
+    rows = [[f"c{n:04}", 1, *(None for _ in one.y)] for n in range(many)]
+    made = drawn.table(one, {"meta": meta, "data": rows}, {})
+    assert (made.rows[0].head.text, len(made.rows)) == ("c0000", drawn.MOST_ROWS)
+    assert made.left_out == "3 further rows"
+    days = [str(date(2020, 1, 1) + timedelta(days=n)) for n in range(many)]
+    over_time = panel.parsed("mine", GOOD)
+    made = drawn.table(over_time, answer([[day, "A", 0.5, 1] for day in days]), {})
+    assert (made.rows[-1].head.text, len(made.rows)) == (days[-1], drawn.MOST_ROWS)
+    assert made.left_out == "3 earlier rows"
 
 
 def test_published_values_are_beside_ours_in_the_days_asked_for() -> None:

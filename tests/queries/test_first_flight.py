@@ -77,12 +77,15 @@ def flights(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         sized("d.example", 1200, "blocked"),
         sized("e.example", 1200, "refused"),
         sized("e.example", 1300, "refused"),
+        # A Retry has proved the address.
+        sized("f.example", 1200, retried=True, bytes_received=9_000),
     ]
     listened = [
         # Two datagrams at each expiry.
         heard("a.example", 220_000, 221_000, 620_000, 621_000, bytes_received=2_504),
         heard("b.example", 1_019_000, 3_017_000),
-        heard("c.example"),
+        heard("c.example", bytes_received=4_000),
+        heard("e.example", retried=True, bytes_received=9_000),
         heard("d.example", listened_s=None, retransmissions=None, retransmission_us=[]),
     ]
     url = f"chdb:{folder / 'store'}"
@@ -114,7 +117,7 @@ def test_version_negotiation(flights: Store) -> None:
 def test_initial_sizes(flights: Store) -> None:
     columns = "cdn family size probes answered answered_share amplified_share too_big send_failed"
     assert table(flights, "initial_sizes", columns, run=SWEEP) == [
-        ["Cloudflare", 4, 1200, 4, 2, 0.5, 0.5, 0, 0],
+        ["Cloudflare", 4, 1200, 5, 3, 0.6, 0.5, 0, 0],
         ["Cloudflare", 4, 1300, 4, 2, 0.5, 0.0, 0, 0],
         ["Cloudflare", 4, 1400, 2, 1, 0.5, 0.0, 1, 1],
     ]
@@ -131,10 +134,10 @@ def test_size_limits(flights: Store) -> None:
 def test_retransmission_schedule(flights: Store) -> None:
     columns = "cdn stack listened retransmitting expiries_p50 expiries_most growth_p50"
     found = table(flights, "retransmission_schedule", columns, run=LISTENED)
-    assert found == [["Cloudflare", None, 3, 2, 2, 2, 2.0]]
+    assert found == [["Cloudflare", None, 4, 2, 2, 2, 2.0]]
     columns = "first_p10_us first_p90_us amplified_share"
     ((first, last, amplified),) = table(flights, "retransmission_schedule", columns, by_stack="true")
-    assert (first, last, amplified) == (200_000, 999_000, near(0))
+    assert (first, last, amplified) == (200_000, 999_000, near(1 / 3))
 
 
 def test_reserved_versions_are_in_no_share_of_instant_acks(flights: Store) -> None:

@@ -56,6 +56,20 @@ def test_parameters_and_their_values_are_counted_per_cdn(tmp_path: Path) -> None
         assert ask("handshake_parameters", "id", **day) == []
 
 
+def test_reserved_parameters_are_one_row(tmp_path: Path) -> None:
+    """Each server draws another one (RFC 9000 18.1)."""
+    load(
+        tmp_path,
+        [sent(f"{n}.example", (f"0x{31 * n + 27:x}", "grease", f'"{n:02}"')) for n in range(5)]
+        + [sent("z.example", ("0x01", "max_idle_timeout", 30000))],
+    )
+    columns = "of_cdn id name handshakes share_of_cdn distinct_values common_value"
+    assert ask("handshake_parameters", columns) == [
+        ["Cloudflare", "reserved", "grease", 5, 5 / 6, 1, ""],
+        ["Cloudflare", "0x01", "max_idle_timeout", 1, 1 / 6, 1, "30000"],
+    ]
+
+
 def showed(domain: str, leaf: str, size: int, **values: Any) -> dict[str, Any]:
     given = {"certificate_uncompressed_bytes": size, "chain_length": 2, "ocsp_stapled": False}
     return handshake(domain, **given | {"leaf_sha256": leaf * 64, "certificate_bytes": size} | values)

@@ -119,6 +119,23 @@ def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
     assert list(dict.fromkeys(cdn for cdn, _ in given)) == list(CDNS)
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "why", "no_loss_lost"),
+    [
+        ({"coalesced": 2, "timeout": 9}, "waits everywhere", "WFC"),
+        ({"sh_first": 1}, "waits everywhere", "WFC"),
+        ({"timeout": 9, "blocked": 3, "retry": 2}, "no answer", None),
+        ({}, "no answer", None),
+        ({"iack": 1, "coalesced": 5}, "only repeated", "WFC"),
+    ],
+)
+def test_a_cdn_without_a_point_says_why(outcomes: dict[str, int], why: str, no_loss_lost: str | None) -> None:
+    counted = dict.fromkeys(("iack", "coalesced", "sh_first", "timeout"), 0) | outcomes
+    (row,) = advice.rows([], [{"cdn": "Fastly", **counted}])
+    assert (row.cdn, row.point, row.why) == ("Fastly", None, why)
+    assert (row.advice.no_loss, row.advice.server_flight_lost) == (None, no_loss_lost)
+
+
 def test_pto_cases_are_the_measured_medians(made: Made) -> None:
     shown = made.gathered.shown
     assert shown is not None
