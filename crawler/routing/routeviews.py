@@ -8,6 +8,7 @@ from datetime import date as Date
 from pathlib import Path
 
 from crawler import https
+from firstflight.system import files
 
 HOST = "https://archive.routeviews.org"
 # family -> (collector's folder in the archive, name in the cache)
@@ -18,21 +19,24 @@ _LINK = re.compile(r'href="(rib\.(\d{8})\.(\d{4})\.bz2)"', re.IGNORECASE)
 def fetch(date: Date, family: int, cache_dir: Path, session: https.Session) -> tuple[Path, str]:
     """Fetch the newest table of that day (UTC) for IPv4 (4) or IPv6 (6); return its cached file and its URL.
 
-    For a past day the archive is not asked again once a table is in the cache. FetchError if the archive
-    cannot be reached or has no table of that day.
+    For a past day the archive is not asked again once it named the last table: one that was fetched during
+    the day may be an earlier one. FetchError if the archive cannot be reached or has no table of that day.
     """
     root, collector = COLLECTORS[family]
     folder = cache_dir / collector
     base = f"{HOST}/{root}/{date:%Y.%m}/RIBS/"
-    if date < datetime.now(UTC).date():
-        cached = sorted(folder.glob(f"rib.{date:%Y%m%d}.*.bz2"))
-        if cached:
-            return cached[-1], base + cached[-1].name
+    is_over, last = date < datetime.now(UTC).date(), folder / f"rib.{date:%Y%m%d}.last"
+    if is_over and last.is_file():
+        noted = last.read_text(encoding="utf-8", errors="replace").strip()
+        if _LINK.fullmatch(f'href="{noted}"') and (folder / noted).is_file():
+            return folder / noted, base + noted
     name = _newest(https.get_text(session, base), date)
     if name is None:
         raise https.FetchError(f"{base} has no table of {date} (IPv{family}); choose another [as_data] date")
     if not (folder / name).is_file():
         https.download(session, base + name, folder / name, https.MAX_TABLE_BYTES)
+    if is_over:
+        files.write_text(last, name)
     return folder / name, base + name
 
 

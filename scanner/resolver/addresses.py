@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firstflight.egress.current import LOOK_S, Trust
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, InputError
 from firstflight.settings import Resolve
@@ -50,6 +51,12 @@ class Addresses:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def await_lists(self, look: Callable[[], None]) -> None:
+        """Wait until the machine's opt-out list is confirmed; `look` is called meanwhile, and may raise."""
+        while self._lists.look() < Trust.ALL:
+            look()
+            time.sleep(LOOK_S)
 
     def resolve(self) -> None:
         """Resolve all names once. InputError if a list forbids the resolver, or it answers nothing at all."""

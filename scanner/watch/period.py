@@ -74,6 +74,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
     with files.explain_os_errors(folder):
         (folder / "segments").mkdir(parents=True, exist_ok=True)
     addresses, answers = _addresses(period, watched), folder / "dns_answer.parquet"
+    addresses.await_lists(run.check_not_stopped)
     addresses.resolve()
     # At once, here and after each later round: a stage that is killed keeps them.
     addresses.write(answers)
@@ -107,9 +108,9 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
             if capture is not None:
                 capture.check()
             run.check_not_stopped()
-            now_ns = time.time_ns()
-            precedence.update(now_ns)
-            feeder.tick(now_ns)
+            precedence.update(time.time_ns())
+            # As the prober counts, by the clock when it began: it may be set meanwhile.
+            feeder.tick(before + time.monotonic_ns())
             controller.update()
             progress.update(controller.planned_rows)
 

@@ -21,7 +21,7 @@ from crawler.files.wire import NotPermitted, Wire
 from firstflight import settings
 from firstflight.egress import current
 from firstflight.egress.permitted import Permitted
-from firstflight.errors import InputError
+from firstflight.errors import InputError, Interrupted
 from firstflight.system import binaries, children
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.configured import Resolver, configured_resolver, lists_for
@@ -121,6 +121,30 @@ def test_queries_from_python_wait(
     confirm(copy)
     thread.join()
     assert questions(server) == 1
+
+
+def test_a_watch_that_waits_for_the_list_can_be_stopped(
+    server: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "optout"
+    monkeypatch.setenv(current.VARIABLE, f"{current.FOLLOWED}{copy}")
+    changes = ["resolve.resolver=127.0.0.1", f"resolve.port={server.getsockname()[1]}"]
+    in_force, _ = settings.load(minimal.write(tmp_path), changes)
+    resolver = configured_resolver(in_force.resolve)
+    lists = lists_for(resolver, in_force)
+    addresses = Addresses([Name(None, "a.test", "own")], [4], resolver, in_force.resolve, lists, {})
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise Interrupted("the run is stopped")
+
+    with pytest.raises(Interrupted, match="the run is stopped"):
+        addresses.await_lists(look)
+    assert questions(server) == 0
+    confirm(copy)
+    addresses.await_lists(lambda: None)
 
 
 @pytest.mark.parametrize("listed", ["127.0.0.1", "127.0.0.0/8", None])
