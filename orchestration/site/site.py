@@ -11,6 +11,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date as Date
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ def settings_for(
         raise UsageError(f"{path}: [[vantage]] belongs in vantage_points.toml, not here")
     if data.get("campaign", {}).get("before_repetition"):
         raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: leave it out")
-    _date(data, "targets", "source", ("file", "crux"), day, given=("date", "list_id"))
+    # A day's watch is prepared before that day begins, when it has no list yet.
+    of_list = day - timedelta(days=1) if file == WATCH_FILE else day
+    _date(data, "targets", "source", ("file", "crux"), of_list, given=("date", "list_id"))
     _date(data, "as_data", "rib", ("file",), day, given=("date",))
     _more_dates(data, day)
     for section, values in (changes or {}).items():

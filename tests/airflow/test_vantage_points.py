@@ -134,6 +134,9 @@ def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch:
         (tmp_path / file).write_text((tmp_path / "site.toml").read_text())
         undivided, _ = site.settings_for(date(2024, 8, 7), points, file=file)
         assert [v.shards for v in undivided.vantage] == [shards, 1, 1, 1]
+        # That of the watch is prepared before its day begins.
+        of_list = date(2024, 8, 6 if file == site.WATCH_FILE else 7)
+        assert (undivided.targets.date, undivided.as_data.date) == (of_list, date(2024, 8, 7))
     assert settings.targets.date == settings.as_data.date == date(2024, 8, 7)
     assert [settings.rate_at(v) for v in settings.vantage] == [150.0] * 4
     assert settings.vantage_named("hamburg").sources == ("198.18.0.11", "2001:db8:0:11::1")
