@@ -152,21 +152,22 @@ class Session:
         except BaseException:
             for position, one in enumerate(chosen):
                 if one.name not in done:
-                    keep(entry(target, one, position, None, why or "skipped", ""))
+                    keep(entry(target, one, position, None, why or "skipped", "", capable))
             raise
 
     def _ask(self, target: Target) -> Capable | None:
-        """Return whether the file is there over HTTP/3; None if no set asks."""
+        """Return whether the file is there over HTTP/3; None if that was not asked, or not to the end."""
         one = http3.first_quic(self.sets)
         if one is None or self._asker is None:
             return None
         self.ready()
-        if (why := self._guard(target)) is not None:
-            return Capable(why)
+        # What is refused here, the downloads that follow are as well.
+        if self._guard(target) is not None:
+            return None
         try:
             return self._asker.ask(self._request(target, one))
-        except Withdrawn as error:
-            return Capable(f"HEAD over HTTP/3 was broken off: {error}")
+        except Withdrawn:
+            return None
         finally:
             self._over()
 
@@ -297,6 +298,7 @@ def unfinished(
     the list has in its line now.
     """
     of: dict[int, set[str]] = {}
+    capable: dict[int, Capable] = {}
     planned = {target.line: (target.url, target.domain, target.ip) for target in targets}
     for kept in entries:
         if planned.get(kept["line"]) != (kept["url"], kept["domain"], kept["ip"]):
@@ -306,8 +308,10 @@ def unfinished(
                 "stage with --again"
             )
         of.setdefault(kept["line"], set()).add(kept["set"])
+        if kept.get("quic_capable") is not None:
+            capable[kept["line"]] = Capable(kept.get("no_quic"))
     owed = [
-        entry(target, one, position, None, "skipped", "")
+        entry(target, one, position, None, "skipped", "", capable.get(target.line))
         for target in targets
         if target.line in of
         for position, one in enumerate(order(sets, seed, target, fixed))

@@ -14,6 +14,7 @@ import pytest
 from downloader import downloads, option_sets, outcome, session, targets
 from downloader.clients import curl
 from downloader.clients.contract import Answer, Request
+from downloader.http3 import Asker, Capable
 from downloader.option_sets import SETS
 from downloader.session import Limits, Session, Withdrawn
 from downloader.worker import Worker
@@ -295,6 +296,13 @@ def test_what_a_killed_session_owes(tmp_path: Path) -> None:
         ("bl", "skipped", True),
         ("ecn", "skipped", True),
     ]
+    assert {(entry["quic_capable"], entry["no_quic"]) for entry in owed} == {(None, None)}
+    # What HEAD brought is known of all rows after the warm-up.
+    for capable in (Capable(), Capable("status 404")):
+        second = session.order(sets, 1, files[0], fixed=False)[1]
+        more = session.entry(files[0], second, 1, answer(), "", "curl/1", capable)
+        (last,), _ = session.unfinished([kept, more], files, sets, 1, fixed=False)
+        assert (last["quic_capable"], last["no_quic"]) == (capable.is_so, capable.why_not)
     edited = [
         [targets.of(2, "https://new.test/", "192.0.2.1"), targets.of(3, "https://a.test/", "192.0.2.1")],
         [targets.of(2, "https://a.test/", "192.0.2.2")],
@@ -340,6 +348,9 @@ def test_no_client_is_asked_for_what_a_list_has(tmp_path: Path) -> None:
     nobody = cast(Worker, None)
     assert downloads._answer(nobody, target, one) == Answer("blocked", detail="its name is on a list")
     assert downloads._target is None
+    # Nor is it asked for over HTTP/3: that the file is not there is not known.
+    downloads._asker = cast(Asker, object())
+    assert downloads._ask(target) is None and downloads._target is None
 
 
 def test_a_target_is_chosen_when_its_first_request_may_begin(
