@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
@@ -189,6 +190,7 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     removed = []
     # First aside, in one step: what a kill leaves there is no run any more, and goes with the next call.
     aside = runs_root() / _ASIDE
+    _empty(aside)
     for run in runs:
         if run.id in parts:
             over = all(part.loaded and part.measured_at < before for part in parts[run.id])
@@ -200,8 +202,7 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
                 aside.mkdir(exist_ok=True)
                 run.path.rename(aside / run.id)
             removed.append(run.id)
-    if aside.is_dir():
-        shutil.rmtree(aside)
+    _empty(aside)
     for cached in (runs_root() / "cache").glob("*"):
         if cached.suffix == ".lock" and lock.is_locked(cached):
             continue
@@ -210,6 +211,12 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
         if status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < before:
             cached.unlink()
     return removed
+
+
+def _empty(aside: Path) -> None:
+    if aside.is_dir():
+        with files.explain_os_errors(aside):
+            shutil.rmtree(aside)
 
 
 def _goes_on(run: Run) -> bool:

@@ -190,8 +190,12 @@ def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     pending_uploads.load_pending()
     waiting = measured("20261121T060000Z-bbbbbb")
     assert pending_uploads.clean(1, []) == []
+    # What a clean that was killed left.
+    left = loaded.path.parent / "removed" / loaded.id
+    left.mkdir(parents=True)
+    (left / "manifest.json").touch()
     assert pending_uploads.clean(0, []) == [loaded.id]
-    assert not loaded.path.exists() and waiting.path.exists()
+    assert not loaded.path.exists() and waiting.path.exists() and not left.parent.exists()
 
 
 def test_clean_keeps_a_run_that_goes_on(place: Path) -> None:
