@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from datetime import date as Date
 from pathlib import Path
 
@@ -25,7 +25,9 @@ def fetch(date: Date, family: int, cache_dir: Path, session: https.Session) -> t
     root, collector = COLLECTORS[family]
     folder = cache_dir / collector
     base = f"{HOST}/{root}/{date:%Y.%m}/RIBS/"
-    is_over, last = date < datetime.now(UTC).date(), folder / f"rib.{date:%Y%m%d}.last"
+    # Not at once after midnight: the archive has a table some time after it was taken.
+    is_over = date < (datetime.now(UTC) - timedelta(hours=12)).date()
+    last = folder / f"rib.{date:%Y%m%d}.last"
     if is_over and last.is_file():
         noted = last.read_text(encoding="utf-8", errors="replace").strip()
         if _LINK.fullmatch(f'href="{noted}"') and (folder / noted).is_file():

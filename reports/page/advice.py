@@ -13,7 +13,7 @@ from typing import Any, Literal
 from reports.figures.first_pto import Point
 
 Answer = Literal["IACK", "WFC"]  # instant ACK; wait for certificate
-Why = Literal["waits everywhere", "only repeated", "no answer"]
+Why = Literal["waits everywhere", "none counts", "no answer"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def rows(points: Sequence[Point], outcomes: Iterable[Mapping[str, Any]]) -> list
 
 def _without_point(cdn: str, outcome: Mapping[str, Any]) -> Row:
     if outcome["iack"]:
-        return Row(cdn, None, Advice(None), "only repeated")
+        return Row(cdn, None, Advice(None), "none counts")
     if outcome["coalesced"] or outcome["sh_first"]:
         return Row(cdn, None, Advice(None), "waits everywhere")
     return Row(cdn, None, Advice(None, None, None, None), "no answer")

@@ -25,9 +25,15 @@ def set_aside(folder: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return the newest summary, with what counts of all. InputError if one is missing or broken."""
-    found: dict[str, Any] = files.read_json(folder / _NEWEST)
-    for path in _earlier(folder):
+    """Return the newest summary, with what counts of all. InputError if there is none, or one is broken.
+
+    Of a stage whose last engine was stopped before it wrote one, it is that of the engine before.
+    """
+    paths = _earlier(folder)
+    if not paths or (folder / _NEWEST).is_file():
+        paths.append(folder / _NEWEST)
+    found: dict[str, Any] = files.read_json(paths.pop())
+    for path in paths:
         earlier = files.read_json(path)
         for name in _SUMS:
             if name in found:
@@ -44,4 +50,5 @@ def exist(folder: Path) -> bool:
 
 
 def _earlier(folder: Path) -> list[Path]:
-    return list(folder.glob("summary-*.json"))
+    """Return the summaries of earlier starts, oldest first."""
+    return sorted(folder.glob("summary-*.json"), key=lambda path: (len(path.name), path.name))

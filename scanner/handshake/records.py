@@ -53,7 +53,7 @@ def write(
             _write(run, key, report, kind, iter([records.load(kind).arrow_schema().empty_table()]))
         report.rows_out, report.counts = 0, {"sent": 0}
         return
-    if stopped and not (closed and (folder / "summary.json").is_file()):
+    if stopped and not (closed and summaries.exist(folder)):
         return
     rows = Rows(closed, folder)
     summary = summaries.read(folder)

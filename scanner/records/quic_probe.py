@@ -65,7 +65,7 @@ def write(
         return
     folder = run.layout.stage("probe", key)
     closed = closed_segments(folder / "segments")
-    if stopped and not (closed and (folder / "summary.json").is_file()):
+    if stopped and not (closed and summaries.exist(folder)):
         return
     rows = Rows(closed, folder)
     # The rows of control names come after those of listed targets.

@@ -94,7 +94,7 @@ def _write(run: Run, key: StageKey, targets: drawn.Drawn, report: StageReport, s
         report.counts = {"sent": 0}
         run.add_output(report, out)
         return
-    if stopped and not (closed and (folder / "summary.json").is_file()):
+    if stopped and not (closed and summaries.exist(folder)):
         return
     rows = Rows(closed, folder)
     summary = summaries.read(folder)

@@ -63,7 +63,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> int | None:
         counts |= _write_probes(period, rows, ruleset)
     report.rows_out = table.num_rows
     report.counts = counts
-    if (folder / "summary.json").is_file():
+    if summaries.exist(folder):
         quic_probe.copy_summary(summaries.read(folder), report)
     report.warnings = list(dict.fromkeys(report.warnings))
     if (folder / "dns_answer.parquet").is_file():

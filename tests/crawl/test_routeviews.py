@@ -63,14 +63,15 @@ def test_a_note_that_names_no_table_is_not_believed(archive: EvilHost, tmp_path:
     assert asked(archive)[0] == ""
 
 
-def test_during_the_day_the_archive_is_always_asked(
-    archive: EvilHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("now", "asks"), [((7, 23), True), ((8, 11), True), ((8, 12), False)])
+def test_until_the_next_noon_the_archive_is_asked(
+    archive: EvilHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: tuple[int, int], asks: bool
 ) -> None:
     class Today(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            return cls(2024, 8, 7, 23, tzinfo=tz)
+            return cls(2024, 8, *now, tzinfo=tz)
 
     monkeypatch.setattr(routeviews, "datetime", Today)
     assert [fetch(archive, tmp_path / "cache") for _ in range(2)] == [LAST] * 2
-    assert asked(archive) == ["", LAST, ""]
+    assert asked(archive) == ["", LAST, *[""] * asks]

@@ -126,7 +126,7 @@ def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
         ({"sh_first": 1}, "waits everywhere", "WFC"),
         ({"timeout": 9, "blocked": 3, "retry": 2}, "no answer", None),
         ({}, "no answer", None),
-        ({"iack": 1, "coalesced": 5}, "only repeated", "WFC"),
+        ({"iack": 1, "coalesced": 5}, "none counts", "WFC"),
     ],
 )
 def test_a_cdn_without_a_point_says_why(outcomes: dict[str, int], why: str, no_loss_lost: str | None) -> None:

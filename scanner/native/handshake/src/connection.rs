@@ -64,6 +64,7 @@ pub struct Context {
 
 /// A packet that came before its keys.
 struct Held {
+    at: Stamp,
     came: Mono,
     bytes: Vec<u8>,
 }

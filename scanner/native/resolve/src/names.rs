@@ -247,6 +247,9 @@ fn read(
             Err(e) => {
                 let why =
                     format!("{name} cannot be read to its end: {e}; what was read before is done");
+                if line < hold {
+                    batch.names.clear();
+                }
                 batch.failure = Some(Failure::Input(why));
                 break;
             }

@@ -164,9 +164,15 @@ impl Table {
                 (Begun::New(id), _) => {
                     return self.connections.get(id).map(|c| (&**c, true));
                 }
-                // What names no connection belongs to the newest, though an earlier one between these ends is over.
                 (Begun::Id(id, from_client), _)
-                | (Begun::No | Begun::Late, Found::TupleOnly(id, from_client)) => (id, from_client),
+                | (Begun::No, Found::TupleOnly(id, from_client)) => (id, from_client),
+                // What names no connection belongs to the newest, though an earlier one between these ends is over;
+                // a long header names another one.
+                (Begun::Late, Found::TupleOnly(id, from_client))
+                    if first.is_none_or(|packet| packet.kind == PacketType::OneRtt) =>
+                {
+                    (id, from_client)
+                }
                 (Begun::Late, _) => {
                     self.counters.late += 1;
                     return None;

@@ -149,6 +149,7 @@ impl Engine {
             self.record(target, Outcome::Blocked, None);
         }
         self.send_batch(&batch);
+        self.backlog.left(self.clock);
     }
 
     fn send_batch(&mut self, batch: &[(u32, u32)]) {

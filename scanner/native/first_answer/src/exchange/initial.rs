@@ -51,10 +51,12 @@ impl Exchange {
         };
         self.server_cid = Some(packet.scid);
         if let Err(error) = read {
-            self.malformed = true;
-            self.after_retry = self.retried;
             self.discard();
-            self.note(|| format!("Initial packet {number}: {error}"));
+            if !self.listening {
+                self.malformed = true;
+                self.after_retry = self.retried;
+                self.note(|| format!("Initial packet {number}: {error}"));
+            }
             return Step::Wait;
         }
         if !self.numbers.insert(number) {

@@ -36,11 +36,13 @@ const MOST_CHALLENGES: u8 = 8;
 const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff;
 
 /// When something came: kernel's stamp, number of the datagram (from 1), the same on our own clock, and when it
-/// was read.
+/// was read. Of a packet that waited for its keys, `at` and `datagram` are of what brought these, by which it counts;
+/// `own` is its own stamp, and so is `came`.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) at: Stamp,
     pub(super) datagram: u16,
+    pub(super) own: Stamp,
     pub(super) came: Mono,
     pub(super) now: Mono,
 }
@@ -63,6 +65,7 @@ impl Connection {
         let arrival = Arrival {
             at,
             datagram: observed.received.datagrams,
+            own: at,
             came,
             now,
         };
@@ -108,6 +111,7 @@ impl Connection {
             let fits = packet.size() <= MOST_HELD_BYTES && self.held.len() < MOST_HELD;
             if level > self.level && fits {
                 self.held.push(Held {
+                    at: arrival.own,
                     came: arrival.came,
                     bytes: datagram[packet.start..packet.end].to_vec(),
                 });
@@ -270,7 +274,7 @@ impl Connection {
         if newest.number == ack.largest {
             let stamp = self.stamp_of(newest.datagram);
             if let Some(rtt) = stamp
-                .map(|stamp| arrival.at - stamp)
+                .map(|stamp| arrival.own - stamp)
                 .filter(|rtt| *rtt >= 0)
             {
                 self.observed.round_trip(rtt);
@@ -442,6 +446,7 @@ impl Connection {
         }) {
             let mut held = self.held.remove(place);
             let arrival = Arrival {
+                own: held.at,
                 came: held.came,
                 ..opening
             };

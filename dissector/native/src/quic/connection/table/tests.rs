@@ -209,6 +209,13 @@ fn what_names_no_connection_belongs_to_the_one_that_lives() {
         Some(([9; 8].into(), false))
     );
     assert_eq!(feed.table.counters.late, 0);
+    // What names the one that is over is late.
+    assert!(feed.packets(60_130, true, &[HELLO]).is_none());
+    assert!(
+        feed.packets(60_140, false, &[handshake(0, &[F::Ping])])
+            .is_none()
+    );
+    assert_eq!(feed.table.counters.late, 2);
 }
 
 #[test]

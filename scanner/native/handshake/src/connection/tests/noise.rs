@@ -178,6 +178,7 @@ fn no_frames_make_it_panic() {
             let arrival = Arrival {
                 at: world.now as i64,
                 datagram: packet as u16 + 5,
+                own: world.now as i64,
                 came: world.now,
                 now: world.now,
             };

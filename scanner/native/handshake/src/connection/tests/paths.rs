@@ -37,6 +37,7 @@ fn take(client: &mut Connection, now: Mono, frames: &[u8]) {
     let arrival = Arrival {
         at: now as i64,
         datagram: 9,
+        own: now as i64,
         came: now,
         now,
     };
@@ -141,6 +142,7 @@ fn challenges_before_the_handshake_are_no_frames_of_it() {
     let arrival = Arrival {
         at: 1,
         datagram: 1,
+        own: 1,
         came: 1,
         now: 1,
     };
