@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from firstflight.capture_files import CaptureRecord, add_record, keep_whole_packets, losses_of, part_of
+from firstflight.capture_files import CaptureRecord, add_record, keep_whole_packets, part_of
 from firstflight.errors import FirstflightError, Interrupted, OutputError, UsageError
 from firstflight.system import children, files, lock
 from firstflight.system.noted_signals import noted_signals
@@ -153,10 +153,6 @@ class Capture:
                 f"the disk that holds {self.path} is full; what was written is kept: "
                 "free space, then --resume"
             )
-
-    def losses(self) -> list[str]:
-        """Return warnings about packets that are missing from the capture; empty if none is."""
-        return losses_of(self.record)
 
     def _wait_until_listening(self, limit_s: float) -> None:
         """Wait for tcpdump's start message (printed when socket and filter are ready) and the file header."""

@@ -65,12 +65,10 @@ def keep_parts(folder: Path, name: str = "probe") -> None:
     """
     deadline = time.monotonic() + _HANG_S
     for part in {*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")}:
-        while lock.is_locked(part):
-            if time.monotonic() > deadline:
-                raise FirstflightError(
-                    f"a tcpdump that a killed stage left still writes {part}: end it, then try again"
-                )
-            time.sleep(0.05)
+        if not lock.wait_until_free(part, deadline - time.monotonic()):
+            raise FirstflightError(
+                f"a tcpdump that a killed stage left still writes {part}: end it, then try again"
+            )
         with files.explain_os_errors(part):
             keep_whole_packets(part)
             part.replace(part.with_suffix(""))

@@ -40,11 +40,16 @@ class GainRange(OfPairs):
         return self
 
 
-class Fitted(BaseModel):
-    """A line that a paper draws through the times of an answer at some RTTs."""
+class OfPaper(BaseModel):
+    """What a paper gives; `edition` names the paper's, since values differ between editions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     edition: str
+
+
+class Fitted(OfPaper):
+    """A line that a paper draws through the times of an answer at some RTTs."""
+
     answering: Answering
     servers: tuple[str, ...] = ()
     rtt_ms: tuple[float, ...] = Field(min_length=2)
@@ -52,11 +57,9 @@ class Fitted(BaseModel):
     per_rtt: float
 
 
-class Published(BaseModel):
+class Published(OfPaper):
     """A value to print beside ours: the median time to first byte of a cell."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     client: str
     answering: Answering
     rtt_ms: float
@@ -64,24 +67,20 @@ class Published(BaseModel):
     servers: tuple[str, ...] = ()
 
 
-class Timer(BaseModel):
+class Timer(OfPaper):
     """What a paper gives of a client: its default PTO, and the datagrams of its second flight, as `2-4`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     client: str
     default_pto_ms: float
     second_flight: str
 
 
-class Transfer(BaseModel):
+class Transfer(OfPaper):
     """What a paper gives of a transfer: its time, and the client's acknowledgements.
 
     `timer_percent` of ACKs are sent by the timer; the client sends `client_percent` of the server's bytes.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     rtt_ms: float
     ack_ratio: int
     ack_delay_ms: float = 25
@@ -92,11 +91,9 @@ class Transfer(BaseModel):
     client_percent: float | None = None
 
 
-class PacedResult(BaseModel):
+class PacedResult(OfPaper):
     """What a paper gives of a server's pacing (testbed/paced.py says what the numbers are)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     server: str
     congestion_control: Controller | None = None
     qdisc: Qdisc = "none"
@@ -111,42 +108,34 @@ class PacedResult(BaseModel):
     gap_p50_us: float | None = None
 
 
-class Launched(BaseModel):
+class Launched(OfPaper):
     """What a paper gives of launch times: standard deviation of how late datagrams left."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     server: str
     qdisc: Qdisc
     precision_ms: float
 
 
-class Survey(BaseModel):
+class Survey(OfPaper):
     """What a paper gives of a client: ratio of its ACKs, whether it parses ACK_FREQUENCY, bytes of an ACK."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     client: str
     ratio: str
     parses: bool
     ack_bytes: int | None = None
 
 
-class Counted(BaseModel):
+class Counted(OfPaper):
     """What a paper's counters give of a client's packets: mean IP bytes, and packets that came for each."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     client: str
     packet_bytes: tuple[float, float]
     packets_each: tuple[float, float]
 
 
-class Composition(BaseModel):
+class Composition(OfPaper):
     """What a paper gives of a client's ACKs, in percent of the server's bytes, and how many are bundled."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     client: str
     body_bytes: int
     ack_low_percent: float | None = None
@@ -154,11 +143,9 @@ class Composition(BaseModel):
     bundled_high_percent: float | None = None
 
 
-class Updated(BaseModel):
+class Updated(OfPaper):
     """What a paper gives of a client's own log: updates of its RTT estimate, and ACKs of something new."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    edition: str
     client: str
     updates: int
     new_acks: int

@@ -58,7 +58,7 @@ def test_every_packet_between_start_and_end_is_captured(tmp_path: Path) -> None:
     assert record.captured == len(numbers)
     assert record.dropped_by_kernel == 0
     assert record.ended_ns is not None and 0 < record.started_ns < record.ended_ns
-    assert running.losses() == []
+    assert capture_files.losses_of(running.record) == []
 
 
 def test_a_capture_that_gets_no_processor_is_waited_for(tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_a_machine_that_suspends_tcpdump_for_ten_seconds_loses_no_capture(
 def test_drops_are_a_warning(tmp_path: Path) -> None:
     running = new(tmp_path / "probe.pcap")
     running.record.captured, running.record.dropped_by_kernel = 10, 3
-    assert "dropped 3 packets" in running.losses()[0]
+    assert "dropped 3 packets" in capture_files.losses_of(running.record)[0]
     running.record.captured = None
-    assert "unknown" in running.losses()[0]
+    assert "unknown" in capture_files.losses_of(running.record)[0]
 
 
 def test_a_missing_interface_is_one_sentence(tmp_path: Path) -> None:

@@ -78,6 +78,16 @@ def is_locked(path: Path) -> bool:
         os.close(handle)
 
 
+def wait_until_free(path: Path, wait_s: float) -> bool:
+    """Wait at most `wait_s` s until no process holds the lock at `path` exclusively; return whether so."""
+    until = time.monotonic() + wait_s
+    while is_locked(path):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
 def holder_pid(path: Path) -> int | None:
     """Return the id of the process that holds the lock at `path` exclusively; None if none or unknown."""
     if not is_locked(path):

@@ -7,7 +7,6 @@ pending files, so that a later run also loads what an earlier one could not.
 from __future__ import annotations
 
 import shutil
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,18 +42,10 @@ class Upload:
     measured_at: datetime
     message: str | None  # error of the last attempt
 
-    def is_being_loaded(self) -> bool:
-        """Return whether a process loads it."""
-        return lock.is_locked(self.run.layout.stage_lock(stages.LOAD, self.key))
-
-    def await_other(self) -> bool:
-        """Wait until no other process loads it, at most a while; return whether none does."""
-        deadline = time.monotonic() + _OTHER_S
-        while self.is_being_loaded():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
+    @property
+    def load_lock(self) -> Path:
+        """The lock of the process that loads it."""
+        return self.run.layout.stage_lock(stages.LOAD, self.key)
 
 
 class BrokenRun(InputError):
@@ -138,11 +129,11 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
     put_off: set[StageKey] = set()
     while waiting:
         upload = waiting.popleft()
-        if upload.is_being_loaded() and not all(other.is_being_loaded() for other in waiting):
+        if lock.is_locked(upload.load_lock) and not all(lock.is_locked(other.load_lock) for other in waiting):
             waiting.append(upload)
             continue
         where = f"{upload.run.id} {upload.key}"
-        if not upload.await_other():
+        if not lock.wait_until_free(upload.load_lock, _OTHER_S):
             faults.append(UsageError(f"{where} is being loaded by another process: see whether it ends"))
             print_line(str(faults[-1]))
             continue

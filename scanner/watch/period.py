@@ -109,7 +109,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
                 capture.check()
             run.check_not_stopped()
             precedence.update(time.time_ns())
-            # As the prober counts, by the clock when it began: it may be set meanwhile.
+            # As the prober counts: from the clock as it was at its start, also if that is set later.
             feeder.tick(before + time.monotonic_ns())
             controller.update()
             progress.update(controller.planned_rows)

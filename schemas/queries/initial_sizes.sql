@@ -7,8 +7,7 @@ SELECT
     countIf(has_answer) AS answered,
     if(probes = 0, NULL, answered / probes) AS answered_share,
     countIf(outcome = 'iack') AS iack,
-    if(countIf(has_answer AND NOT retried) = 0, NULL,
-        countIf(has_answer AND NOT retried AND bytes_received > 3 * bytes_sent) / countIf(has_answer AND NOT retried)) AS amplified_share,
+    avgOrNullIf(bytes_received > 3 * bytes_sent, has_answer AND NOT retried) AS amplified_share,
     countIf(icmp_type = 3 AND icmp_code = 4 AND family = 4 OR icmp_type = 2 AND family = 6) AS too_big,
     countIf(outcome = 'send_failed') AS send_failed
 FROM

@@ -13,7 +13,7 @@ SELECT
     quantileExact(0.5)(length(expiries)) AS expiries_p50,
     max(length(expiries)) AS expiries_most,
     quantileExactOrNull(0.5)(factor) AS amplification_p50,
-    if(count(factor) = 0, NULL, countIf(factor > 3) / count(factor)) AS amplified_share
+    avgOrNull(factor > 3) AS amplified_share
 FROM
 (
     SELECT

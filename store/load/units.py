@@ -44,10 +44,11 @@ class Units:
         # What was loaded of a unit without its run's folder, while this file is a shard's.
         self._whole: dict[Unit, dict[str, Any]] = {}
         for row in rows:
-            unit, part = (tuple(words) for words in _cut(json.loads(row["unit"]), length))
+            words = tuple(json.loads(row["unit"]))
+            unit, part = words[:length], words[length:]
             if part == opened.part.name:
                 self._logged[unit] = row
-            elif not part and (row["rows"] or row["state"] != "loaded"):
+            elif not part and _may_have_rows(row):
                 self._whole[unit] = row
             elif not opened.part.name and row["rows"]:
                 raise InputError(
@@ -56,9 +57,7 @@ class Units:
                 )
         # Units that an earlier version of this file contained are removed, too, also if that was broken off.
         removed = {
-            u
-            for u, row in self._logged.items()
-            if row["source_file"] == opened.name and (row["rows"] or row["state"] != "loaded")
+            u for u, row in self._logged.items() if row["source_file"] == opened.name and _may_have_rows(row)
         }
         self._units: list[Unit] = sorted(set(content.rows) | removed)
 
@@ -174,8 +173,9 @@ class Units:
         )
 
 
-def _cut(words: list[str], length: int) -> tuple[list[str], list[str]]:
-    return words[:length], words[length:]
+def _may_have_rows(row: dict[str, Any]) -> bool:
+    """Return whether rows may be in the store for an entry: also those of a load that was broken off."""
+    return bool(row["rows"]) or row["state"] != "loaded"
 
 
 def _shown(kind: Kind, unit: Unit) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from firstflight.capture import Capture
+from firstflight.capture_files import losses_of
 from firstflight.system import binaries
 
 PORT = 443
@@ -182,7 +183,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
         with Capture(pcap, "any", "tcp", **limits, prefix=World.inside(found.client)) as capture:
             done = found.ask(folder, targets, "--timeout", 5)
         assert done.status == 0, done.messages
-        assert capture.losses() == []
+        assert losses_of(capture.record) == []
         yield Captured(done.rows, pcap)
     finally:
         found.close()
