@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use firstflight_certificates::{Roots, Verifier, chain_sha256, describe, name_matches, sha256};
+use firstflight_certificates::{
+    Roots, Verifier, chain_sha256, describe, has_signed, name_matches, sha256,
+};
 
 /// Any time within the validity of the samples.
 const AT: u64 = 1_900_000_000;
@@ -35,6 +37,10 @@ pub fn certificate(input: &[u8]) {
     assert!(sans.is_ok_and(|sans| sans.len() <= 1000));
     for name in NAMES {
         let _ = name_matches(input, name);
+    }
+    for scheme in [0x0403, 0x0804, 0x0807, 0x0401, 0] {
+        let signed = has_signed(input, scheme, b"message", b"signature");
+        assert_ne!(signed, Some(true), "nobody signed it");
     }
     let (first, second) = input.split_at(input.len() / 2);
     for chain in [&[input][..], &[input, input], &[first, second, input], &[]] {

@@ -1,12 +1,12 @@
 //! The fields of one certificate.
 
-use x509_parser::certificate::{Validity, X509Certificate};
-use x509_parser::extensions::ParsedExtension;
+use x509_parser::extensions::{ParsedExtension, X509Extension};
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
-use x509_parser::x509::X509Name;
+use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo, X509Name};
 
 use crate::oid::{dotted, hex};
+use crate::parts::{self, Parts};
 use crate::{algorithms, alternative_names, names, sha256};
 
 /// Longest serial number in bytes that is kept whole; RFC 5280 4.1.2.2 allows 20.
@@ -44,8 +44,8 @@ pub struct Certificate {
     pub error: Option<String>,
 }
 
-/// Reads a certificate. Of one that cannot be parsed only `sha256`, `der_bytes` and `error` are known; texts are
-/// then empty and `sans` an empty array.
+/// Reads a certificate. A field that cannot be read is empty or `None`, `error` names it, and the others are there.
+/// Of what is no certificate only `sha256`, `der_bytes` and `error` are known; `sans` is then an empty array.
 pub fn describe(der: &[u8]) -> Certificate {
     let mut found = Certificate {
         sha256: sha256(der),
@@ -54,53 +54,70 @@ pub fn describe(der: &[u8]) -> Certificate {
         ..Certificate::default()
     };
     let mut marks = Vec::new();
-    match X509Certificate::from_der(der) {
-        Ok((rest, certificate)) => {
-            if !rest.is_empty() {
-                marks.push(format!("{} bytes follow the certificate", rest.len()));
+    match Parts::of(der) {
+        Some(parts) => {
+            if parts.behind > 0 {
+                marks.push(format!("{} bytes follow the certificate", parts.behind));
             }
-            fill(&mut found, &certificate, &mut marks);
+            fill(&mut found, &parts, &mut marks);
         }
-        Err(_) => marks.push("certificate does not parse".to_owned()),
+        None => marks.push("certificate does not parse".to_owned()),
     }
     found.error = (!marks.is_empty()).then(|| marks.join("; "));
     found
 }
 
-/// When a certificate is valid: the first and the last second since 1970; `None` if it cannot be parsed.
+/// When a certificate is valid: the first and the last second since 1970; `None` if it cannot be read.
 pub(crate) fn validity(der: &[u8]) -> Option<(i64, i64)> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let Validity {
-        not_before,
-        not_after,
-    } = certificate.validity();
-    Some((not_before.timestamp(), not_after.timestamp()))
+    let parts = Parts::of(der)?;
+    let [not_before, not_after] = [parts.not_before, parts.not_after].map(ASN1Time::from_der);
+    Some((
+        not_before.ok()?.1.timestamp(),
+        not_after.ok()?.1.timestamp(),
+    ))
 }
 
-fn fill(found: &mut Certificate, certificate: &X509Certificate<'_>, marks: &mut Vec<String>) {
-    found.issuer = name("issuer", certificate.issuer(), marks);
-    found.subject = name("subject", certificate.subject(), marks);
-    let serial = certificate.raw_serial();
+fn fill(found: &mut Certificate, parts: &Parts<'_>, marks: &mut Vec<String>) {
+    found.issuer = name("issuer", parts.issuer, marks);
+    found.subject = name("subject", parts.subject, marks);
+    let serial = parts.serial;
     if serial.len() > MOST_SERIAL {
         marks.push("serial number is cut".to_owned());
     }
     found.serial = hex(&serial[..serial.len().min(MOST_SERIAL)]);
-    (found.key_algorithm, found.key_bits) = algorithms::key(certificate.public_key());
-    found.signature_algorithm = algorithms::signature(&certificate.signature_algorithm);
-    found.not_before = time("not_before", certificate.validity().not_before, marks);
-    found.not_after = time("not_after", certificate.validity().not_after, marks);
-    extensions(found, certificate, marks);
+    match SubjectPublicKeyInfo::from_der(parts.public_key) {
+        Ok((_, key)) => (found.key_algorithm, found.key_bits) = algorithms::key(&key),
+        Err(_) => marks.push("public key does not parse".to_owned()),
+    }
+    match AlgorithmIdentifier::from_der(parts.signature_algorithm) {
+        Ok((_, algorithm)) => found.signature_algorithm = algorithms::signature(&algorithm),
+        Err(_) => marks.push("signature algorithm does not parse".to_owned()),
+    }
+    found.not_before = time("not_before", parts.not_before, marks);
+    found.not_after = time("not_after", parts.not_after, marks);
+    extensions(found, parts.extensions, marks);
 }
 
-fn name(which: &str, name: &X509Name<'_>, marks: &mut Vec<String>) -> String {
-    let (text, is_whole) = names::text(name);
+fn name(which: &str, name: &[u8], marks: &mut Vec<String>) -> String {
+    // The parser ends at a relative name that it cannot read.
+    let names = parts::list(name).map_or(0, Iterator::count);
+    let parsed = X509Name::from_der(name).ok().map(|(_, name)| name);
+    let Some(name) = parsed.filter(|name| name.iter_rdn().count() == names) else {
+        marks.push(format!("{which} does not parse"));
+        return String::new();
+    };
+    let (text, is_whole) = names::text(&name);
     if !is_whole {
         marks.push(format!("{which} is cut"));
     }
     text
 }
 
-fn time(which: &str, time: ASN1Time, marks: &mut Vec<String>) -> Option<i64> {
+fn time(which: &str, time: &[u8], marks: &mut Vec<String>) -> Option<i64> {
+    let Ok((_, time)) = ASN1Time::from_der(time) else {
+        marks.push(format!("{which} is no date"));
+        return None;
+    };
     let ns = time.timestamp().checked_mul(1_000_000_000);
     if ns.is_none() {
         marks.push(format!("{which} is outside the years 1678 to 2261"));
@@ -118,10 +135,22 @@ const ALTERNATIVE_NAMES: &str = "2.5.29.17";
 const TIMESTAMPS: &str = "1.3.6.1.4.1.11129.2.4.2";
 
 /// Of an extension that is there twice, which RFC 5280 4.2 forbids, the first counts.
-fn extensions(found: &mut Certificate, certificate: &X509Certificate<'_>, marks: &mut Vec<String>) {
+fn extensions(found: &mut Certificate, extensions: &[u8], marks: &mut Vec<String>) {
     found.scts = Some(0);
-    let mut count = [0u32; READ.len()];
-    for extension in certificate.extensions() {
+    if extensions.is_empty() {
+        return;
+    }
+    let Some(list) = parts::list(extensions) else {
+        found.scts = None;
+        marks.push("extensions do not parse".to_owned());
+        return;
+    };
+    let (mut count, mut unread) = ([0u32; READ.len()], 0);
+    for extension in list {
+        let Ok((_, extension)) = X509Extension::from_der(extension) else {
+            unread += 1;
+            continue;
+        };
         let id = dotted(extension.oid.as_bytes());
         let Some(which) = READ.iter().position(|(read, _)| *read == id) else {
             continue;
@@ -155,6 +184,11 @@ fn extensions(found: &mut Certificate, certificate: &X509Certificate<'_>, marks:
                 marks.push(format!("{called} do not parse"));
             }
         }
+    }
+    if unread > 0 {
+        // Any of them may have been the timestamps.
+        found.scts = found.scts.filter(|count| *count > 0);
+        marks.push(format!("{unread} extensions do not parse"));
     }
 }
 

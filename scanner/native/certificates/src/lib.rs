@@ -2,9 +2,11 @@
 //!
 //! | module | |
 //! | --- | --- |
+//! | `parts` | a certificate split into its fields |
 //! | `describe` | the fields of one certificate |
 //! | `algorithms`, `names`, `alternative_names`, `oid` | parts of it as text |
 //! | `hashes` | what certificates and chains are identified by |
+//! | `possession`, `pss` | whether a server has the key of its certificate |
 //! | `matching` | whether a certificate is for a name |
 //! | `roots`, `verify` | trust: the store of roots, the path to one of them |
 //!
@@ -20,6 +22,9 @@ mod hashes;
 mod matching;
 mod names;
 mod oid;
+mod parts;
+mod possession;
+mod pss;
 mod roots;
 #[cfg(test)]
 mod testing;
@@ -28,5 +33,6 @@ mod verify;
 pub use describe::{Certificate, describe};
 pub use hashes::{chain_sha256, sha256};
 pub use matching::name_matches;
+pub use possession::has_signed;
 pub use roots::Roots;
 pub use verify::Verifier;

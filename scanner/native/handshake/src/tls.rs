@@ -14,11 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
 pub use ech::{EchConfigs, EchOffer};
+use firstflight_certificates::has_signed;
 use firstflight_core::Failure;
 use rustls::client::EchMode;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
-use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::quic::{ClientConnection, Version};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme, SupportedCipherSuite};
@@ -73,7 +74,7 @@ pub enum Verify {
 pub struct Note {
     /// An OCSP response came with the certificate.
     pub ocsp: bool,
-    /// Of CertificateVerify; `None`: not checked.
+    /// Of CertificateVerify; `None`: not checked, or its key or scheme is not understood.
     pub signature_valid: Option<bool>,
 }
 
@@ -314,9 +315,8 @@ impl ServerCertVerifier for Recorder {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         if self.check {
-            let algorithms = &self.provider.signature_verification_algorithms;
-            let checked = verify_tls13_signature(message, cert, dss, algorithms);
-            self.lock().signature_valid = Some(checked.is_ok());
+            let scheme = u16::from(dss.scheme);
+            self.lock().signature_valid = has_signed(cert, scheme, message, dss.signature());
         }
         Ok(HandshakeSignatureValid::assertion())
     }

@@ -113,6 +113,69 @@ fn what_does_not_parse() {
     assert_eq!(extension(&[2, 5, 29, 15], &[2, 1, 5]).error, None);
 }
 
+/// A certificate whose first place of `from` is `to`.
+fn replaced(der: &[u8], from: &[u8], to: &[u8]) -> Certificate {
+    let at = der.windows(from.len()).position(|part| part == from);
+    let (before, behind) = der.split_at(at.unwrap());
+    describe(&[before, to, &behind[to.len()..]].concat())
+}
+
+#[test]
+fn a_field_that_cannot_be_read_costs_no_other() {
+    let mut of = parameters("a.example");
+    of.custom_extensions.push(timestamps(2));
+    let der = signed_by_itself(of, &KeyPair::generate().unwrap());
+    let whole = describe(&der);
+    let (not_before, not_after) = (b"300101000000Z", b"310101000000Z");
+    let expected = |error: &str| Certificate {
+        error: Some(error.to_owned()),
+        ..whole.clone()
+    };
+    // A 30th of February, a 13th month, a 32nd day, 24 o'clock, letters (X.680 46, 47; RFC 5280 4.1.2.5).
+    for date in [
+        b"300230000000Z",
+        b"301301000000Z",
+        b"300132000000Z",
+        b"300101250000Z",
+        b"aaaaaaaaaaaaZ",
+    ] {
+        for (which, time) in [("not_before", not_before), ("not_after", not_after)] {
+            let mut found = replaced(&der, time, date);
+            let mut expected = expected(&format!("{which} is no date"));
+            for one in [&mut expected, &mut found] {
+                one.sha256.clear();
+            }
+            match which {
+                "not_before" => expected.not_before = None,
+                _ => expected.not_after = None,
+            }
+            assert_eq!(found, expected);
+        }
+    }
+    // Another type or too long a length within the issuer, the key, the signature algorithm, an extension.
+    let attribute = b"\x31\x12\x30\x10\x06\x03\x55\x04\x03";
+    let key = b"\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
+    let algorithm = b"\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02\x03";
+    let alternative = b"\x30\x14\x06\x03\x55\x1d\x11";
+    for (from, to, error) in [
+        (&attribute[..], &b"\x02"[..], "issuer does not parse"),
+        (key, b"\x02", "public key does not parse"),
+        (
+            algorithm,
+            b"\x30\x0a\x06\x20",
+            "signature algorithm does not parse",
+        ),
+        (alternative, b"\x02", "1 extensions do not parse"),
+    ] {
+        let found = replaced(&der, from, to);
+        assert_eq!(found.error.as_deref(), Some(error));
+        assert_eq!(found.subject, "CN=a.example", "{error}");
+        assert_eq!(found.not_after, whole.not_after, "{error}");
+        assert_eq!(found.scts, Some(2), "{error}");
+        assert_eq!(found.serial, whole.serial, "{error}");
+    }
+}
+
 #[test]
 fn an_extension_counts_once() {
     let mut of = parameters("a.example");
