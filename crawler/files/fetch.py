@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from crawler.files import coding
 from firstflight.system import from_outside
 
 
@@ -15,6 +16,10 @@ class Fault(Exception):
 
 class Forbidden(Exception):
     """The rules of robots.txt of the host that it names forbid the request: it was not sent."""
+
+
+class Blocked(Exception):
+    """A list or a rule of the machine forbids the request: it was not sent. The message says which."""
 
 
 class Stopped(Exception):
@@ -40,14 +45,18 @@ class Answer:
         return from_outside.content_length(self.headers.get("content-length", ""))
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the body has no content coding, as we asked for."""
-        return self.headers.get("content-encoding", "identity").strip().lower() in ("", "identity")
+    def coding(self) -> str:
+        """The content coding, which nobody asked for; empty if there is none."""
+        return coding.name_of(self.headers.get("content-encoding", ""))
 
     @property
     def is_page(self) -> bool:
-        """Whether the body is HTML that can be read."""
-        return self.is_plain and is_html(self.headers.get("content-type", ""))
+        """Whether the body is HTML in a content coding that can be read."""
+        return coding.is_read(self.coding) and is_html(self.headers.get("content-type", ""))
+
+    def content(self, most: int) -> bytes | None:
+        """Return at most `most` bytes of the body without its content coding; None if that cannot be read."""
+        return coding.decoded(self.body, self.coding, most)
 
     @property
     def is_redirect(self) -> bool:

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import dns.asyncresolver
 import dns.exception
+import dns.name
+import dns.rdatatype
 import dns.resolver
 
+from crawler.files.fetch import Blocked
 from crawler.files.pace import Pace
 from crawler.files.policy import Policy
 from firstflight.egress import lab
@@ -19,8 +22,11 @@ from firstflight.errors import InputError, UsageError
 from firstflight.settings.types import RESOLVER_RATE, is_ours
 
 RESOLV_CONF = Path("/etc/resolv.conf")
-# Questions without any answer in a row after which the resolver counts as gone.
 SILENCE = 20
+"""After so many questions in a row without an answer the resolver is asked for the root's name servers.
+
+Names in a row may have the same silent name server; a resolver that answers this question is not gone.
+"""
 _AT_ONCE = 64
 
 
@@ -62,12 +68,14 @@ class Lookup:
         self._pace = Pace(rate or math.inf, 0)
         self._pace.is_free, self._pace.is_ending = policy.is_confirmed, is_ending
         self._silent = 0
+        self._policy = policy
+        self._checking = asyncio.Lock()
 
     async def addresses(self, name: str) -> list[str]:
         """Return the IPv4 addresses of a name, or the IPv6 ones if it has none, in the answer's order.
 
-        Empty if there are none. LookupError if that is unknown; ResolverDown after many such in a row;
-        Stopped if the crawl ends first.
+        Empty if there are none. LookupError if that is unknown; Blocked if the name is an alias of one that
+        is on a list; ResolverDown if the resolver is gone; Stopped if the crawl ends first.
         """
         async with self._at_once:
             for qtype in ("A", "AAAA"):
@@ -88,13 +96,32 @@ class Lookup:
             raise LookupError("the resolver could not find its address") from error
         except (dns.exception.DNSException, OSError, EOFError) as error:
             self._silent += 1
-            if self._silent >= SILENCE:
+            await self._check()
+            raise LookupError("the resolver did not answer") from error
+        self._silent = 0
+        found = [str(ipaddress.ip_address(record.address)) for record in answer]
+        for alias in answer.chaining_result.cnames:
+            target = alias[0].target.to_text(omit_final_dot=True)
+            why = self._policy.why_not(found[0], target)
+            if why is not None:
+                raise Blocked(f"it is an alias of {target[:100]}: {why}")
+        return found
+
+    async def _check(self) -> None:
+        """Ask whether the resolver still answers, after a long silence; ResolverDown if it does not."""
+        async with self._checking:
+            if self._silent < SILENCE:  # it has answered since
+                return
+            await self._pace.turn(self.address)
+            try:
+                await self._resolver.resolve(dns.name.root, dns.rdatatype.NS, raise_on_no_answer=False)
+            except (dns.resolver.NXDOMAIN, dns.resolver.NoNameservers):
+                pass  # it answered
+            except (dns.exception.DNSException, OSError, EOFError) as error:
                 raise ResolverDown(
                     f"the resolver {self.address} does not answer; what was found is kept, try again later"
                 ) from error
-            raise LookupError("the resolver did not answer") from error
-        self._silent = 0
-        return [str(ipaddress.ip_address(record.address)) for record in answer]
+            self._silent = 0
 
 
 def endpoint(text: str) -> tuple[str, int]:

@@ -61,19 +61,17 @@ class Pace:
         return begin
 
     async def turn(self, address: str) -> float:
-        """Wait until a request to `address` may begin; return how many seconds of that none might.
+        """Wait until a request to `address` may begin; return for how many seconds.
 
         Stopped if the end comes first.
         """
-        held_s = 0.0
+        begin = self._clock()
         while True:
             await self._wait(self.reserve(address))
             if self.is_free():
-                return held_s
-            begin = self._clock()
+                return self._clock() - begin
             while not self.is_free():
                 await self._wait(_LOOK_S)
-            held_s += self._clock() - begin
             # All that were held would begin at once: each gets a new place.
 
     async def _wait(self, seconds: float) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlsplit
 
-from lxml import etree
-
-from crawler.files import urls
+from crawler.files import charset, urls
 from crawler.files.limits import Limits
+from crawler.files.tags import tags
 
 # Endings of what is downloaded, not followed; the first are the likeliest to be large.
 _DOCUMENTS = (
@@ -46,29 +43,22 @@ class Links:
     """Links beyond the limits per page."""
 
 
-def links(body: bytes, url: str, limits: Limits) -> Links:
-    """Return the links of the HTML page `body` at `url`, whatever its bytes are.
+def links(body: bytes, url: str, limits: Limits, content_type: str = "") -> Links:
+    """Return the links of the HTML page `body` at `url`, whatever its bytes are; in linear time.
 
-    Files are what img, link, script and media elements name, and hrefs with the ending of a file (docs/
-    definitions.md, Crawl); those of documents and archives come first, then images.
+    `content_type`: the header field, which may name the encoding. Files are what img, link, script and media
+    elements name, and hrefs with the ending of a file (docs/definitions.md, Crawl); those of documents and
+    archives come first, then images.
     """
     found = Links()
-    root = _parsed(body)
-    if root is None:
-        return found
-    base = _base(root, url, limits)
+    text, encoding = charset.decoded(body, content_type)
+    base_reference, references, found.left_out = _references(text, limits)
+    base = _base(base_reference, url, limits, encoding)
     files: dict[str, int] = {}
     pages: dict[str, None] = {}
-    seen = set[tuple[str, str]]()
-    for one in _references(root):
-        if one in seen:
-            continue
-        seen.add(one)
-        if len(seen) > limits.references_per_page:
-            continue
-        tag, reference = one
+    for tag, reference in references:
         try:
-            link = urls.absolute(base, reference, limits.url_characters)
+            link = urls.absolute(base, reference, limits.url_characters, encoding)
         except urls.Unusable:
             found.unusable += 1
             continue
@@ -80,35 +70,31 @@ def links(body: bytes, url: str, limits: Limits) -> Links:
     ranked = sorted(files, key=lambda link: files[link])
     found.files = ranked[: limits.files_per_page]
     found.pages = list(pages)[: limits.pages_per_page]
-    found.left_out = len(files) + len(pages) - len(found.files) - len(found.pages)
-    found.left_out += max(0, len(seen) - limits.references_per_page)
+    found.left_out += len(files) + len(pages) - len(found.files) - len(found.pages)
     return found
 
 
-def _parsed(body: bytes) -> Any:
-    """Return the root element of a page; None if there is none."""
-    if not body.strip():
-        return None
-    # No network, no entities, and libxml2's own limits on depth and size of text.
-    parser = etree.HTMLParser(no_network=True, recover=True, huge_tree=False, remove_comments=True)
-    try:
-        return etree.fromstring(body, parser)
-    except (etree.LxmlError, ValueError):
-        return None
-
-
-def _base(root: Any, url: str, limits: Limits) -> str:
+def _base(reference: str, url: str, limits: Limits, encoding: str) -> str:
     """Return the URL that references are relative to: the first base element's, else the page's."""
-    reference = root.xpath("string((//base/@href)[1])")
     try:
-        return urls.absolute(url, reference, limits.url_characters) if reference else url
+        return urls.absolute(url, reference, limits.url_characters, encoding) if reference else url
     except urls.Unusable:
         return url
 
 
-def _references(root: Any) -> Iterator[tuple[str, str]]:
-    """Yield (tag, reference) of a page's elements in order."""
-    for element in root.iter(*_ATTRIBUTES):
-        reference = element.get(_ATTRIBUTES[element.tag])
-        if reference:
-            yield str(element.tag), str(reference)
+def _references(text: str, limits: Limits) -> tuple[str, list[tuple[str, str]], int]:
+    """Return the href of the first base element, each (tag, reference) once, and how many are left out."""
+    base: str | None = None
+    kept: dict[tuple[str, str], None] = {}
+    left_out = set[int]()  # hashes: the references themselves may be long
+    for tag, attributes in tags(text):
+        if tag == "base" and base is None:
+            base = attributes.get("href")
+        reference = attributes.get(_ATTRIBUTES.get(tag, ""))
+        if not reference or (tag, reference) in kept:
+            continue
+        if len(kept) < limits.references_per_page:
+            kept[tag, reference] = None
+        else:
+            left_out.add(hash((tag, reference)))
+    return base or "", list(kept), len(left_out)

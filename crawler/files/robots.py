@@ -35,15 +35,15 @@ class Rules:
 NONE, UNREACHABLE, ELSEWHERE = Rules("none"), Rules("unreachable"), Rules("elsewhere")
 
 
-def of_answer(status: int, body: bytes, *, is_whole: bool, is_plain: bool = True) -> Rules:
+def of_answer(status: int, body: bytes | None, *, is_whole: bool) -> Rules:
     """Return the rules of a robots.txt that was answered with `status`, no redirect (RFC 9309 2.3.1).
 
     `is_whole` False: the body was cut at the limit, and its last line may be half a rule, which is dropped.
-    `is_plain` False: it has a content coding that was not asked for, and is not read, so it is unreachable.
+    `body` None: it has a content coding that was not asked for, and cannot be read, so it is unreachable.
     429 counts as unreachable: it asks to come later, not to go on.
     """
     if 200 <= status < 300:
-        if not is_plain:
+        if body is None:
             return UNREACHABLE
         if not is_whole:
             body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from crawler.files import coding
 from crawler.files.fetch import Answer, Asked, is_html
 from crawler.files.limits import Limits
 
@@ -40,8 +41,7 @@ class File:
 def is_read(headers: Any) -> bool:
     """Return whether a body is worth reading for its links, by Scrapy's header fields."""
     kind = headers.get(b"Content-Type", b"").decode("latin-1")
-    coding = headers.get(b"Content-Encoding", b"identity").decode("latin-1").strip().lower()
-    return is_html(kind) and coding in ("", "identity")
+    return is_html(kind) and coding.is_read(headers.get(b"Content-Encoding", b"").decode("latin-1"))
 
 
 def of_page(url: str, answer: Answer, depth: int, found_on: str | None) -> File:

@@ -14,7 +14,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from crawler.files.fetch import Answer, Asked, Fault, Stopped
+from crawler.files.fetch import Answer, Asked, Blocked, Fault, Stopped
 from crawler.files.limits import Limits
 from crawler.files.lookup import Lookup
 from crawler.files.pace import Pace
@@ -128,6 +128,9 @@ class FileSpider(Spider):
         try:
             found = await self._lookup.addresses(domain)
         except Stopped:
+            return
+        except Blocked as error:
+            self.task.sink(begin.without_visit(domain, None, "blocked", str(error)))
             return
         except LookupError as error:
             self.task.sink(begin.without_visit(domain, None, "failed", str(error)))

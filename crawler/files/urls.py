@@ -5,8 +5,10 @@ Pages are written by others, so a link may be anything: other schemes, ports, pa
 
 from __future__ import annotations
 
+import codecs
 import re
-from urllib.parse import urljoin, urlsplit
+import string
+from urllib.parse import quote, urljoin, urlsplit
 
 from w3lib.url import safe_url_string
 
@@ -15,6 +17,8 @@ from crawler.names import NotAName, normalise
 _PORTS = {"https": 443, "http": 80}
 # Of no URL; a browser removes some of them, which we leave to browsers.
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
+# What a query keeps as it is here; `#` would begin a fragment.
+_ASCII = (string.ascii_letters + string.digits + string.punctuation).replace("#", "")
 
 
 class Unusable(ValueError):
@@ -31,9 +35,18 @@ def host_of(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
-def absolute(base: str, reference: str, most_characters: int) -> str:
+def of_header(field: bytes) -> str:
+    """Return the reference of a Location field: UTF-8, or else percent-encoded byte by byte."""
+    try:
+        return field.decode("utf-8")
+    except UnicodeDecodeError:
+        return quote(field, safe=string.printable)
+
+
+def absolute(base: str, reference: str, most_characters: int, encoding: str = "utf-8") -> str:
     """Return the https URL that `reference` in the resource at `base` means, without fragment.
 
+    `encoding`: of the resource, in which the URL's query is written (WHATWG URL Standard, query state).
     A link to http is one to https at the same host. Raises Unusable for other schemes, ports, user names,
     hosts that are addresses or no names, control characters, and more than `most_characters` characters.
     """
@@ -56,7 +69,8 @@ def absolute(base: str, reference: str, most_characters: int) -> str:
     except NotAName as error:
         raise Unusable("its host is no name") from error
     try:
-        url = safe_url_string(parts._replace(scheme="https", netloc=host, fragment="").geturl())
+        query = _encoded(parts.query, encoding)
+        url = safe_url_string(parts._replace(scheme="https", netloc=host, query=query, fragment="").geturl())
     except ValueError as error:
         raise Unusable("it is no URL") from error
     if len(url) > most_characters:
@@ -64,3 +78,18 @@ def absolute(base: str, reference: str, most_characters: int) -> str:
     return (
         url if urlsplit(url).path else f"{url.partition('?')[0]}/{url[url.find('?') :] if '?' in url else ''}"
     )
+
+
+def _encoded(query: str, encoding: str) -> str:
+    """Return a query in ASCII; characters that the encoding lacks are character references."""
+    return query if query.isascii() else quote(query.encode(encoding, _LACKED), safe=_ASCII)
+
+
+def _as_reference(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lacked = error.object[error.start : error.end]
+    return "".join(f"%26%23{ord(character)}%3B" for character in lacked), error.end
+
+
+_LACKED = "firstflight.query"
+codecs.register_error(_LACKED, _as_reference)

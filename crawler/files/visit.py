@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
-from crawler.files import page, robots, sizes, urls
-from crawler.files.fetch import Answer, Asked, Fault, Forbidden, Stopped, is_html
+from crawler.files import apart, page, robots, sizes, urls
+from crawler.files.fetch import Answer, Asked, Blocked, Fault, Forbidden, Stopped, is_html
 from crawler.files.limits import Limits
 from crawler.files.wire import Wire
 
@@ -27,6 +27,7 @@ Outcome = Literal[
     "failed",
     "nothing_found",
 ]
+T = TypeVar("T")
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
@@ -84,6 +85,9 @@ class Visit:
         self._rules: dict[str, robots.Rules] = {}
         self._seen: set[str] = set()
         self._end = 0.0
+        self._processor_s = 0.0
+        self._unanswered: list[str] = []
+        self._unread: str | None = None
 
     async def run(self) -> None:
         """Crawl; then `outcome`, `reason`, `file`, `counts` say what came of it. Raises Stopped."""
@@ -98,8 +102,22 @@ class Visit:
             self.wire.close()
 
     def extend(self, seconds: float) -> None:
-        """Put off the end of the name's time: nothing might be sent for so long."""
+        """Put off the end of the name's time: it waited so long for others, or for a turn."""
         self._end += seconds
+
+    def spend(self, seconds: float) -> None:
+        """Count processor time; _Finished if the name has used up its own."""
+        self._processor_s += seconds
+        if self._processor_s > self.limits.processor_seconds:
+            raise _Finished("limit", f"{self.limits.processor_seconds:g} seconds of processor time")
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        """Return what `work` makes of something that the site sent, by the name's processor time."""
+        begin = self.clock()
+        result, spent_s = await apart.run(work)
+        self.extend(self.clock() - begin)
+        self.spend(spent_s)
+        return result
 
     # ---- requests
 
@@ -126,6 +144,15 @@ class Visit:
         )
         try:
             answer = await self.fetch(self, limited)
+        except Blocked as why:
+            self.counts.requests -= 1
+            raise _Finished("blocked", str(why)) from why
+        except _Finished:  # by what had to be asked before: robots.txt
+            self.counts.requests -= 1
+            raise
+        except Fault as fault:
+            self._unanswered.append(str(fault))
+            raise
         except Forbidden:  # it was not sent
             self.counts.requests -= 1
             self.counts.forbidden += 1
@@ -145,6 +172,7 @@ class Visit:
             if not answer.is_redirect or target is None:
                 return asked.url, answer
             try:
+                target = urls.of_header(target.encode("latin-1"))
                 url = urls.absolute(asked.url, target, self.limits.url_characters)
             except urls.Unusable as why:
                 raise Fault(f"a redirect cannot be followed: {why}") from why
@@ -159,8 +187,10 @@ class Visit:
         if host not in self._hosts:
             self._hosts[host] = False
             if host == f"www.{self.domain}" and self.wire.why_not(host) is None:
-                with contextlib.suppress(LookupError):
+                begin = self.clock()
+                with contextlib.suppress(LookupError, Blocked):
                     self._hosts[host] = self.wire.address in await self.addresses(host)
+                self.extend(self.clock() - begin)
             if len(self._hosts) > 10_000:  # a page may name any number of hosts
                 self._hosts = {name: here for name, here in self._hosts.items() if here}
         return self._hosts.get(host, False)
@@ -183,8 +213,14 @@ class Visit:
         except Fault as fault:
             self.reason = str(fault)
             return robots.UNREACHABLE
+        return await self._read(lambda: self._rules_of(answer))
+
+    def _rules_of(self, answer: Answer) -> robots.Rules:
+        body = answer.content(self.limits.robots_bytes)
         is_whole = answer.is_whole and not answer.is_cut
-        return robots.of_answer(answer.status, answer.body, is_whole=is_whole, is_plain=answer.is_plain)
+        if answer.coding and body is not None:
+            is_whole = is_whole and len(body) < self.limits.robots_bytes
+        return robots.of_answer(answer.status, body, is_whole=is_whole)
 
     # ---- pages and files
 
@@ -203,16 +239,31 @@ class Visit:
                 continue
             if depth == 0 and answer.status not in (200, 206):
                 raise _Finished("http_error", f"the start page has status {answer.status}")
-            if answer.status != 200 or not answer.is_page:
+            found = await self._links(answer, url)
+            if found is None:
                 continue
             self.counts.pages += 1
-            found = page.links(answer.body, url, self.limits)
             self.counts.links_unusable += found.unusable
             self.counts.links_left_out += found.left_out
             for link in await self._new(found.files):
                 await self._file(link, depth + 1, url)
             if depth < self.limits.depth:
                 waiting.extend((link, depth + 1, url) for link in await self._new(found.pages))
+
+    async def _links(self, answer: Answer, url: str) -> page.Links | None:
+        """Return the links of a page; None if it is none, or cannot be read."""
+        content_type = answer.headers.get("content-type", "")
+        if answer.status != 200 or not is_html(content_type):
+            return None
+
+        def links() -> page.Links | None:
+            body = answer.content(self.limits.page_bytes)
+            return None if body is None else page.links(body, url, self.limits, content_type)
+
+        found = await self._read(links)
+        if found is None:
+            self._unread = f"a page has a content coding that cannot be read: {answer.coding[:50]}"
+        return found
 
     async def _new(self, links: list[str]) -> list[str]:
         """Return those links that are the name's own and were not met before."""
@@ -284,7 +335,18 @@ class Visit:
 
     def _without_file(self) -> tuple[Outcome, str | None]:
         if self.file is None:
-            return ("robots", "all files are forbidden") if self.counts.forbidden else ("nothing_found", None)
+            if self.counts.forbidden:
+                return "robots", "all files are forbidden"
+            return "nothing_found", self._gap()
         if self.file.size is None:
-            return "no_size", None
-        return ("too_large" if self.file.size > self.limits.largest else "too_small"), None
+            return "no_size", self._gap()
+        return ("too_large" if self.file.size > self.limits.largest else "too_small"), self._gap()
+
+    def _gap(self) -> str | None:
+        """Return what is not known of the site, so that a file may have been missed; None if nothing is."""
+        if self._unread is not None:
+            return self._unread
+        if not self._unanswered:
+            return None
+        number = len(self._unanswered)
+        return f"{number} request{'s' if number > 1 else ''} got no answer, the first: {self._unanswered[0]}"

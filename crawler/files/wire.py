@@ -18,6 +18,8 @@ from twisted.python.failure import Failure
 from twisted.web.client import HTTPConnectionPool
 from zope.interface import implementer
 
+from crawler.files.fetch import Blocked
+
 if TYPE_CHECKING:
     from twisted.web.client import URI
 
@@ -27,7 +29,7 @@ _IDLE_S = 15  # a connection that waits for the next request
 
 
 class NotPermitted(Exception):
-    """The address may not be contacted: nothing was sent to it."""
+    """A connection that leads, or would lead, to where no request goes."""
 
 
 class Wire:
@@ -95,17 +97,17 @@ class Wire:
         return self._why_not(self.address, host)
 
     def check(self, host: str) -> None:
-        """NotPermitted if the address may no longer be contacted for a host; all connections are closed."""
+        """Blocked if the address may no longer be contacted for a host; all connections are closed."""
         why = self.why_not(host)
         if why is not None:
             self.close()
-            raise NotPermitted(why)
+            raise Blocked(why)
 
     def connect(self, reactor: Any, factory: Any, host: str) -> defer.Deferred[Any]:
         """Open a connection to the pinned address, if it is permitted for `host` now."""
         why = self.why_not(host)
         if why is not None:
-            return defer.fail(NotPermitted(why))
+            return defer.fail(Blocked(why))
         kind = TCP6ClientEndpoint if ":" in self.address else TCP4ClientEndpoint
         endpoint = kind(reactor, self.address, self.port, timeout=CONNECT_TIMEOUT_S)
         connected = endpoint.connect(cast(Any, _Counting(factory, self)))

@@ -33,7 +33,8 @@ crawl.run(task, contact="crawl@example.org", pace=Pace(1000, 0), roots=Path(sys.
     ("label", "limits", "outcome", "reason"),
     [
         ("trap", {"requests": 7}, "limit", "7 requests"),
-        ("trap", {"requests": 100_000, "seconds": 2.0}, "limit", "2 seconds"),
+        ("trap", {"requests": 100_000, "seconds": 0.2}, "limit", "0.2 seconds"),
+        ("trap", {"processor_seconds": 0.1}, "limit", "0.1 seconds of processor time"),
         ("trap", {"received_bytes": 40_000}, "limit", "bytes received"),
         # Only the start page, with its links to the calendar.
         ("trap", {"depth": 0}, "nothing_found", None),

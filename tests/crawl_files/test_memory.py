@@ -11,7 +11,7 @@ from tests.crawl_files.world import World
 
 # Each sends without end, or much more than is kept.
 GREEDY = ["robots-endless", "giant-page", "endless-fields", "bomb", "no-length"]
-# Millions of bytes: a page of 1 MB as a tree, 500 KiB of rules; their servers send up to 64 MB each.
+# Millions of bytes: the text of a page of 1 MB, 500 KiB of rules; their servers send up to 64 MB each.
 MOST_MB = 100.0
 
 

@@ -58,7 +58,7 @@ def one_crawl(world: World, name: str, own: Answers, address: str, of_www: Answe
 
 @pytest.mark.parametrize(
     ("answers", "outcome"),
-    [([None, "its address is on a list"], "failed"), (FREE, "found")],
+    [([None, "its address is on a list"], "blocked"), (FREE, "found")],
 )
 def test_the_policy_is_asked_for_each_connection(world: World, answers: Answers, outcome: str) -> None:
     """The first answer is for the name, before its crawl; the next for the connection of robots.txt."""
@@ -68,9 +68,18 @@ def test_the_policy_is_asked_for_each_connection(world: World, answers: Answers,
     before = len(world.asked(name))
     found, reason = one_crawl(world, name, answers, address)
     assert found == outcome
-    assert (len(world.asked(name)) == before) == (outcome == "failed")
-    if outcome == "failed":
-        assert reason == "not permitted: its address is on a list"
+    assert (len(world.asked(name)) == before) == (outcome == "blocked")
+    assert reason == ("its address is on a list" if outcome == "blocked" else None)
+
+
+@pytest.mark.parametrize("permitted", [2, 4, 20])
+def test_an_opt_out_during_a_crawl_is_blocked(world: World, permitted: int) -> None:
+    """Behind robots.txt, the start page, some pages: `blocked`, as docs/operations.md promises."""
+    name = "trap.downloads.test"
+    address = next(site.ip for site in world.sites if site.name == name)
+    assert address is not None
+    opted_out = "its name is on a list"
+    assert one_crawl(world, name, [*[None] * permitted, opted_out], address) == ["blocked", opted_out]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +87,7 @@ def test_the_policy_is_asked_for_each_connection(world: World, answers: Answers,
     [
         ([], "elsewhere", "redirect of robots.txt", ["/robots.txt"]),
         # The entry comes when the redirect has been taken for the name's own.
-        ([None], "failed", "not permitted: too late", ["/robots.txt"]),
+        ([None], "blocked", "too late", ["/robots.txt"]),
         (FREE, "found", None, ["/robots.txt"] * 3 + ["/"] * 2 + ["/files/download.bin"]),
     ],
 )
@@ -204,7 +213,7 @@ def test_who_waits_for_a_turn_is_stopped(is_free: bool) -> None:
 
     first, second = asyncio.run(crawl())
     assert isinstance(second, Stopped)
-    assert first == 0 if is_free else isinstance(first, Stopped)
+    assert isinstance(first, float if is_free else Stopped)
 
 
 def test_a_hold_is_no_part_of_a_names_time() -> None:

@@ -68,8 +68,8 @@ def test_last_line_of_a_cut_file_is_no_rule() -> None:
     assert robots.of_answer(200, b"User-agent: *", is_whole=False).allows(URL)
 
 
-def test_coded_body_is_not_read() -> None:
-    assert robots.of_answer(200, b"\x1f\x8b", is_whole=True, is_plain=False) is robots.UNREACHABLE
+def test_a_body_in_a_coding_that_is_not_read_is_unreachable() -> None:
+    assert robots.of_answer(200, None, is_whole=True) is robots.UNREACHABLE
     assert not robots.ELSEWHERE.allows(URL) and not robots.UNREACHABLE.allows(URL)
 
 

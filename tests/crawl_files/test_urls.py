@@ -102,13 +102,13 @@ def test_links_of_a_page_are_limited() -> None:
 def test_a_megabyte_of_references_is_looked_at_in_a_part_of_a_second(
     monkeypatch: pytest.MonkeyPatch, body: bytes, looked_at: int, left_out: int
 ) -> None:
-    """Nothing else is done while a page is read, for any name."""
+    """The next page waits for this one, whatever name it is of."""
     calls = []
     absolute = urls.absolute
 
-    def counted(base: str, reference: str, most_characters: int) -> str:
+    def counted(base: str, reference: str, most_characters: int, encoding: str) -> str:
         calls.append(reference)
-        return absolute(base, reference, most_characters)
+        return absolute(base, reference, most_characters, encoding)
 
     monkeypatch.setattr(urls, "absolute", counted)
     links = page.links(body, BASE, Limits())
