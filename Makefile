@@ -1,15 +1,21 @@
 # Everything a person does with this tree. `make help` lists it.
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
+# Tests start thousands of Python processes: each would compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
 FF := .venv/bin/firstflight
 OPENSTACK_PROVIDER := github.com/terraform-provider-openstack/terraform-provider-openstack/v3@v3.4.0
 # Clients that are packages of their own, outside of the workspace.
 APART := $(patsubst %/Cargo.toml,%,$(wildcard testbed/clients/*/Cargo.toml))
 # Test binaries run in a network namespace each, cargo outside of it: it may fetch crates.
 RUNNER := ["$(CURDIR)/tests/isolated", "$(CURDIR)/.venv/bin/python", "$(CURDIR)/tests/isolation.py"]
+# The groups of tests/conftest.py that have a target of their own.
+COMMON_TESTS := not testbed and not superset and not cloud and not dist and not machines
+# Most tests wait most of the time, so more processes than cores.
+PYTEST := tests/isolated .venv/bin/python -m pytest -q -n 5
 CARGO_TEST := cargo --config 'target."cfg(all())".runner=$(RUNNER)' test
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
+.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-profile test-long test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -46,20 +52,26 @@ test: setup ## Run every test but those of the targets *-test below.
 	$(CARGO_TEST) --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	cd deploy/grafana/check && go vet ./...
-	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not superset and not cloud and not dist and not machines"
+	$(PYTEST) --durations=20 -m "$(COMMON_TESTS)"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	$(CARGO_TEST) --quiet --release --workspace --locked
-	tests/isolated .venv/bin/python -m pytest -q -n 3 -m unit
+	$(PYTEST) -m unit
 
 test-lab: setup ## Run the tests that raise the lab or servers of their own.
-	tests/isolated .venv/bin/python -m pytest -q -n 3 -m lab
+	$(PYTEST) -m lab
 
 test-site: setup ## Run the tests of schedules, with real Airflow and PostgreSQL.
-	tests/isolated .venv/bin/python -m pytest -q -n 3 -m site
+	$(PYTEST) -m site
 
 test-browser: setup ## Run the tests that open pages in a browser.
-	tests/isolated .venv/bin/python -m pytest -q -n 3 -m browser
+	$(PYTEST) -m browser
+
+test-profile: setup ## Run every test of `make test` in Python, and print the CPU time by folder and of the costliest tests.
+	$(PYTEST) -p tests.cpu_profile -m "$(COMMON_TESTS)"
+
+test-long: setup ## Run what takes too long for each change: all kill moments, soak, timing, dist, deploy ... (GROUP=NAME: one).
+	@.venv/bin/python -m tests.long $(addprefix --group=,$(GROUP))
 
 test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, ABREAST at a time, beside LOOPS busy loops.
 	@deploy/repeat_timing.sh $(or $(ROUNDS),1) $(or $(LOOPS),0) $(or $(ABREAST),1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests import isolation
+from tests import drawn, isolation
 
 # Tests of these folders share a lab, a campaign or servers, which one process starts for all of them.
 TOGETHER = (
@@ -90,9 +90,17 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in GROUPS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     config.addinivalue_line("markers", "timing: depends on a clock (docs/design/0013)")
+    config.addinivalue_line("markers", "drawn: one of several costly cases (tests/drawn.py)")
+    drawn.ensure_seed()
     hands_out = getattr(config.option, "dist", "no") != "no" and "PYTEST_XDIST_WORKER" not in os.environ
     if not hands_out:
         isolation.enter()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seed that draws costly cases."""
+    which = "all" if drawn.are_all() else f"by {drawn.SEED}={os.environ[drawn.SEED]}"
+    terminalreporter.write_line(f"costly cases drawn: {which} (tests/drawn.py)")
 
 
 def group(nodeid: str) -> str:

@@ -1,0 +1,106 @@
+"""A pytest plugin that prints what each folder and the costliest tests cost (`make test-profile`).
+
+The cost of a test is the CPU time, in user and system mode, of the process that runs it and of the children
+that it waited for, from the set-up of the test to its tear-down. A fixture counts for the first test that
+uses it. The second column is elapsed time, which depends on the load of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+COSTLIEST = 40
+_BEGUN = pytest.StashKey[tuple[float, float]]()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one test took: CPU seconds and elapsed seconds."""
+
+    nodeid: str
+    cpu_s: float
+    elapsed_s: float
+
+    @property
+    def folder(self) -> str:
+        """The folder of the test's module."""
+        return self.nodeid.partition("::")[0].rpartition("/")[0]
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of the children that it waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def table(costs: Iterable[Cost]) -> list[str]:
+    """Return the lines of two tables: folders by cost, and the costliest tests."""
+    folders: dict[str, list[Cost]] = defaultdict(list)
+    for cost in costs:
+        folders[cost.folder].append(cost)
+    everything = [cost for found in folders.values() for cost in found]
+    lines = [f"{'CPU s':>8} {'elapsed':>8} {'tests':>6}  folder"]
+    for name, found in sorted(folders.items(), key=lambda item: -_cpu(item[1])):
+        lines.append(_line(_cpu(found), _elapsed(found), f"{len(found):6}  {name}"))
+    lines.append(_line(_cpu(everything), _elapsed(everything), f"{len(everything):6}  all"))
+    lines += ["", f"{'CPU s':>8} {'elapsed':>8}  the {COSTLIEST} costliest tests"]
+    for cost in sorted(everything, key=lambda cost: -cost.cpu_s)[:COSTLIEST]:
+        lines.append(_line(cost.cpu_s, cost.elapsed_s, f" {cost.nodeid}"))
+    return lines
+
+
+def _cpu(costs: Iterable[Cost]) -> float:
+    return sum(cost.cpu_s for cost in costs)
+
+
+def _elapsed(costs: Iterable[Cost]) -> float:
+    return sum(cost.elapsed_s for cost in costs)
+
+
+def _line(cpu_s: float, elapsed_s: float, rest: str) -> str:
+    return f"{cpu_s:8.1f} {elapsed_s:8.1f} {rest}"
+
+
+class Profile:
+    """Measures each test in the process that runs it, and collects the costs where the summary is printed."""
+
+    def __init__(self) -> None:
+        self._costs: list[Cost] = []
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        """Note where the test begins."""
+        item.stash[_BEGUN] = (cpu_seconds(), time.monotonic())
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        """Add the cost to the properties of the test, which the report of its tear-down carries."""
+        try:
+            return (yield)
+        finally:
+            cpu_s, at = item.stash[_BEGUN]
+            item.user_properties.append(("cost", [cpu_seconds() - cpu_s, time.monotonic() - at]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect the cost of a test that ended."""
+        for name, value in report.user_properties:
+            if report.when == "teardown" and name == "cost" and isinstance(value, list):
+                self._costs.append(Cost(report.nodeid, *value))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the tables."""
+        terminalreporter.section("cost of the tests")
+        for line in table(self._costs):
+            terminalreporter.write_line(line)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the profile."""
+    config.pluginmanager.register(Profile(), "cost-profile")

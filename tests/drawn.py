@@ -1,0 +1,53 @@
+"""Draws some of a test's costly parameters: a few in each run, all of them in `make test-long`.
+
+A kill at some moment costs a whole campaign, and the moments differ little. Each run draws other ones by a seed,
+which its summary prints. The same seed draws the same ones: FIRSTFLIGHT_TEST_SEED=SEED make test.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import pytest
+
+SEED = "FIRSTFLIGHT_TEST_SEED"
+ALL = "FIRSTFLIGHT_TEST_ALL"
+T = TypeVar("T")
+
+
+def ensure_seed() -> None:
+    """Choose the run's seed unless the environment has one. Processes that run tests inherit it."""
+    os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10**6)))
+
+
+def are_all() -> bool:
+    """Return whether this run takes all parameters."""
+    return os.environ.get(ALL, "") not in ("", "0")
+
+
+def few(name: str, values: Iterable[T], count: int) -> list[T]:
+    """Return `count` of the values in their order, drawn for the test `name`; all in `make test-long`."""
+    everything = list(values)
+    if are_all() or count >= len(everything):
+        return everything
+    chosen = generator(name).sample(range(len(everything)), count)
+    return [everything[n] for n in sorted(chosen)]
+
+
+def generator(name: str) -> random.Random:
+    """Return a generator of random numbers for the test `name` in this run."""
+    return random.Random(f"{os.environ.get(SEED, '0')} {name}")
+
+
+def parametrize(names: str, values: Iterable[object], count: int) -> pytest.MarkDecorator:
+    """Like pytest.mark.parametrize, with `count` of the values; each case has the mark `drawn`."""
+    cases = few(names, values, count)
+    return pytest.mark.parametrize(names, [_marked(case) for case in cases])
+
+
+def _marked(case: object) -> object:
+    values: Sequence[object] = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.drawn)
