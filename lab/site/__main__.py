@@ -1,6 +1,6 @@
 """`make airflow`: runs a site in the lab, until Ctrl-C.
 
-python -m lab.site [--folder DIR] [--port N] [--paused]
+python -m lab.site [--folder DIR] [--port N] [--paused] [--vantage NAME]...
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -113,6 +113,9 @@ def main() -> int:
     parser.add_argument(
         "--silence", type=int, default=60, metavar="SECONDS", help="after which a task counts as dead"
     )
+    parser.add_argument(
+        "--vantage", action="append", metavar="NAME", help="a vantage point of the site (repeatable; default: all)"
+    )
     options = parser.parse_args()
     folder = options.folder.absolute()
     for signum in (signal.SIGINT, signal.SIGTERM):
@@ -125,7 +128,7 @@ def main() -> int:
                 folder=folder,
                 lab=state,
                 centre_v4=next(host.v4 for host in net.hosts if host.kind == "centre"),
-                vantages=tuple(host.name for host in net.hosts if host.kind == "vantage"),
+                vantages=chosen([host.name for host in net.hosts if host.kind == "vantage"], options.vantage),
                 heartbeat_s=options.heartbeat,
                 silence_s=options.silence,
                 paused=options.paused,
@@ -142,6 +145,14 @@ def main() -> int:
     except FirstflightError as error:
         print(f"site: {error}", file=sys.stderr)
         return error.exit_status
+
+
+def chosen(existing: Sequence[str], names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the vantage points of the site: `names`, or all; UsageError if the lab has no such one."""
+    unknown = [name for name in names or () if name not in existing]
+    if unknown:
+        raise UsageError(f"--vantage {unknown[0]}: the lab has {', '.join(existing)}")
+    return tuple(name for name in existing if names is None or name in names)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import shutil
 import signal
 import string
 import sys
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -117,6 +118,8 @@ def prepare(site: Site) -> None:
     secrets.generate(site.secrets.folder, f"clickhouses://firstflight:{{password}}@{address}")
     for path in (*HERE.glob("*.toml"), HERE / "watched.txt", HERE.parent / "downloads.txt"):
         shutil.copyfile(path, site.folder / path.name)
+    points = site.folder / "vantage_points.toml"
+    points.write_text(of_vantages(points.read_text(encoding="utf-8"), site.vantages), encoding="utf-8")
     link = site.folder / "lab"
     link.unlink(missing_ok=True)
     link.symlink_to(site.lab.folder)
@@ -135,6 +138,13 @@ def prepare(site: Site) -> None:
         ),
         encoding="utf-8",
     )
+
+
+def of_vantages(text: str, names: Sequence[str]) -> str:
+    """Return vantage_points.toml with the tables of `names` alone."""
+    head, *tables = text.split("[[vantage]]")
+    kept = [table for table in tables if tomllib.loads(table)["name"] in names]
+    return head + "".join(f"[[vantage]]{table}" for table in kept)
 
 
 def parts(site: Site) -> list[Part]:
