@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     epilog="Example: firstflight load 20261120T063905Z-a1b2c3\n\nExample: firstflight load quic_probe.parquet"
 )
 @click.argument("what", nargs=-1, required=True, metavar="RUN|FILE...")
-def command(what: tuple[str, ...]) -> None:
+@click.option("--replace", is_flag=True, help="Also replace rows that were loaded from another place.")
+def command(what: tuple[str, ...], *, replace: bool) -> None:
     """Load runs (all their record files) or single record files (Parquet) into the store.
 
-    Loading is idempotent; a file that was written again replaces its rows. A file that cannot be read,
-    contradicts its kind or is refused by the store is reported and skipped; others are loaded (exit 1, 3).
+    Loading is idempotent; a file that was written again replaces its rows. A file from another place does
+    not, whatever run it names, unless --replace is given. A file that cannot be read, contradicts its kind
+    or is refused is reported and skipped; others are loaded (exit 1, 3).
     """
     from firstflight.run.run import Run
     from store import confined_command as confined
@@ -53,15 +55,17 @@ def command(what: tuple[str, ...]) -> None:
 
     for run in runs:
         if run.path not in own:
-            loader.load_run_folder(run, on_result=on_result)
+            loader.load_run_folder(run, on_result=on_result, replace=replace)
             continue
         try:
-            loader.stage(run, on_result=on_result)  # with a report, so that nothing of it waits any more
+            loader.stage(
+                run, on_result=on_result, replace=replace
+            )  # with a report, so that nothing of it waits any more
         except FirstflightError as error:
             if not any(isinstance(result, loader.Refused) and result.error is error for result in results):
                 raise
     if files:
-        loader.load_files(files, on_result=on_result)
+        loader.load_files(files, on_result=on_result, replace=replace)
     _print_totals(results)
 
 

@@ -29,7 +29,9 @@ from firstflight.system.progress import Progress
 from store import Store, lease, location, migrate, open_store
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
+from store.load import origin as origins
 from store.load import record_file, run_row
+from store.load.origin import Origin
 from store.load.part import ALL, Part
 from store.load.record_file import Content, Contradiction, RecordFile
 from store.load.units import Units
@@ -63,18 +65,23 @@ Result = Loaded | Refused
 
 
 def stage(
-    run: Run, key: StageKey | None = None, *, on_result: Callable[[Result], None] = lambda _: None
+    run: Run,
+    key: StageKey | None = None,
+    *,
+    on_result: Callable[[Result], None] = lambda _: None,
+    replace: bool = False,
 ) -> None:
     """Run the load stage: load all record files of a run, or those of one key, into its store.
 
     The report counts rows in files (rows_in) and in the store (rows_out). If files were refused, the others
-    are loaded and the first refusal is raised at the end.
+    are loaded and the first refusal is raised at the end. `replace`: also rows of other origins are replaced
+    (store/load/origin.py).
     """
     with run.stage("load", key) as report:
         report.facts["store"] = location.find(run.settings.store.url).shown
         label = "load" if key is None else f"{key.vantage} load {key.repetition}" + key.of_shard(" shard ")
         shown = (run.layout.stage("load", key), label)
-        results = load_run_folder(run, run.settings.store.url, on_result, key, shown)
+        results = load_run_folder(run, run.settings.store.url, on_result, key, shown, replace=replace)
         done = [result for result in results if isinstance(result, Loaded)]
         report.rows_in = sum(result.in_file for result in done)
         report.rows_out = sum(result.in_store for result in done)
@@ -92,10 +99,13 @@ def load_run_folder(
     on_result: Callable[[Result], None] = lambda _: None,
     key: StageKey | None = None,
     shown: tuple[Path, str] | None = None,
+    *,
+    replace: bool = False,
 ) -> list[Result]:
     """Load all record files of `run` and the run's own row; call `on_result` after each file.
 
-    `shown`: the folder that gets the progress, in rows, and what it is called.
+    `shown`: the folder that gets the progress, in rows, and what it is called. `replace`: also rows of other
+    origins are replaced (store/load/origin.py).
 
     `url` names the store (None: FIRSTFLIGHT_STORE, else the default). With `key`, load only the record files
     of that key, and not the run's row, which the centre loads. FirstflightError if the sums of
@@ -111,10 +121,14 @@ def load_run_folder(
     with open_store(url, write=True) as store, ExitStack() as stack:
         migrate.migrate(store)
         on_rows = _shown(stack, paths, *shown) if shown else _unnoticed
-        results = list(_load_each(store, paths, on_result, written, on_rows))
+        results = list(_load_each(store, paths, on_result, written, on_rows, replace=replace))
         if key is None:
             with lease.held(store, [f"run {run.id}"]):
-                run_row.load(store, run)
+                try:
+                    run_row.load(store, run, replace=replace)
+                except run_row.OtherOrigin as error:
+                    results.append(Refused(run.layout.manifest, error))
+                    on_result(results[-1])
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
@@ -122,12 +136,19 @@ def load_run_folder(
 
 
 def load_files(
-    paths: Sequence[Path], url: str | None = None, on_result: Callable[[Result], None] = lambda _: None
+    paths: Sequence[Path],
+    url: str | None = None,
+    on_result: Callable[[Result], None] = lambda _: None,
+    *,
+    replace: bool = False,
 ) -> list[Result]:
-    """Load single record files; source_file of those below a run's folder is relative to the run."""
+    """Load single record files. source_file of those below a run's folder is relative to the run.
+
+    `replace`: also rows of other origins are replaced (store/load/origin.py).
+    """
     with open_store(url, write=True) as store:
         migrate.migrate(store)
-        return list(_load_each(store, paths, on_result, {}))
+        return list(_load_each(store, paths, on_result, {}, replace=replace))
 
 
 def _shown(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) -> Callable[[int], None]:
@@ -148,10 +169,17 @@ def _unnoticed(count: int) -> None:
     """Show nothing of `count` more rows."""
 
 
-def load_one(store: Store, opened: RecordFile, on_rows: Callable[[int], None] = _unnoticed) -> Loaded:
+def load_one(
+    store: Store,
+    opened: RecordFile,
+    on_rows: Callable[[int], None] = _unnoticed,
+    *,
+    replace: bool = False,
+) -> Loaded:
     """Load one record file into an open store. InputError means that none of its rows was stored.
 
     `on_rows` is called with the number of rows that were loaded, or were there, since the last call.
+    InputError also if rows of another origin are in its place, unless `replace`.
     """
 
     def check(batch: pa.Table) -> None:
@@ -161,17 +189,17 @@ def load_one(store: Store, opened: RecordFile, on_rows: Callable[[int], None] = 
     content = opened.content(check)
     _check_key(opened, content)
     kind = opened.kind.name
-    units = Units(store, opened, content)
-    if units.all_there():
-        on_rows(opened.rows)
-        return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
-    with lease.held(store, units.subjects()) as leases:
-        if leases:  # another loader may have loaded the file meanwhile
-            units = Units(store, opened, content)
-            if units.all_there():
-                on_rows(opened.rows)
-                return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
-        return _load_units(store, opened, units, leases, on_rows)
+    units = Units(store, opened, content, replace=replace)
+    if not (units.all_there() and units.has_origin()):
+        with lease.held(store, units.subjects()) as leases:
+            if leases:  # another loader may have loaded the file meanwhile
+                units = Units(store, opened, content, replace=replace)
+            if not units.all_there():
+                units.check_origin()
+                return _load_units(store, opened, units, leases, on_rows)
+            units.take_over()
+    on_rows(opened.rows)
+    return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
 
 
 def _load_units(
@@ -199,6 +227,8 @@ def _load_each(
     on_result: Callable[[Result], None],
     written: Mapping[Path, str],
     on_rows: Callable[[int], None] = _unnoticed,
+    *,
+    replace: bool,
 ) -> Iterator[Result]:
     """`written`: the SHA-256 that a stage's report gives for a file."""
     for path in paths:
@@ -207,7 +237,7 @@ def _load_each(
             opened = RecordFile(path, *_filled(path))
             if written.get(path, opened.sha256) != opened.sha256:
                 raise InputError(f"{path} is not what its stage wrote (SHA-256 differs): run the stage again")
-            result = load_one(store, opened, on_rows)
+            result = load_one(store, opened, on_rows, replace=replace)
         except InputError as error:
             result = Refused(path, error)
         except StoreError as error:
@@ -218,25 +248,25 @@ def _load_each(
         yield result
 
 
-def _filled(path: Path) -> tuple[dict[str, str], Part]:
-    """Return the values of the loader's columns for a file, its name and its run if it is in one, and its
-    part."""
+def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
+    """Return the values of the loader's columns for a file (its name, and its run if it is in one), its part
+    and its origin."""
     path = path.resolve()
     for folder in path.parents:
         if RunLayout(folder).manifest.is_file():
             run = Run(folder)
             filled = {"source_file": run.layout.name_of(path), "run": run.id}
-            shard = run.layout.shard_of(path)
+            shard, origin = run.layout.shard_of(path), origins.of_run(run)
             if shard.is_whole:
-                return filled, ALL
+                return filled, ALL, origin
             try:
                 key = run.layout.key_of(path)
             except ValueError as error:
                 raise InputError(
                     f"{path} is in no folder of a vantage point and repetition: load the folder of its run"
                 ) from error
-            return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(key))}/")
-    return {"source_file": str(path)}, ALL
+            return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(key))}/"), origin
+    return {"source_file": origins.name_outside(path)}, ALL, origins.of_file(path)
 
 
 def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
@@ -249,13 +279,19 @@ def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
 
 
 def _check_key(opened: RecordFile, content: Content) -> None:
-    """Refuse a shard's file of another key than its folder's, by which alone its part is known."""
+    """Refuse a file in a run's folder with rows of another run, and a shard's with those of another key.
+
+    The folder alone tells the origin of the rows, and the part of a shard.
+    """
+    folder = opened.part.key
+    if opened.origin.run is not None:
+        folder = {"run": opened.origin.run, **folder}
     for unit in content.rows:
         for name, value in zip(opened.kind.unit, unit, strict=True):
-            if opened.part.key.get(name, value) != value:
+            if folder.get(name, value) != value:
                 raise Contradiction(
                     f"{opened.path}: its rows are of {name} {value}, its folder is called "
-                    f"{opened.part.key[name]}: give the folder the name that it had"
+                    f"{folder[name]}: give the folder the name that it had"
                 )
 
 

@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError
 from firstflight.system import files
 from schemas import records
+from store.load import origin as origins
+from store.load.origin import Origin
 from store.load.part import ALL, Part
 
 BATCH_ROWS = 1 << 16
@@ -51,12 +53,19 @@ class Content:
 class RecordFile:
     """One record file. `filled` has the loader's values: source_file (its name in the load log) and run.
 
-    `part` is the part of its units that it holds.
+    `part` is the part of its units that it holds, `origin` where it comes from (default: outside any run).
     """
 
-    def __init__(self, path: Path, filled: dict[str, str] | None = None, part: Part = ALL) -> None:
+    def __init__(
+        self,
+        path: Path,
+        filled: dict[str, str] | None = None,
+        part: Part = ALL,
+        origin: Origin | None = None,
+    ) -> None:
         """Open the file and check its columns; InputError if it is not a whole record file."""
         self.path = path
+        self.origin = origin or origins.of_file(path)
         self.part = part
         self.name = (filled or {}).get("source_file", str(path))
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,41 @@ import pyarrow as pa
 from firstflight.errors import InputError
 from firstflight.run.run import Run
 from store import Store
+from store.load import load_log, origin
 from store.sql import literal
 
 # This key permits forged answers to a run that still probes, so it never leaves the run's folder.
 _KEPT_OUT = ("cid_key",)
 
 
-def load(store: Store, run: Run) -> None:
+class OtherOrigin(InputError):
+    """A manifest that names a run which the store has from another origin."""
+
+
+def load(store: Store, run: Run, *, replace: bool = False) -> None:
     """Write the run's row to an open store, replacing the old one; do nothing if they are equal.
 
-    InputError if the manifest lacks its time or its state.
+    InputError if the manifest lacks its time or its state. OtherOrigin if the store has the run from
+    elsewhere (store/load/origin.py), unless `replace`.
     """
     row = _row(run)
     table = f"{store.dialect.database}.run"
     texts = [name for name in row if name != "started_at"]
     store.catch_up("run")
     before = store.rows(f"SELECT {', '.join(texts)} FROM {table} WHERE run = {{run:String}}", {"run": run.id})
-    if before == [{name: row[name] for name in texts}]:
+    logged = _logged(store, run)
+    own = origin.of_run(run)
+    is_equal = before == [{name: row[name] for name in texts}]
+    if is_equal and (logged["origin"] == own.text or not own.is_site):
+        return
+    if not (replace or is_equal):
+        if before and not own.may_replace(logged["origin"], str(before[0]["source_file"])):
+            raise _other(run, str(before[0]["source_file"]))
+        for other in load_log.of_site(store, [run.id], own.text):
+            raise _other(run, str(other["source_file"]))
+    # Logged first: a row without an origin would be everybody's if this is killed in between.
+    _log(store, run, row, own.text, int(logged["version"]) + 1)
+    if is_equal:
         return
     if before:
         store.execute(f"ALTER TABLE {table} DELETE WHERE run = {literal(run.id)}")
@@ -36,6 +55,41 @@ def load(store: Store, run: Run) -> None:
     index = batch.schema.get_field_index("started_at")
     instant = batch.column(index).cast(pa.timestamp("ns", "UTC"))
     store.insert("run", batch.set_column(index, "started_at", instant))
+
+
+def _other(run: Run, source_file: str) -> OtherOrigin:
+    return OtherOrigin(
+        f"{run.layout.manifest}: run {run.id} is in the store from another origin ({source_file}): give "
+        "--replace if this folder shall take its place"
+    )
+
+
+def _logged(store: Store, run: Run) -> dict[str, Any]:
+    """Return version and origin of the run's row in the load log; of a row that is not there, 0 and empty."""
+    store.catch_up("load_file")
+    rows = store.rows(
+        f"SELECT version, origin FROM {load_log.table(store)} FINAL "
+        "WHERE kind = 'run' AND unit = {unit:String}",
+        {"unit": load_log.unit_text([run.id])},
+    )
+    return rows[0] if rows else {"version": 0, "origin": ""}
+
+
+def _log(store: Store, run: Run, row: dict[str, Any], text: str, version: int) -> None:
+    values = {
+        "kind": "run",
+        "unit": load_log.unit_text([run.id]),
+        "run": run.id,
+        "source_file": row["source_file"],
+        "sha256": sha256(row["manifest"].encode()).hexdigest(),
+        "origin": text,
+        "rows": 1,
+        "first_at": None,
+        "last_at": None,
+        "state": "loaded",
+        "version": version,
+    }
+    load_log.enter(store, values)
 
 
 def _row(run: Run) -> dict[str, Any]:

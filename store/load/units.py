@@ -15,7 +15,8 @@ from firstflight.errors import FirstflightError, InputError
 from schemas.records import Kind
 from store import Store
 from store.lease import Lease
-from store.load import derived
+from store.load import derived, load_log
+from store.load.load_log import may_have_rows, unit_text
 from store.load.record_file import Content, RecordFile, Unit
 from store.sql import literal
 
@@ -23,19 +24,20 @@ from store.sql import literal
 class Units:
     """The units of one file, in the store and in the load log."""
 
-    def __init__(self, store: Store, opened: RecordFile, content: Content) -> None:
+    def __init__(self, store: Store, opened: RecordFile, content: Content, *, replace: bool = False) -> None:
+        """Read what the load log has of the units; `replace`: rows of other origins, too, may be replaced."""
+        self._replace = replace
         self._store = store
         self._file = opened
         self._content = content
         self._table = f"{store.dialect.database}.{opened.kind.name}"
         self._rows = store.dialect.rows_of(opened.kind.name)
-        self._load_log = f"{store.dialect.database}.load_file"
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
         # Only the entries for this file and its units: the load log grows with every loaded file.
-        units = " OR ".join(f"startsWith(unit, {literal(_json(unit)[:-1])})" for unit in content.rows)
+        units = " OR ".join(f"startsWith(unit, {literal(unit_text(unit)[:-1])})" for unit in content.rows)
         rows = store.rows(
-            f"SELECT * FROM {self._load_log} FINAL WHERE kind = {{kind:String}} "
+            f"SELECT * FROM {load_log.table(store)} FINAL WHERE kind = {{kind:String}} "
             f"AND ({units or 'false'} OR source_file = {{source:String}})",
             {"kind": opened.kind.name, "source": opened.name},
         )
@@ -48,7 +50,7 @@ class Units:
             unit, part = words[:length], words[length:]
             if part == opened.part.name:
                 self._logged[unit] = row
-            elif not part and _may_have_rows(row):
+            elif not part and may_have_rows(row):
                 self._whole[unit] = row
             elif not opened.part.name and row["rows"]:
                 raise InputError(
@@ -57,7 +59,7 @@ class Units:
                 )
         # Units that an earlier version of this file contained are removed, too, also if that was broken off.
         removed = {
-            u for u, row in self._logged.items() if row["source_file"] == opened.name and _may_have_rows(row)
+            u for u, row in self._logged.items() if row["source_file"] == opened.name and may_have_rows(row)
         }
         self._units: list[Unit] = sorted(set(content.rows) | removed)
 
@@ -72,10 +74,44 @@ class Units:
             for unit in self._units
         )
 
+    def has_origin(self) -> bool:
+        """Return whether the load log needs no other origin for units that are all there."""
+        return all(row["origin"] == self._origin(unit) for unit, row in self._logged.items())
+
+    def check_origin(self) -> None:
+        """Raise InputError if rows in the store have an origin that this file may not replace.
+
+        A file from elsewhere adds no rows to a run of this site either, which would change its results.
+        """
+        if self._replace:
+            return
+        origin, sha256 = self._file.origin, self._file.sha256
+        for unit in [*self._units, *self._whole]:
+            row = self._whole.get(unit) or self._logged.get(unit)
+            if row is None or not may_have_rows(row) or row["sha256"] == sha256:
+                continue
+            if not origin.may_replace(row["origin"], row["source_file"]):
+                raise self._other_origin(_shown(self._file.kind, unit), row["source_file"])
+        if "run" in self._file.kind.unit:
+            at = self._file.kind.unit.index("run")
+            runs = sorted({unit[at] for unit in self._content.rows})
+            for row in load_log.of_site(self._store, runs, origin.text):
+                raise self._other_origin(f"run {row['run']}", row["source_file"])
+
+    def _other_origin(self, what: str, source_file: str) -> InputError:
+        return InputError(
+            f"{self._file.path}: {what} is in the store from another origin ({source_file}): give --replace "
+            "if this file shall take its place"
+        )
+
+    def take_over(self) -> None:
+        """Log units that are all there as of this file's origin."""
+        self._log("loaded")
+
     def subjects(self) -> list[str]:
         """Return the subjects that a loader of this file must lease."""
         kind = self._file.kind.name
-        subjects = [f"{kind} {_json(unit)}" for unit in self._units]
+        subjects = [f"{kind} {unit_text(unit)}" for unit in self._units]
         return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
 
     def token(self, number: int) -> str:
@@ -117,7 +153,7 @@ class Units:
         self._log("loaded")
         for row in self._whole.values():
             empty = {"rows": 0, "first_at": None, "last_at": None, "state": "loaded"}
-            self._enter(row | empty | {"version": int(row["version"]) + 1})
+            load_log.enter(self._store, row | empty | {"version": int(row["version"]) + 1})
         return in_store
 
     def _in_store(self, unit: Unit) -> int:
@@ -139,7 +175,7 @@ class Units:
 
     def _named(self, unit: Unit) -> str:
         """Return the name of the file's part of a unit in the load log."""
-        return _json((*unit, *self._file.part.name))
+        return unit_text((*unit, *self._file.part.name))
 
     def _is(self, unit: Unit) -> str:
         """Return the SQL condition for a unit's rows. It has literals, because a mutation stores its text."""
@@ -156,40 +192,25 @@ class Units:
                 "run": unit[kind.unit.index("run")] if "run" in kind.unit else "",
                 "source_file": self._file.name,
                 "sha256": self._file.sha256,
+                "origin": self._origin(unit),
                 "rows": self._content.rows[unit],
                 "first_at": self._content.first.get(unit),
                 "last_at": self._content.last.get(unit),
                 "state": state,
                 "version": version,
             }
-            self._enter(values)
+            load_log.enter(self._store, values)
             self._logged[unit] = values
 
-    def _enter(self, values: dict[str, Any]) -> None:
-        """Write a row of the load log."""
-        self._store.execute(
-            f"INSERT INTO {self._load_log} ({', '.join(values)}) SELECT "
-            + ", ".join(_value(name, value) for name, value in values.items())
-        )
-
-
-def _may_have_rows(row: dict[str, Any]) -> bool:
-    """Return whether rows may be in the store for an entry: also those of a load that was broken off."""
-    return bool(row["rows"]) or row["state"] != "loaded"
+    def _origin(self, unit: Unit) -> str:
+        """Return the origin that the unit has from now on: a copy of the same content does not change it."""
+        before, own = self._logged.get(unit), self._file.origin
+        if self._replace or before is None or not may_have_rows(before):
+            return own.text
+        if own.may_replace(before["origin"], before["source_file"]):
+            return own.text
+        return str(before["origin"])
 
 
 def _shown(kind: Kind, unit: Unit) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(kind.unit, unit, strict=True))
-
-
-def _json(unit: Unit) -> str:
-    """Return a unit as text, as in the load log and in leases."""
-    return json.dumps(unit, ensure_ascii=False)
-
-
-def _value(name: str, value: object) -> str:
-    if value is None:
-        return f"NULL AS {name}"
-    if name in ("first_at", "last_at"):
-        return f"fromUnixTimestamp64Nano(toInt64({value}), 'UTC') AS {name}"
-    return f"{value if isinstance(value, int) else literal(str(value))} AS {name}"

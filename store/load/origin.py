@@ -1,0 +1,83 @@
+"""Where a record file comes from: a run of this site, a run's folder elsewhere, or no run at all.
+
+The rows of a file name a run and a vantage point, but anybody can write such names into a file. So the load
+log keeps the origin of each unit, which depends on where the file lies and never on its rows. A file does not
+replace rows of another origin (`store/load/units.py`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from firstflight.run.run import Run, runs_root
+
+OF_SITE = "run:"
+_KEY = re.compile(r"[0-9a-f]{32}")
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The origin of a file. `text` is what the load log keeps: it shows no path.
+
+    `run` is the run of the folder in which the file lies, None outside any run. `before` is the name that
+    versions without origins gave in the load log to a file outside any run.
+    """
+
+    text: str
+    run: str | None
+    before: str = ""
+
+    @property
+    def is_site(self) -> bool:
+        """Whether the file lies in a run of this site's folder of runs."""
+        return self.text.startswith(OF_SITE)
+
+    def may_replace(self, text: str, source_file: str) -> bool:
+        """Return whether this origin may replace rows whose entry in the load log has these two values.
+
+        A run of this site may replace what was loaded from elsewhere before. The empty origin is that of a
+        version without origins. Such rows belong to the run of this site that they name, or to the same file.
+        """
+        if text == self.text:
+            return True
+        if not text and self.run is None:
+            return source_file == self.before
+        if not text:
+            return self.is_site and source_file.startswith(f"{self.run}/")
+        return self.is_site and not text.startswith(OF_SITE)
+
+
+def of_run(run: Run) -> Origin:
+    """Return the origin of the files in a run's folder.
+
+    In this site's folder of runs it comes from the secret key of the run, so it is the same at the centre and
+    at its vantage points, and stays the same if the folder of runs moves. InputError for a broken manifest.
+    """
+    folder = run.path.resolve()
+    if (runs_root() / run.id).resolve() != folder:
+        return Origin(f"folder:{_hash(str(folder))}", run.id)
+    key = str(run.manifest.get("cid_key", ""))
+    if not _KEY.fullmatch(key):
+        return Origin(f"{OF_SITE}{_hash(str(folder))}", run.id)
+    keyed = hmac.new(bytes.fromhex(key), f"origin of {run.id}".encode(), sha256).hexdigest()
+    return Origin(f"{OF_SITE}{keyed[:_DIGITS]}", run.id)
+
+
+def of_file(path: Path) -> Origin:
+    """Return the origin of a file outside any run."""
+    whole = str(path.resolve())
+    return Origin(f"file:{_hash(whole)}", None, whole)
+
+
+def name_outside(path: Path) -> str:
+    """Return the source_file of a file outside any run: equal for one path, and without its folders."""
+    return f"outside/{_hash(str(path.resolve()))}/{path.name}"
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode(errors="surrogateescape")).hexdigest()[:_DIGITS]
