@@ -24,7 +24,7 @@ from firstflight.settings import AsData
 from firstflight.system import files
 
 # Part of the cache key: increase it when the rules of firstflight-rib change.
-RULES = 1
+RULES = 2
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-//! The prefix of a RIB record and the attributes of its first route (RFC 6396 4.2 and 4.3.2).
+//! The prefix of a RIB record and the attributes of its first route (RFC 6396 4.2 and 4.3; RFC 8050 4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,8 +9,14 @@ const AFI_IPV4: u16 = 1;
 const AFI_IPV6: u16 = 2;
 const RIB_IPV4_UNICAST: u16 = 2;
 const RIB_IPV6_UNICAST: u16 = 4;
+const RIB_GENERIC: u16 = 6;
+const RIB_IPV4_UNICAST_ADDPATH: u16 = 8;
+const RIB_IPV6_UNICAST_ADDPATH: u16 = 10;
+const RIB_GENERIC_ADDPATH: u16 = 12;
+const SAFI_UNICAST: u8 = 1;
 
-/// An address as the table has it (bits behind the prefix may be set), and the length of its prefix in bits.
+/// The address of a network and the length of its prefix in bits. Bits behind the prefix are 0 here, whatever
+/// the table has there, so that a network is in a table once.
 pub type Prefix = (IpAddr, u8);
 
 /// The first route of a record.
@@ -26,8 +32,32 @@ pub struct Entry<'a> {
 pub fn is_unicast(record: &Record) -> bool {
     match record.kind {
         TABLE_DUMP => matches!(record.subtype, AFI_IPV4 | AFI_IPV6),
-        _ => matches!(record.subtype, RIB_IPV4_UNICAST | RIB_IPV6_UNICAST),
+        _ => match record.subtype {
+            RIB_IPV4_UNICAST | RIB_IPV6_UNICAST => true,
+            RIB_IPV4_UNICAST_ADDPATH | RIB_IPV6_UNICAST_ADDPATH => true,
+            RIB_GENERIC | RIB_GENERIC_ADDPATH => {
+                let family = generic(record.body).map(|(family, _)| family);
+                matches!(family, None | Some((AFI_IPV4 | AFI_IPV6, SAFI_UNICAST)))
+            }
+            _ => false,
+        },
     }
+}
+
+/// Address family (AFI and SAFI) of a RIB_GENERIC record (RFC 6396 4.3.3), and what follows.
+fn generic(body: &[u8]) -> Option<((u16, u8), &[u8])> {
+    let (&[_, _, _, _, high, low, safi], rest) = body.split_first_chunk::<7>()?;
+    Some(((u16::from_be_bytes([high, low]), safi), rest))
+}
+
+fn after_sequence(body: &[u8]) -> Result<&[u8], &'static str> {
+    body.get(4..).ok_or("it ends before its prefix")
+}
+
+/// Bytes of a route in front of its attributes: peer (2), time (4), path identifier if `has_id` (4; RFC 8050
+/// 4.1), length of the attributes (2).
+fn header_bytes(has_id: bool) -> usize {
+    if has_id { 12 } else { 8 }
 }
 
 /// The first route of a unicast record, or what is wrong with it. Routes of further peers are not looked at.
@@ -35,8 +65,20 @@ pub fn first<'a>(record: &Record<'a>) -> Result<Entry<'a>, &'static str> {
     match (record.kind, record.subtype) {
         (TABLE_DUMP, AFI_IPV4) => old::<4>(record.body),
         (TABLE_DUMP, _) => old::<16>(record.body),
-        (_, RIB_IPV4_UNICAST) => new::<4>(record.body),
-        _ => new::<16>(record.body),
+        (_, RIB_IPV4_UNICAST) => new::<4>(after_sequence(record.body)?, false),
+        (_, RIB_IPV6_UNICAST) => new::<16>(after_sequence(record.body)?, false),
+        (_, RIB_IPV4_UNICAST_ADDPATH) => new::<4>(after_sequence(record.body)?, true),
+        (_, RIB_IPV6_UNICAST_ADDPATH) => new::<16>(after_sequence(record.body)?, true),
+        (_, RIB_GENERIC) => match generic(record.body) {
+            Some(((AFI_IPV4, _), rest)) => new::<4>(rest, false),
+            Some((_, rest)) => new::<16>(rest, false),
+            None => Err("it ends before its address family"),
+        },
+        // By the RFC the identifier is a part of the prefix (4.2), but OpenBGPD and GoBGP write it as in the
+        // other records.
+        _ => Err(
+            "additional paths in RIB_GENERIC_ADDPATH are written in two ways, which cannot be told apart",
+        ),
     }
 }
 
@@ -60,19 +102,17 @@ fn old<const N: usize>(body: &[u8]) -> Result<Entry<'_>, &'static str> {
         return Err("its prefix is longer than an address");
     }
     Ok(Entry {
-        prefix: (ip(address), bits),
+        prefix: (network(address, bits), bits),
         attributes,
         attribute_bytes: u16::from_be_bytes([high, low]).into(),
         width: AsWidth::Two,
     })
 }
 
-/// RIB_IPV4_UNICAST and RIB_IPV6_UNICAST (RFC 6396 4.3.2): sequence, length of the prefix, its bytes, number
-/// of routes; then of each its peer, time and attributes.
-fn new<const N: usize>(body: &[u8]) -> Result<Entry<'_>, &'static str> {
-    let (&[_, _, _, _, bits], rest) = body
-        .split_first_chunk::<5>()
-        .ok_or("it ends before its prefix")?;
+/// The other records, from the prefix on: its length, its bytes, number of routes; then each route
+/// (`header_bytes`) with its attributes.
+fn new<const N: usize>(body: &[u8], has_id: bool) -> Result<Entry<'_>, &'static str> {
+    let (&bits, rest) = body.split_first().ok_or("it ends before its prefix")?;
     let octets = usize::from(bits).div_ceil(8);
     let mut address = [0; N];
     let into = address
@@ -89,15 +129,30 @@ fn new<const N: usize>(body: &[u8]) -> Result<Entry<'_>, &'static str> {
     if routes == [0, 0] {
         return Err("it has no route");
     }
-    let (&[_, _, _, _, _, _, high, low], attributes) = rest
-        .split_first_chunk::<8>()
+    let (header, attributes) = rest
+        .split_at_checked(header_bytes(has_id))
         .ok_or("it ends within its first route")?;
+    let &[.., high, low] = header else {
+        return Err("it ends within its first route");
+    };
+    let attribute_bytes = u16::from_be_bytes([high, low]).into();
     Ok(Entry {
-        prefix: (ip(&address), bits),
-        attributes: &attributes[..attributes.len().min(u16::from_be_bytes([high, low]).into())],
-        attribute_bytes: u16::from_be_bytes([high, low]).into(),
+        prefix: (network(&address, bits), bits),
+        attributes: &attributes[..attributes.len().min(attribute_bytes)],
+        attribute_bytes,
         width: AsWidth::Four,
     })
+}
+
+/// The address with all bits behind the prefix 0; `bits` is at most 8 * N.
+fn network<const N: usize>(address: &[u8; N], bits: u8) -> IpAddr {
+    let mut masked = *address;
+    let whole = usize::from(bits / 8);
+    for (place, byte) in masked.iter_mut().enumerate().skip(whole) {
+        let kept = if place == whole { bits % 8 } else { 0 };
+        *byte &= !(0xff_u8 >> kept);
+    }
+    ip(&masked)
 }
 
 fn ip<const N: usize>(bytes: &[u8; N]) -> IpAddr {

@@ -3,13 +3,18 @@
 //! - The last AS of the path; reserved and private numbers are skipped in favour of the one before.
 //! - A path that ends in an AS_SET has several origins; pyasn takes any of them, this program the smallest,
 //!   so that the same table always gives the same result.
-//! - A path that does not begin with a sequence has none; nor has one with a segment of a confederation in
-//!   the place of its origin, on which pyasn fails.
+//! - Segments of a confederation in front of a path are no part of it (RFC 5065 4), where pyasn finds none. In
+//!   the place of the origin, on which pyasn fails, they leave it unknown.
+//! - Apart from these, a path that does not begin with a sequence has none.
 
 use crate::attributes::{Kind, Segment};
 
 /// The origin, and whether it was chosen from a set; `None` if the path has no usable one.
 pub fn of(segments: &[Segment]) -> Option<(u32, bool)> {
+    let begin = segments
+        .iter()
+        .position(|segment| segment.kind != Kind::Confederation)?;
+    let segments = segments.get(begin..)?;
     if segments.first()?.kind != Kind::Sequence {
         return None;
     }

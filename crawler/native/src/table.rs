@@ -1,6 +1,7 @@
 //! Origins by prefix, and counts: every RIB record is an origin or in one of the counts.
 //!
-//! Of the routes to a prefix, the record's first one counts (that of the RIB's first peer); of a prefix that
+//! Of the routes to a prefix, the record's first one counts (that of the RIB's first peer, of additional paths
+//! the first one that the table has); of a prefix that
 //! occurs twice, in one table or in two, the first with an origin.
 
 use std::collections::{BTreeMap, HashSet};
@@ -36,8 +37,7 @@ struct Counts {
     repeated: u64,
     no_origin: u64,
     as_sets: u64,
-    /// Records of other kinds, by type and subtype: multicast, generic, and additional paths (RFC 8050),
-    /// which are not the unicast best routes of a peer.
+    /// Records of other kinds, by type and subtype: multicast, and other families than IPv4 and IPv6.
     skipped: BTreeMap<(u16, u16), u64>,
 }
 

@@ -35,8 +35,8 @@ fn record(kind: u16, subtype: u16, body: &[u8]) -> Vec<u8> {
     record
 }
 
-/// A table with its index of peers, a route of each family in both formats, a set, a default route, and a
-/// record of another kind.
+/// A table with its index of peers, a route of each family in both formats, one with a path identifier, a
+/// generic one, a set, a default route, and a record of another kind.
 fn sample() -> Vec<u8> {
     // ORIGIN, then AS_PATH: a sequence of two and a set of two, of four bytes each.
     const PATH: &[u8] = b"\x40\x01\x01\x00\x40\x02\x14\x02\x02\0\0\x0d\x1c\0\0\x34\x17\x01\x02\0\0\x0d\x1d\0\0\x0d\x1e";
@@ -47,6 +47,12 @@ fn sample() -> Vec<u8> {
         body.extend(b"\0\x01\0\0\x66\xb2\xd8\0");
         body.extend((attributes.len() as u16).to_be_bytes());
         body.extend(attributes);
+        body
+    };
+    // The path identifier is in front of the length of the attributes (RFC 8050 4.1).
+    let with_id = |mut body: Vec<u8>| {
+        let at = body.len() - PATH.len() - 2;
+        body.splice(at..at, *b"\0\0\0\x07");
         body
     };
     let old = |address: &[u8], bits: u8| {
@@ -64,7 +70,9 @@ fn sample() -> Vec<u8> {
         record(13, 2, &route(b"\x18\xc6\x12\0", PATH)),
         record(13, 2, &route(b"\0", PATH)),
         record(13, 4, &route(b"\x20\x20\x01\x0d\xb8", PATH)),
-        record(13, 6, b"\0\0\0\x01"),
+        record(13, 6, b"\0\0\0\x01\0\x01\x80"),
+        record(13, 6, &route(b"\0\x01\x01\x18\xc6\x12\x03", PATH)),
+        record(13, 8, &with_id(route(b"\x18\xc6\x12\x02", PATH))),
         record(12, 1, &old(b"\xc6\x13\0\0", 16)),
         record(
             12,

@@ -47,6 +47,21 @@ fn old(address: &[u8], bits: u8, status: u8, attributes: &[u8]) -> Vec<u8> {
     body
 }
 
+/// The same route with a path identifier.
+fn with_id(bits: u8, octets: &[u8], attributes: &[u8]) -> Vec<u8> {
+    let mut body = new(bits, octets, attributes.len() as u8, attributes);
+    let length_at = body.len() - attributes.len() - 2;
+    body.splice(length_at..length_at, [0, 0, 0, 7]);
+    body
+}
+
+/// The same route in a generic record.
+fn in_family(afi: u8, safi: u8, body: Vec<u8>) -> Vec<u8> {
+    let mut generic = body;
+    generic.splice(4..4, [0, afi, safi]);
+    generic
+}
+
 /// A record of TABLE_DUMP_V2 with one route.
 fn new(bits: u8, octets: &[u8], stated: u8, attributes: &[u8]) -> Vec<u8> {
     let mut body = vec![0, 0, 0, 1, bits];
@@ -68,10 +83,28 @@ fn only_unicast_records_are_read() {
         (NEW, 3, false),
         (NEW, 4, true),
         (NEW, 5, false),
+        (NEW, 7, false),
+        (NEW, 8, true),
+        (NEW, 9, false),
+        (NEW, 10, true),
+        (NEW, 11, false),
     ];
     for (kind, subtype, expected) in cases {
         let record = record(kind, subtype, &[]);
         assert_eq!(is_unicast(&record), expected, "{kind}.{subtype}");
+    }
+    for subtype in [6, 12] {
+        for (afi, safi, expected) in [
+            (1, 1, true),
+            (2, 1, true),
+            (1, 2, false),
+            (2, 128, false),
+            (25, 1, false),
+        ] {
+            let body = in_family(afi, safi, new(8, &[10], 0, &[]));
+            let record = record(NEW, subtype, &body);
+            assert_eq!(is_unicast(&record), expected, "{subtype} {afi} {safi}");
+        }
     }
 }
 
@@ -99,11 +132,53 @@ fn prefix_and_first_route() {
         ),
         (
             (NEW, 2, new(17, &cut, 0, &[])),
-            (IpAddr::from(four), 17, vec![], 0, AsWidth::Four),
+            ("192.0.0.0".parse().unwrap(), 17, vec![], 0, AsWidth::Four),
         ),
         (
             (NEW, 4, new(128, &v6, 0, &[])),
             (IpAddr::from(six), 128, vec![], 0, AsWidth::Four),
+        ),
+        // Bits behind the prefix.
+        (
+            (OLD, 1, old(&[255; 4], 23, 1, &[])),
+            (
+                "255.255.254.0".parse().unwrap(),
+                23,
+                vec![],
+                0,
+                AsWidth::Two,
+            ),
+        ),
+        (
+            (OLD, 2, old(&[255; 16], 33, 1, &[])),
+            (
+                "ffff:ffff:8000::".parse().unwrap(),
+                33,
+                vec![],
+                0,
+                AsWidth::Two,
+            ),
+        ),
+        (
+            (OLD, 1, old(&four, 0, 1, &[])),
+            ("0.0.0.0".parse().unwrap(), 0, vec![], 0, AsWidth::Two),
+        ),
+        // Additional paths (RFC 8050 4.1), and generic records.
+        (
+            (NEW, 8, with_id(24, &cut, &[5])),
+            (IpAddr::from(four), 24, vec![5], 1, AsWidth::Four),
+        ),
+        (
+            (NEW, 10, with_id(128, &v6, &[5])),
+            (IpAddr::from(six), 128, vec![5], 1, AsWidth::Four),
+        ),
+        (
+            (NEW, 6, in_family(1, 1, new(24, &cut, 1, &[5]))),
+            (IpAddr::from(four), 24, vec![5], 1, AsWidth::Four),
+        ),
+        (
+            (NEW, 6, in_family(2, 1, new(128, &v6, 1, &[5]))),
+            (IpAddr::from(six), 128, vec![5], 1, AsWidth::Four),
         ),
         // Fewer bytes than stated are kept with what was stated; further routes are not looked at.
         (
@@ -134,6 +209,12 @@ fn damaged_records_are_refused() {
         (NEW, 2, new(33, &[1; 5], 0, &[]), LONG),
         (NEW, 4, new(129, &[1; 17], 0, &[]), LONG),
         (NEW, 2, no_route, "it has no route"),
+        (
+            NEW,
+            12,
+            in_family(1, 1, with_id(8, &[10], &[])),
+            "additional paths in RIB_GENERIC_ADDPATH are written in two ways, which cannot be told apart",
+        ),
     ];
     for (kind, subtype, body, expected) in cases {
         let record = record(kind, subtype, &body);
@@ -148,6 +229,9 @@ fn records_that_are_cut_anywhere_are_refused() {
         (OLD, 2, old(&[1; 16], 8, 1, &[])),
         (NEW, 2, new(24, &[1; 3], 0, &[])),
         (NEW, 4, new(48, &[1; 6], 0, &[])),
+        (NEW, 6, in_family(1, 1, new(24, &[1; 3], 0, &[]))),
+        (NEW, 8, with_id(24, &[1; 3], &[])),
+        (NEW, 10, with_id(48, &[1; 6], &[])),
     ];
     for (kind, subtype, body) in &whole {
         assert!(found(&record(*kind, *subtype, body)).is_ok());

@@ -23,7 +23,7 @@ fn origin(path: &[(Kind, &[u32])]) -> Option<(u32, bool)> {
 fn the_last_usable_as_of_the_path_is_its_origin() {
     use Kind::{Confederation, Sequence, Set};
     type Path = &'static [(Kind, &'static [u32])];
-    let cases: [(Path, Option<(u32, bool)>); 12] = [
+    let cases: [(Path, Option<(u32, bool)>); 15] = [
         (&[], None),
         (&[(Sequence, &[])], None),
         (&[(Sequence, &[3320, 13335])], Some((13335, false))),
@@ -33,7 +33,21 @@ fn the_last_usable_as_of_the_path_is_its_origin() {
         (&[(Sequence, &[3320]), (Set, &[64512, 8])], Some((8, true))),
         (&[(Sequence, &[3320]), (Set, &[64512])], Some((3320, false))),
         (&[(Set, &[7])], None),
-        (&[(Confederation, &[7]), (Sequence, &[3320])], None),
+        (&[(Confederation, &[7])], None),
+        (
+            &[(Confederation, &[7]), (Sequence, &[3320])],
+            Some((3320, false)),
+        ),
+        (
+            &[
+                (Confederation, &[7]),
+                (Confederation, &[8]),
+                (Sequence, &[3320]),
+                (Set, &[9]),
+            ],
+            Some((9, true)),
+        ),
+        (&[(Confederation, &[7]), (Set, &[3320])], None),
         (&[(Sequence, &[3320]), (Confederation, &[7])], None),
         (
             &[(Sequence, &[3320]), (Confederation, &[7]), (Sequence, &[8])],
