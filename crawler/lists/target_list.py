@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -13,6 +14,8 @@ from crawler.names import NotAName, normalise, shown
 
 # Ranks are stored as uint32.
 MAX_RANK = 2**32 - 1
+# A `#` within a word begins no comment: what is in front of it would become another name.
+_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 
 class Rejected(NamedTuple):
@@ -58,13 +61,14 @@ def read_lines(
 def data_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     """Yield those of a list file's lines that hold data, with their numbers.
 
-    Skips blank lines, comments from `#` on, a byte order mark and a header (`domain` or `rank,domain`). Bytes
-    that are not UTF-8 become U+FFFD, which no name may hold, so the line is rejected.
+    Skips blank lines, comments (a `#` at the beginning or after white space), a byte order mark and a header
+    (`domain` or `rank,domain`). Bytes that are not UTF-8 become U+FFFD, which no name may hold, so the line
+    is rejected.
     """
     first = True
     for number, raw in enumerate(lines, start=1):
         text = (raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw).decode("utf-8", errors="replace")
-        text = text.partition("#")[0].strip()
+        text = _COMMENT.sub("", text).strip()
         if not text:
             continue
         header = first and text.lower().replace(" ", "") in ("domain", "rank,domain")

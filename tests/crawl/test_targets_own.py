@@ -103,6 +103,23 @@ def test_every_line_is_used_or_named(tmp_path: Path) -> None:
     assert found.list_id == f"file:mine.csv:{hashlib.sha256(MIXED).hexdigest()[:12]}"
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("38,hash#x.example", None),
+        ("hash#x.example", None),
+        ("#x.example", None),
+        ("38,x.example #hash", "x.example"),
+        ("x.example\t# hash # hash", "x.example"),
+    ],
+)
+def test_a_comment_is_no_part_of_a_word(line: str, name: str | None, tmp_path: Path) -> None:
+    """What is in front of the `#` would be another name."""
+    (tmp_path / "l").write_text(f"{line}\nlast.example\n")
+    found = own_list.read(tmp_path / "l")
+    assert [target.domain for target in found.targets] == [*([name] if name else []), "last.example"]
+
+
 def test_top_counts_lines_not_successes(tmp_path: Path) -> None:
     (tmp_path / "l").write_text("a.example\nno name\nb.example\nc.example\n")
     found = own_list.read(tmp_path / "l", top=3)
