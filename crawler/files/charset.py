@@ -21,6 +21,8 @@ _META = re.compile(rf"""charset{_SPACE}={_SPACE}(?:"([^"]*)"|'([^']*)'|([^\t\n\f
 _LOOKED_AT = 65_536
 _DIFFERENT = {"iso-8859-8-i": "iso8859-8", "x-mac-cyrillic": "mac-cyrillic", "ibm866": "cp866"}
 """Names of the standard that Python has in another way, and w3lib does not translate."""
+# In front of an escape sequence that chooses another set of characters.
+_ESCAPE = re.compile(rb"(?=\x1b[($])")
 # What a meta element cannot name, since nobody would find it there (HTML Standard, section 13.2.3.2).
 _INSTEAD = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
 
@@ -41,8 +43,16 @@ def decoded(body: bytes, content_type: str = "") -> tuple[str, str]:
         return "\ufffd" if body else "", "utf-8"
     if name == "x-user-defined":
         return webencodings.decode(body, name)[0], "utf-8"
+    if name == "iso-2022-jp":
+        return _of_iso_2022_jp(body), "iso2022_jp"
     codec = resolve_encoding(_DIFFERENT.get(name, name)) or "utf-8"
     return to_unicode(body, codec), "utf-8" if codec.startswith("utf") else codec
+
+
+def _of_iso_2022_jp(body: bytes) -> str:
+    """Return the text, part by part: behind half a character Python overlooks an escape sequence."""
+    parts = _ESCAPE.split(body)
+    return "".join(to_unicode(part, "iso2022_jp_ext") for part in parts)
 
 
 def _of_header(content_type: str) -> str | None:
