@@ -144,6 +144,10 @@ _SITES = (
     _odd("redirects", "failed"),
     _odd("walls", "robots"),
     _none("www-elsewhere", "elsewhere", at_www=True, www_elsewhere=True),
+    _odd("packed", "found", size=MB, **_FOUND),
+    _odd("unknown-coding", "nothing_found"),
+    _odd("umlauts", "found", size=MB, **{**_FOUND, "path": "/%C3%BC.bin"}),
+    _odd("costly", "found", size=MB, **{**_FOUND, "depth": 3}),
 )
 
 

@@ -165,6 +165,46 @@ def bomb(question: Question) -> Reply:
     return Reply(200, fields, lambda: _text(packed), len(packed))
 
 
+def packed(question: Question) -> Reply:
+    """All texts are in gzip, which nobody asked for."""
+    if question.path == "/":
+        return _coded(gzip.compress(f'<a href="{FILE}">'.encode()), "gzip")
+    if question.path == "/robots.txt":
+        return _coded(gzip.compress(b"User-agent: *\nAllow: /\n"), "gzip")
+    return plain(question)
+
+
+def unknown_coding(question: Question) -> Reply:
+    """The start page is in a content coding that nobody knows."""
+    return _coded(b"\x01\x02\x03", "x-lab") if question.path == "/" else plain(question)
+
+
+def _coded(body: bytes, coding: str) -> Reply:
+    fields = {"Content-Type": "text/html", "Content-Encoding": coding}
+    return Reply(200, fields, lambda: _text(body), len(body))
+
+
+def umlauts(question: Question) -> Reply:
+    """The start page redirects to one with an umlaut, which links to a file with one: bytes of UTF-8."""
+    page, file = "/\u00e4".encode(), "/\u00fc.bin".encode()
+    if question.path == "/":
+        return Reply(302, {"Location": page.decode("latin-1")}, None, 0)
+    if question.path == "/%C3%A4":
+        body = b"<title>\xc3\xa4</title><a href='" + file + b"'>"
+        return Reply(200, {"Content-Type": "text/html; charset=utf-8"}, lambda: _text(body), len(body))
+    return _download(MB) if question.path == "/%C3%BC.bin" else _missing()
+
+
+def costly(question: Question) -> Reply:
+    """Pages with an element of 150,000 attributes, a minute of work for libxml2; the third links to a file."""
+    links = {"/": "/2", "/2": "/3", "/3": FILE}
+    if question.path not in links:
+        return plain(question)
+    attributes = " ".join(f"a{number:x}" for number in range(150_000))
+    body = f'<a href="{links[question.path]}"><a {attributes}>'.encode()
+    return Reply(200, {"Content-Type": "text/html"}, lambda: _text(body), len(body))
+
+
 def giant_page(question: Question) -> Reply:
     """A page that never ends."""
     if question.path == "/robots.txt":
@@ -244,6 +284,7 @@ BEHAVIOURS: dict[str, Callable[[Question], Reply]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(plain, robots_endless, trap, no_length, ranges, wrong_length, breaks, slow, changes),
+        *(packed, unknown_coding, umlauts, costly),
         *(bomb, giant_page, hostile_links, endless_fields, redirects, walls, tarpit, drips),
     )
 }

@@ -74,6 +74,7 @@ def test_every_request_names_us_and_whom_to_ask(world: World, crawled: Crawled) 
         ("hostile-links", ["/robots.txt", "/"]),
         ("bomb", ["/robots.txt", "/"]),
         ("blocked", []),
+        ("umlauts", ["/robots.txt", "/", "/%C3%A4", "/%C3%BC.bin"]),
         # www. of it is at another address, so it is not the name's own.
         ("www-elsewhere", ["/robots.txt"]),
         # robots.txt of the name redirects to that of www., which is asked for once more for its own pages.
@@ -100,6 +101,11 @@ def test_redirects_are_followed_five_times(crawled: Crawled) -> None:
     assert crawled.rows["redirects.downloads.test"]["reason"] == "more than 5 redirects"
     paths = [path for _, path, _ in crawled.asked["redirects.downloads.test"] if path != "/robots.txt"]
     assert paths == ["/", "/a", "/aa", "/aaa", "/aaaa", "/aaaaa"]
+
+
+def test_what_could_not_be_read_is_said(crawled: Crawled) -> None:
+    row = crawled.rows["unknown-coding.downloads.test"]
+    assert row["reason"] == "a page has a content coding that cannot be read: x-lab"
 
 
 def test_certificate_of_another_name_is_no_answer(crawled: Crawled) -> None:
