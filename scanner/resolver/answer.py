@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import dns.edns
+import dns.flags
 import dns.message
 import dns.name
 import dns.rcode
@@ -19,6 +21,9 @@ QTYPES = ("A", "AAAA", "HTTPS")
 # More aliases than this count as a loop (BIND stops at 16).
 MAX_CHAIN = 16
 
+# Most records of an answer that are kept, each in a row (the default of BIND's max-records-per-type).
+MAX_RECORDS = 100
+
 # Response codes with their own status; all others are OTHER, with the code in `rcode`.
 _RCODE_STATUS = {
     dns.rcode.NXDOMAIN: "NXDOMAIN",
@@ -29,7 +34,9 @@ _RCODE_STATUS = {
 }
 
 # Failures of the resolver or the network, which are retried. NXDOMAIN and NODATA are answers.
-FAILURES = frozenset({"SERVFAIL", "REFUSED", "FORMERR", "NOTIMP", "OTHER", "TIMEOUT", "NETWORK", "MALFORMED"})
+FAILURES = frozenset(
+    {"SERVFAIL", "REFUSED", "FORMERR", "NOTIMP", "OTHER", "TIMEOUT", "NETWORK", "MALFORMED", "REFERRAL"}
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ class HttpsRecord:
 class Message:
     """A resolver's parsed answer to one question.
 
-    `records` are addresses (A, AAAA) or HttpsRecords in the order of the answer, with their common TTL.
+    `records` are addresses (A, AAAA) or HttpsRecords in the order of the answer, with their common TTL;
+    `left_out` counts the records beyond the first MAX_RECORDS.
     `unfinished` is the name to query next when the answer ends in an alias that the resolver left unresolved.
     """
 
@@ -68,6 +76,7 @@ class Message:
     ttl: int | None = None
     unfinished: str | None = None
     detail: str | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class Outcome:
     ttl: int | None = None
     transport: str | None = None
     detail: str | None = field(default=None)
+    left_out: int = 0
 
 
 def read(response: dns.message.Message) -> Message:
@@ -108,10 +118,15 @@ def read(response: dns.message.Message) -> Message:
     if rcode != dns.rcode.NOERROR:
         return Message(_RCODE_STATUS.get(dns.rcode.Rcode(rcode), "OTHER"), rcode, chain, detail=detail)
     if rrset is not None:
-        records = tuple(_record(rdata) for rdata in rrset)
-        return Message("NOERROR", rcode, chain, records, rrset.ttl, detail=detail)
+        records = tuple(_record(rdata) for rdata in islice(rrset, MAX_RECORDS))
+        left_out = len(rrset) - len(records)
+        return Message("NOERROR", rcode, chain, records, rrset.ttl, detail=detail, left_out=left_out)
     # An SOA record means that the end of the chain has no such record (RFC 2308 2.2).
-    has_soa = any(found.rdtype == dns.rdatatype.SOA for found in response.authority)
+    authority = {found.rdtype for found in response.authority}
+    has_soa = dns.rdatatype.SOA in authority
+    if not (chain or has_soa) and dns.rdatatype.NS in authority and not response.flags & dns.flags.AA:
+        # Name servers alone are no answer, but a referral to them.
+        return Message("REFERRAL", rcode, detail=detail)
     unfinished = None if has_soa or not chain else chain[-1].target
     return Message("NODATA", rcode, chain, unfinished=unfinished, detail=detail)
 
@@ -125,7 +140,8 @@ def _find(
 def _record(rdata: Any) -> str | HttpsRecord:
     if rdata.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA):
         return str(rdata.address)
-    params = rdata.params
+    # Recipients ignore the parameters of a record in AliasMode (RFC 9460 2.4.2).
+    params = rdata.params if rdata.priority else {}
     alpn = params.get(svcb.ParamKey.ALPN)
     port = params.get(svcb.ParamKey.PORT)
     hint4, hint6 = params.get(svcb.ParamKey.IPV4HINT), params.get(svcb.ParamKey.IPV6HINT)

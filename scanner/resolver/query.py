@@ -96,6 +96,7 @@ class Asker:
                     ttl=message.ttl,
                     transport=None if rcode is None else self._transport,
                     detail=message.detail,
+                    left_out=message.left_out,
                 )
             if message.status in ("FORMERR", "NOTIMP"):
                 edns = False  # servers without EDNS answer so (RFC 6891 7)
@@ -136,9 +137,8 @@ class Asker:
                 self._transport = "udp"
             except dns.message.Truncated:
                 self._transport = "tcp"
-                response = await dns.asyncquery.tcp(
-                    query, self.resolver.address, self.resolver.timeout_s, self.resolver.port
-                )
+                where = (self.resolver.address, self.resolver.timeout_s, self.resolver.port)
+                response = await dns.asyncquery.tcp(query, *where, ignore_trailing=True)
             return response
         except (dns.exception.DNSException, ValueError, OSError, EOFError) as error:
             # A late answer to this query must not be read as the next one's.
@@ -165,7 +165,10 @@ class Asker:
             wire, _ = await self._socket.recvfrom(65535, left)
             if wire[:2] != question[:2]:
                 continue
-            response = dns.message.from_wire(wire, raise_on_truncation=True)
+            # Bytes behind a message belong to none.
+            response = dns.message.from_wire(wire, raise_on_truncation=True, ignore_trailing=True)
+            if len(response.question) > 1:
+                raise dns.exception.FormError("the answer has more than one question")
             if query.is_response(response):
                 return response
 

@@ -33,6 +33,7 @@ def rows(name: Name, outcomes: dict[str, Outcome], common: Row) -> Iterator[Row]
             "attempts": outcome.attempts,
             "transport": outcome.transport,
             "duration_us": outcome.duration_us,
+            "records_left_out": None if outcome.rcode is None else outcome.left_out,
             "detail": outcome.detail,
         }
         if not outcome.records:

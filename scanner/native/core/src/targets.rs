@@ -9,7 +9,7 @@ mod order;
 
 pub use backlog::Backlog;
 pub use groups::{Groups, Standing};
-pub use host_name::is_host_name;
+pub use host_name::{fault_of_name, is_host_name};
 pub use order::shuffle;
 
 use std::net::{IpAddr, SocketAddr};

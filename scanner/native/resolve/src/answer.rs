@@ -10,9 +10,9 @@ use crate::wire::types::{CNAME, QType};
 
 /// More aliases than this count as a loop (BIND stops at 16).
 pub const MOST_ALIASES: usize = 16;
-/// So many records are compared to leave out a repeated one (RFC 2181 5); an answer with more keeps its
-/// repetitions.
-const COMPARED: usize = 256;
+/// Most records of an answer that are kept (BIND's max-records-per-type): each becomes a row, and each address a
+/// target.
+pub const MOST_RECORDS: usize = 100;
 
 /// One CNAME record: its target as text, and its TTL in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +30,13 @@ pub struct Answer {
     pub aliases: Vec<Alias>,
     /// In the order of the answer.
     pub records: Vec<Record>,
+    /// Records beyond [`MOST_RECORDS`].
+    pub left_out: u16,
     /// The lowest TTL of the records (RFC 2181 5.2).
     pub ttl: Option<u32>,
     /// The name to ask for next: the answer ends in an alias that the resolver did not follow.
     pub unfinished: Option<Box<Name>>,
-    /// Extended errors.
+    /// Extended errors, and what else a message has besides its answer.
     pub detail: Option<String>,
 }
 
@@ -105,9 +107,10 @@ fn follow(
         rcode,
         aliases: Vec::new(),
         records: Vec::new(),
+        left_out: 0,
         ttl: None,
         unfinished: None,
-        detail: sections.edns.errors.clone(),
+        detail: detail(sections),
     };
     let mut name = *asked.name;
     let mut passed = Vec::new();
@@ -132,14 +135,25 @@ fn follow(
     if rcode != 0 {
         answer.status = Status::of_rcode(rcode);
         answer.records.clear();
-        answer.ttl = None;
+        (answer.left_out, answer.ttl) = (0, None);
     } else if !answer.records.is_empty() {
         answer.status = Status::NoError;
     } else if !answer.aliases.is_empty() && !sections.has_soa {
         // With an SOA record the end of the chain has no such record (RFC 2308 2.2).
         answer.unfinished = Some(Box::new(name));
+    } else if sections.has_ns && !sections.has_soa && !header.is_authoritative() {
+        // Name servers alone are no answer, but a referral to them (RFC 2308 2.2).
+        answer.status = Status::Referral;
     }
     Ok(answer)
+}
+
+/// What a message has besides its answer: extended errors, and bytes behind it.
+fn detail(sections: &Sections) -> Option<String> {
+    let behind =
+        (sections.behind > 0).then(|| format!("{} bytes follow the message", sections.behind));
+    let parts: Vec<String> = sections.edns.errors.iter().cloned().chain(behind).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// The records of class IN and type `kind` that `name` owns.
@@ -169,10 +183,14 @@ fn take_records(
 ) -> Result<(), Malformed> {
     for place in owned(message, name, qtype.code(), sections) {
         let place = place?;
-        let record = Record::read(message, qtype, place.data, place.end)?;
         answer.ttl = Some(answer.ttl.map_or(place.ttl, |ttl| ttl.min(place.ttl)));
-        let compared = &answer.records[..answer.records.len().min(COMPARED)];
-        if !compared.contains(&record) {
+        if answer.records.len() == MOST_RECORDS {
+            answer.left_out = answer.left_out.saturating_add(1);
+            continue;
+        }
+        let record = Record::read(message, qtype, place.data, place.end)?;
+        // Of repeated records one counts (RFC 2181 5).
+        if !answer.records.contains(&record) {
             answer.records.push(record);
         }
     }

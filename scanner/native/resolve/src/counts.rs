@@ -24,6 +24,8 @@ pub struct Counts {
     pub foreign: u64,
     /// Answers over UDP that were cut, so that the question was repeated over TCP.
     pub truncated: u64,
+    /// Records of answers that have no row, because their answer has too many.
+    pub records_left_out: u64,
     /// Questions by type and status, as `A_NOERROR`.
     #[serde(flatten)]
     statuses: Statuses,
@@ -52,6 +54,7 @@ impl Counts {
     /// Counts a question that is over.
     pub fn record(&mut self, outcome: &Outcome) {
         self.statuses.0[outcome.qtype as usize][outcome.status as usize] += 1;
+        self.records_left_out += u64::from(outcome.left_out);
     }
 
     /// Returns the number of questions by status, of all types.

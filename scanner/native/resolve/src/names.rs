@@ -1,4 +1,4 @@
-//! The names to ask for, one per line, read by a thread of their own while the run goes on: a list of any
+//! The names to ask for, one per line (empty lines and comments, which begin with `#`, aside), read by a thread of their own while the run goes on: a list of any
 //! length, or a pipe that is slow, takes no memory and blocks nothing.
 
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use firstflight_core::Failure;
 use firstflight_core::inputs::Rejected;
+use firstflight_core::targets::fault_of_name;
 
 use crate::answered::Answered;
 use crate::wire::name::Name;
@@ -221,6 +222,14 @@ fn text_of(bytes: &[u8]) -> &str {
     text.trim_start_matches('\u{feff}').trim()
 }
 
+/// Returns the name of a line, or why it has none.
+fn name_of(text: &str) -> Result<Name, &'static str> {
+    match fault_of_name(text) {
+        Some(fault) => Err(fault),
+        None => Name::from_text(text).ok_or("it is no name that a question can have"),
+    }
+}
+
 /// Reads lines until the end, or until nobody takes them.
 fn read(
     program: &str,
@@ -266,20 +275,17 @@ fn read(
             batch.refuse(is_other(line, name));
             break;
         }
-        match Name::from_text(text) {
-            _ if text.is_empty() => {}
-            Some(_) if answered.contains(line) => batch.resumed += 1,
-            Some(wire) => batch.names.push(Listed {
+        match name_of(text) {
+            _ if text.is_empty() || text.starts_with('#') => {}
+            Ok(_) if answered.contains(line) => batch.resumed += 1,
+            Ok(name) => batch.names.push(Listed {
                 line,
                 domain: text.to_owned(),
-                name: wire,
+                name,
             }),
-            None => {
+            Err(why) => {
                 batch.rejected += 1;
-                rejected.line(
-                    line,
-                    "no name in ASCII (write international names as xn--...)",
-                );
+                rejected.line(line, why);
             }
         }
         // What a pipe gave is passed on before waiting for more, once it is known to be the right list.
@@ -330,6 +336,15 @@ mod tests {
         let expected = [(1, "a.test"), (3, "b.test"), (5, "A.test.")];
         assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
         assert_eq!((names.rejected, names.failure()), (1, None));
+    }
+
+    #[test]
+    fn what_is_no_name_is_rejected_and_a_comment_is_not() {
+        let (found, names) = all(
+            "rank,domain\n1,a.test\nhttps://b.test/\nc.test:443\n192.0.2.1\n::1\n# comment\n\nd.test\n",
+            Answered::default(),
+        );
+        assert_eq!((found, names.rejected), (vec![(9, "d.test".to_owned())], 6));
     }
 
     #[test]

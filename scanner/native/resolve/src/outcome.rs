@@ -38,6 +38,8 @@ pub struct Outcome {
     pub rcode: Option<u16>,
     pub aliases: Vec<Alias>,
     pub records: Vec<Record>,
+    /// Records of the answer that are not among them, because it has too many.
+    pub left_out: u16,
     pub ttl: Option<u32>,
     pub transport: Option<Transport>,
     pub detail: Option<String>,

@@ -149,7 +149,8 @@ impl Question {
         self.aliases.append(&mut answer.aliases);
         if self.is_loop() {
             answer.status = Status::Chain;
-            (answer.records, answer.ttl, answer.unfinished) = (Vec::new(), None, None);
+            (answer.records, answer.left_out) = (Vec::new(), 0);
+            (answer.ttl, answer.unfinished) = (None, None);
         }
         if let Some(name) = answer.unfinished.filter(|_| rcode.is_some()) {
             self.current = *name;
@@ -169,6 +170,7 @@ impl Question {
             rcode,
             aliases: std::mem::take(&mut self.aliases),
             records: answer.records,
+            left_out: answer.left_out,
             ttl: answer.ttl,
             transport: rcode.map(|_| transport),
             detail: answer.detail,
@@ -192,6 +194,7 @@ fn failure(status: Status, detail: Option<String>) -> Answer {
         rcode: 0,
         aliases: Vec::new(),
         records: Vec::new(),
+        left_out: 0,
         ttl: None,
         unfinished: None,
         detail,

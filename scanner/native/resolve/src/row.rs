@@ -46,6 +46,7 @@ columns! {
         https_ech_config_ids: &'a [u32],
         https_ech_public_names: &'a [String],
         data: Option<&'a str>,
+        records_left_out: Option<u16>,
         resolver: &'a str,
         attempts: u8,
         transport: Option<&'static str>,
@@ -164,6 +165,7 @@ fn write_outcome(
         qtype: outcome.qtype.name(),
         status: outcome.status.name(),
         rcode: outcome.rcode,
+        records_left_out: outcome.rcode.map(|_| outcome.left_out),
         ttl: outcome.ttl,
         cname_chain: &chain,
         cname_ttls: &ttls,
@@ -178,7 +180,6 @@ fn write_outcome(
         return each(&base());
     }
     for (rank, record) in outcome.records.iter().enumerate() {
-        // A message of 64 KiB has fewer than 6,000 records.
         let answer_rank = u16::try_from(rank).ok();
         match record {
             Record::Address(address) => {
@@ -251,6 +252,7 @@ mod tests {
                 ttl: 9,
             }],
             records,
+            left_out: 0,
             ttl: Some(60),
             transport: Some(Transport::Udp),
             detail: None,

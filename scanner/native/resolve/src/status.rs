@@ -17,11 +17,12 @@ pub enum Status {
     Network,
     Malformed,
     Chain,
+    Referral,
 }
 
 impl Status {
     /// All of them, in the order of the record kind.
-    pub const ALL: [Status; 12] = [
+    pub const ALL: [Status; 13] = [
         Status::NoError,
         Status::NoData,
         Status::NxDomain,
@@ -34,6 +35,7 @@ impl Status {
         Status::Network,
         Status::Malformed,
         Status::Chain,
+        Status::Referral,
     ];
 
     /// Returns the word in records.
@@ -51,6 +53,7 @@ impl Status {
             Status::Network => "NETWORK",
             Status::Malformed => "MALFORMED",
             Status::Chain => "CHAIN",
+            Status::Referral => "REFERRAL",
         }
     }
 
@@ -67,7 +70,7 @@ impl Status {
     }
 
     /// Returns whether the resolver or the network failed, so that the question is tried again. NXDOMAIN,
-    /// NODATA and CHAIN are answers.
+    /// NODATA and CHAIN are answers; a referral leaves the work to whoever asks.
     pub fn is_failure(self) -> bool {
         !matches!(
             self,

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use crate::Failure;
 use crate::clock::Stamp;
-use crate::targets::is_host_name;
+use crate::targets::fault_of_name;
 use crate::targets::{FIRST_PLANNED, FedTarget};
 
 /// A command.
@@ -126,7 +126,7 @@ fn planned<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Planned> {
     let ip: IpAddr = ip_text.parse().ok()?;
     let port = words.next()?.parse().ok().filter(|port| *port != 0)?;
     let domain = words.next().unwrap_or_default();
-    if !domain.is_empty() && !is_host_name(domain) {
+    if !domain.is_empty() && fault_of_name(domain).is_some() {
         return None;
     }
     Some(Planned {

@@ -6,8 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::IpAddr;
 
 use crate::Failure;
-use crate::targets::is_host_name;
-use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList};
+use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList, fault_of_name};
 
 /// Port when the list gives none.
 const DEFAULT_PORT: u16 = 443;
@@ -73,11 +72,8 @@ fn target<'a>(
     ip_text
         .parse::<IpAddr>()
         .map_err(|_| "the address is no IPv4 or IPv6 address")?;
-    if !domain.is_empty() && !is_host_name(domain) {
-        return Err("the name is no host name in ASCII (write international names as xn--...)");
-    }
-    if domain.trim_end_matches('.').parse::<IpAddr>().is_ok() {
-        return Err("the name is an address: leave it empty");
+    if let Some(fault) = fault_of_name(domain).filter(|_| !domain.is_empty()) {
+        return Err(fault);
     }
     let port = match port {
         "" => DEFAULT_PORT,

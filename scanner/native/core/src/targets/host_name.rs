@@ -1,18 +1,77 @@
 //! Names of hosts, in lists and in the feed.
+//!
+//! `crawler/names.py` reads the same names; both are tested with tests/field/names.json. It also converts
+//! international names, which engines take in ASCII alone.
 
-/// Returns whether `text` is a host name: labels of 1 to 63 letters, digits, `-` and `_`, at most 253
+use std::net::IpAddr;
+
+/// Most characters of a name and of a label (RFC 1035 2.3.4).
+const LONGEST: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// Returns whether `text` has the form of a host name: labels of 1 to 63 letters, digits, `-` and `_`, at most 253
 /// characters, with or without the root's dot.
 pub fn is_host_name(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
     let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-    name.len() <= 253
+    name.len() <= LONGEST
         && name
             .split('.')
-            .all(|l| (1..=63).contains(&l.len()) && l.bytes().all(good))
+            .all(|l| (1..=LONGEST_LABEL).contains(&l.len()) && l.bytes().all(good))
+}
+
+/// Returns why `text` is no name of a host that can be asked for, for use after "rejected: "; `None`: it is one.
+/// Names of hosts are of letters, digits and hyphens (RFC 1123 2.1), and in use also of underscores.
+pub fn fault_of_name(text: &str) -> Option<&'static str> {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    if text.is_empty() {
+        return Some("the name is empty");
+    }
+    if text.contains('/') {
+        return Some("it is a URL, a path or a network; write only the host's name");
+    }
+    if text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() || name.parse::<IpAddr>().is_ok() {
+        return Some("it is an address, not a name");
+    }
+    if text.contains([',', ';', '\t', ' ']) {
+        return Some("it has several fields; write only the name, without its rank");
+    }
+    if text.contains(':') {
+        return Some("it has a port; write only the name");
+    }
+    if text.contains('\u{fffd}') {
+        return Some("it is not UTF-8 text");
+    }
+    if !text.is_ascii() {
+        return Some("it is not in ASCII; write an international name as xn--...");
+    }
+    if name.len() > LONGEST {
+        return Some("it is longer than 253 characters");
+    }
+    if name.split('.').any(str::is_empty) {
+        return Some("it has an empty label");
+    }
+    if name.split('.').any(|label| label.len() > LONGEST_LABEL) {
+        return Some("it has a label of more than 63 characters");
+    }
+    if !is_host_name(name) {
+        return Some("it has characters that no host's name has");
+    }
+    let hyphen = |label: &str| label.starts_with('-') || label.ends_with('-');
+    if name.split('.').any(hyphen) {
+        return Some("it has a label that begins or ends with a hyphen");
+    }
+    let last = name.rsplit('.').next().unwrap_or_default();
+    if last.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some("it ends in a number, as only addresses do");
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     #[test]
@@ -29,5 +88,28 @@ mod tests {
         );
         assert!(is_host_name(&long[..253]) && !is_host_name(&format!("{}bb", &long[..253])));
         assert!(!is_host_name(&"a".repeat(64)));
+    }
+
+    #[derive(Deserialize)]
+    struct Case {
+        text: String,
+        times: Option<usize>,
+        /// Part of what is wrong, in the engines' words; null: it is a name.
+        fault: Option<String>,
+    }
+
+    #[test]
+    fn names_are_what_the_table_says() {
+        let table = include_str!("../../../../../tests/field/names.json");
+        let cases: Vec<Case> = serde_json::from_str(table).unwrap();
+        assert!(cases.len() > 40);
+        for Case { text, times, fault } in cases {
+            let text = text.repeat(times.unwrap_or(1));
+            match (fault_of_name(&text), fault) {
+                (None, None) => {}
+                (Some(found), Some(part)) => assert!(found.contains(&part), "{text:?}: {found}"),
+                (found, expected) => panic!("{text:?}: {found:?}, expected {expected:?}"),
+            }
+        }
     }
 }

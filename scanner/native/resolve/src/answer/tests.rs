@@ -119,6 +119,79 @@ fn records_come_once_in_order_with_their_lowest_ttl() {
 }
 
 #[test]
+fn an_answer_has_so_many_records_and_counts_the_others() {
+    for (given, kept, left_out) in [(100, 100, 0), (101, 100, 1), (3000, 100, 2900)] {
+        let of = |writer: Writer, n: u32| writer.record(1, "a.test", 1, 60, &n.to_be_bytes());
+        let found = answer((1..=given).fold(to_a(0), of));
+        assert_eq!(found.records.len(), kept, "{given}");
+        assert_eq!((found.left_out, found.status), (left_out, Status::NoError));
+    }
+}
+
+/// Bits of a response's flags that [`Writer::answer`] has or has not.
+const AA: u16 = 0x0400;
+const RA: u16 = 0x0080;
+
+#[test]
+fn a_referral_is_no_answer() {
+    let ns = |writer: Writer| writer.record(2, "test", 2, 60, &wire("ns.test"));
+    let soa = |writer: Writer| writer.record(2, "test", 6, 60, b"");
+    for (writer, expected) in [
+        (ns(to_a(0).flags(RA)), Status::Referral),
+        (ns(to_a(0)), Status::Referral),
+        (
+            to_a(0).record(2, ".", 2, 60, &wire("a.test")),
+            Status::Referral,
+        ),
+        (ns(to_a(0).flags(AA)), Status::NoData),
+        (soa(ns(to_a(0))), Status::NoData),
+        (soa(to_a(0)), Status::NoData),
+        (to_a(0), Status::NoData),
+        (ns(to_a(3)), Status::NxDomain),
+        (ns(to_a(5)), Status::Refused),
+    ] {
+        let message = writer.bytes(7);
+        assert_eq!(answer(writer).status, expected, "{message:02x?}");
+    }
+    let with = ns(to_a(0)).record(1, "a.test", 1, 60, &[198, 18, 0, 1]);
+    assert_eq!(answer(with).status, Status::NoError);
+    let alias = answer(ns(to_a(0)).alias("a.test", "b.test", 5));
+    assert!(
+        alias.unfinished.is_some(),
+        "the end of the alias is asked for"
+    );
+}
+
+#[test]
+fn bytes_behind_a_message_cost_no_answer() {
+    let whole = to_a(0).record(1, "a.test", 1, 60, &[198, 18, 0, 1]);
+    let with_error = to_a(0).record(1, "a.test", 1, 60, &[198, 18, 0, 1]).record(
+        3,
+        ".",
+        41,
+        0,
+        b"\0\x0f\0\x02\0\x17",
+    );
+    for (writer, behind, detail) in [
+        (&whole, &b""[..], None),
+        (&whole, b"\0", Some("1 bytes follow the message")),
+        (
+            &with_error,
+            &[0xff; 300],
+            Some("EDE 23; 300 bytes follow the message"),
+        ),
+    ] {
+        let message = [&writer.bytes(7)[..], behind].concat();
+        let read = read_as(&message, "a.test", QType::A, true, false);
+        let Reading::Answer(found) = read else {
+            panic!("{read:?}");
+        };
+        assert_eq!((found.status, found.records.len()), (Status::NoError, 1));
+        assert_eq!(found.detail.as_deref(), detail);
+    }
+}
+
+#[test]
 fn aliases_are_followed_in_the_answer() {
     let chain = |writer: Writer| {
         writer

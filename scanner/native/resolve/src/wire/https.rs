@@ -7,6 +7,9 @@ use firstflight_wire::tls::{ascii, ech_configs};
 use super::name::Name;
 use super::{Malformed, Reader};
 
+/// The priority of a record that names another one.
+const ALIAS_MODE: u16 = 0;
+
 // Keys of parameters (RFC 9460 14.3.2).
 const MANDATORY: u16 = 0;
 const ALPN: u16 = 1;
@@ -43,6 +46,10 @@ impl Https {
             target: target.text(),
             ..Https::default()
         };
+        if priority == ALIAS_MODE {
+            // Recipients ignore the parameters of such a record, whatever they are (RFC 9460 2.4.2).
+            return if after <= end { Ok(https) } else { Err(cut) };
+        }
         let mut rest = Reader(message.get(after..end).ok_or(cut)?);
         let (mut last, mut mandatory, mut keys) = (None, Vec::new(), Vec::new());
         while !rest.is_empty() {
@@ -204,6 +211,18 @@ mod tests {
             (alias.priority, alias.target.as_str(), alias.ech),
             (0, "edge.test", false)
         );
+        for parameters in [
+            &b"\0\x01\0\x03\x02h3"[..],
+            b"\0\0\0\x02\0\x01",
+            b"\0\x03\0\x02\0\x01\0\x01\0\x03\x02h3",
+            b"\0\x04\0\x01x",
+            b"\0\x05\xff",
+            b"x",
+        ] {
+            let with = [b"\0\0\x04edge\x04test\0", parameters].concat();
+            assert_eq!(read(&with).as_ref(), Ok(&alias), "{parameters:?}");
+        }
+        assert!(Https::read(b"\0\0\x04edge\0", 0, 7).is_err());
         assert_eq!(ascii(b"h3\xff"), "h3\\xff");
     }
 }

@@ -3,7 +3,7 @@
 use super::edns::Edns;
 use super::name::Name;
 use super::query::HEADER;
-use super::types::{IN, OPT, SOA};
+use super::types::{IN, NS, OPT, SOA};
 use super::{Malformed, Reader};
 
 /// A header (RFC 1035 4.1.1).
@@ -38,6 +38,11 @@ impl Header {
         self.flags & 0x0200 != 0
     }
 
+    /// Returns whether the server has the zone itself (AA).
+    pub fn is_authoritative(&self) -> bool {
+        self.flags & 0x0400 != 0
+    }
+
     /// Returns the lower four bits of the response code.
     pub fn rcode(&self) -> u16 {
         self.flags & 0xf
@@ -62,11 +67,15 @@ pub struct Sections {
     pub answers: Vec<Place>,
     /// Whether the authority section holds an SOA record.
     pub has_soa: bool,
+    /// Whether it holds an NS record.
+    pub has_ns: bool,
+    /// Bytes behind the last record, which belong to no message (RFC 1035 4.1).
+    pub behind: usize,
     pub edns: Edns,
 }
 
 impl Sections {
-    /// Finds the records of `message` behind its questions, which end at `at`.
+    /// Finds the records of `message` behind its questions, which end at `at`. Bytes behind the last record are counted.
     pub fn read(
         &mut self,
         message: &[u8],
@@ -74,7 +83,7 @@ impl Sections {
         mut at: usize,
     ) -> Result<(), Malformed> {
         self.answers.clear();
-        (self.has_soa, self.edns) = (false, Edns::default());
+        (self.has_soa, self.has_ns, self.edns) = (false, false, Edns::default());
         let mut has_edns = false;
         for (section, count) in counts.into_iter().enumerate().skip(1) {
             for _ in 0..count {
@@ -83,6 +92,7 @@ impl Sections {
                 match (section, place.kind) {
                     (1, _) if class == IN => self.answers.push(place),
                     (2, SOA) => self.has_soa = true,
+                    (2, NS) => self.has_ns = true,
                     (3, OPT) => {
                         // RFC 6891 6.1.1: one of them, of the root.
                         if std::mem::replace(&mut has_edns, true)
@@ -96,9 +106,7 @@ impl Sections {
                 }
             }
         }
-        if at != message.len() {
-            return Err(Malformed("bytes follow the last record"));
-        }
+        self.behind = message.len() - at;
         Ok(())
     }
 }
@@ -262,7 +270,9 @@ mod tests {
         for length in 0..whole.len() {
             assert!(read(&whole[..length]).is_err(), "{length}");
         }
-        assert!(read(&[&whole[..], b"x"].concat()).is_err());
+        let followed = read(&[&whole[..], b"behind"].concat()).unwrap();
+        assert_eq!((sections.behind, followed.behind), (0, 6));
+        assert_eq!(followed.answers.len(), 1);
         let twice = [QUESTION, OPT, OPT].concat();
         assert!(read(&message(0x8180, [1, 0, 0, 2], &twice)).is_err());
     }

@@ -2,6 +2,8 @@
 
 /// CNAME (RFC 1035 3.3.1), which every question may be answered with.
 pub const CNAME: u16 = 5;
+/// NS (RFC 1035 3.3.11).
+pub const NS: u16 = 2;
 /// SOA (RFC 1035 3.3.13).
 pub const SOA: u16 = 6;
 /// OPT (RFC 6891 6.1).
@@ -41,7 +43,7 @@ impl QType {
     pub fn code(self) -> u16 {
         match self {
             QType::A => 1,
-            QType::Ns => 2,
+            QType::Ns => NS,
             QType::Cname => CNAME,
             QType::Mx => 15,
             QType::Txt => 16,

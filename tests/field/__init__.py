@@ -1,0 +1,1 @@
+"""Cases from the field: inputs that came out wrong once, with the expected value and its source."""
