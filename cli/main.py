@@ -21,39 +21,52 @@ from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import stdout, terminal
 
-# subcommand -> (module, one line of help)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "calibrate": ("cli.calibrate", "Compare first answers of probes with those inside full handshakes."),
-    "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
-    "crawl": ("cli.crawl", "Find a file to download on the web site of each name."),
-    "dashboard": ("cli.dashboard", "Serve pages on the store to browsers."),
-    "db": ("cli.db", "Create and inspect the tables of the store."),
-    "dissect": ("cli.dissect", "Turn captures into records."),
-    "download": ("cli.download", "Download files under chosen TCP option sets and over QUIC."),
-    "handshake": ("cli.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
-    "import": ("cli.imports", "Take the output of other scanners into the store."),
-    "lab": ("cli.lab", "Start, use and remove the test Internet."),
-    "load": ("cli.load", "Load record files into the store."),
-    "optout": ("cli.optout", "Enter who asks to be left out, and follow the centre's list."),
-    "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
-    "qlog": ("cli.qlog", "Write the connections of captures as qlog files."),
-    "qlog-metrics": ("cli.qlog_metrics", "Print the RTT estimates that QUIC stacks wrote as qlog."),
-    "query": ("cli.query", "Run a named query on the store."),
-    "report": ("cli.report", "Create a page about a run, or print the tables of the papers."),
-    "resolve": ("cli.resolve", "Resolve names to addresses and HTTPS records."),
-    "runs": ("cli.runs", "List runs with their states and counts."),
-    "scan": ("cli.scan", "Scan with ZMap or QScanner, if you have them."),
-    "schema": ("cli.schema", "Describe the columns of a record kind."),
-    "spool": ("cli.uploads", "The same as uploads."),
-    "sql": ("cli.sql", "Run a query on the store (read-only)."),
-    "stage": ("cli.stage", "Run one stage of a campaign alone."),
-    "store": ("cli.store", "Share the embedded store with several programs."),
-    "tcp-options": ("cli.tcp_options", "Find out which TCP options servers agree to."),
-    "testbed": ("cli.testbed", "Repeat the papers' emulated figures in simulated time."),
-    "trace": ("cli.trace", "Show the packets behind a row."),
-    "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
-    "watch": ("cli.watch", "Probe names repeatedly at set times."),
+# Group of `firstflight --help` -> subcommand -> (module, one line of help).
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Measure": {
+        "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
+        "handshake": ("cli.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
+        "resolve": ("cli.resolve", "Resolve names to addresses and HTTPS records."),
+        "tcp-options": ("cli.tcp_options", "Find out which TCP options servers agree to."),
+        "crawl": ("cli.crawl", "Find a file to download on the web site of each name."),
+        "download": ("cli.download", "Download files under chosen TCP option sets and over QUIC."),
+        "watch": ("cli.watch", "Probe names repeatedly at set times."),
+        "scan": ("cli.scan", "Scan with your own ZMap or QScanner."),
+    },
+    "Look at results": {
+        "report": ("cli.report", "Write a report page, or print a table of a paper."),
+        "query": ("cli.query", "Run a named query on the store."),
+        "sql": ("cli.sql", "Run an SQL query on the store (read-only)."),
+        "trace": ("cli.trace", "Show the packets behind a row."),
+        "dashboard": ("cli.dashboard", "Serve charts and tables of the store to browsers."),
+        "calibrate": ("cli.calibrate", "Compare first answers to probes with full handshakes."),
+        "schema": ("cli.schema", "Describe the columns of a record kind."),
+        "dissect": ("cli.dissect", "Turn captures into records."),
+        "qlog": ("cli.qlog", "Convert the connections in captures to qlog files."),
+        "qlog-metrics": ("cli.qlog_metrics", "Print the RTT estimates in qlog files of QUIC stacks."),
+    },
+    "Run a campaign": {
+        "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
+        "stage": ("cli.stage", "Run one stage of a campaign."),
+        "runs": ("cli.runs", "List runs with their states and counts, or stop a run."),
+    },
+    "Keep a store": {
+        "store": ("cli.store", "Share the embedded store with several programs."),
+        "db": ("cli.db", "Create, inspect and expire the tables of the store."),
+        "load": ("cli.load", "Load record files into the store."),
+        "import": ("cli.imports", "Import the output of other scanners into the store."),
+    },
+    "Operate a site": {
+        "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
+        "optout": ("cli.optout", "Record opt-outs, and follow the centre's list."),
+    },
+    "Try it in the lab": {
+        "lab": ("cli.lab", "Start, use and remove the test Internet."),
+        "testbed": ("cli.testbed", "Repeat the papers' emulated figures in simulated time."),
+    },
 }
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+"""Subcommand -> (module, one line of help)."""
 
 # Commands that pass their arguments unchanged to another program.
 PASS_THROUGH = {"probe", "resolve", "handshake", "tcp-options", "dissect", "lab"}
@@ -88,8 +101,12 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+        widest = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(widest), help_line) for name, (_, help_line) in group.items()]
+                )
 
 
 @click.command(
@@ -125,7 +142,7 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else _likely_cause()
-        terminal.echo(f"firstflight: the system refused to go on: {error.strerror or error}{where}", err=True)
+        terminal.echo(f"firstflight: I/O error: {error.strerror or error}{where}", err=True)
         _drop_output()
         sys.exit(3)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""`firstflight uploads` (alias `spool`): lists, loads and removes a vantage point's pending uploads."""
+"""`firstflight uploads`: lists, loads and removes a vantage point's pending uploads."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def end_of(
             ],
             "the year must be between",
         ),
-        (["spool", "clean", "--keep-days", "1e30"], "'--keep-days'"),
+        (["uploads", "clean", "--keep-days", "1e30"], "'--keep-days'"),
         (["report", "table1", "--seed", "-1"], "'--seed'"),
         (["report", "table1", "--resamples", "99999999999"], "'--resamples'"),
         (["report", "handshakes", "--part", "junk"], "'--part'"),
