@@ -17,6 +17,8 @@ use clap::error::ErrorKind;
 const WRONG_USE: u8 = 2;
 /// Longer words (a whole file given as a contact) are cut to this many characters.
 const LONGEST_WORD: usize = 60;
+/// Help wraps at the terminal's width, but no later than at this column.
+const WIDEST_HELP: usize = 100;
 
 /// Prints a line on standard error. Unlike `eprintln!` it does not end the program if nobody can read the line: a log on a full
 /// disk must not cost records.
@@ -45,7 +47,11 @@ pub fn parse_from<P: Parser>(
     name: &str,
     command: &str,
 ) -> Result<P, ExitCode> {
-    P::try_parse_from(arguments).map_err(|error| match sentence(&error, command) {
+    let parsed = P::command()
+        .max_term_width(WIDEST_HELP)
+        .try_get_matches_from(arguments)
+        .and_then(|matches| P::from_arg_matches(&matches));
+    parsed.map_err(|error| match sentence(&error, command) {
         Some(sentence) => {
             tell!("{name}: {sentence}");
             ExitCode::from(WRONG_USE)
