@@ -196,7 +196,7 @@ def umlauts(question: Question) -> Reply:
 
 
 def costly(question: Question) -> Reply:
-    """Pages with an element of 150,000 attributes, a minute of work for libxml2; the third links to a file."""
+    """Pages with one element of 150,000 attributes, a minute for libxml2; a file is behind the third."""
     links = {"/": "/2", "/2": "/3", "/3": FILE}
     if question.path not in links:
         return plain(question)

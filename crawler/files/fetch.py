@@ -19,7 +19,11 @@ class Forbidden(Exception):
 
 
 class Blocked(Exception):
-    """A list or a rule of the machine forbids the request: it was not sent. The message says which."""
+    """A list or rule of the machine forbids a request to `address`: it was not sent. The message says why."""
+
+    def __init__(self, why: str, address: str | None = None) -> None:
+        super().__init__(why)
+        self.address = address
 
 
 class Stopped(Exception):

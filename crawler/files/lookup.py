@@ -103,8 +103,9 @@ class Lookup:
         for alias in answer.chaining_result.cnames:
             target = alias[0].target.to_text(omit_final_dot=True)
             why = self._policy.why_not(found[0], target)
-            if why is not None:
-                raise Blocked(f"it is an alias of {target[:100]}: {why}")
+            # What is wrong with the address is wrong without an alias.
+            if why is not None and self._policy.why_not(found[0]) is None:
+                raise Blocked(f"it is an alias of {target[:100]}: {why}", found[0])
         return found
 
     async def _check(self) -> None:

@@ -130,7 +130,7 @@ class FileSpider(Spider):
         except Stopped:
             return
         except Blocked as error:
-            self.task.sink(begin.without_visit(domain, None, "blocked", str(error)))
+            self.task.sink(begin.without_visit(domain, error.address, "blocked", str(error)))
             return
         except LookupError as error:
             self.task.sink(begin.without_visit(domain, None, "failed", str(error)))

@@ -1,28 +1,34 @@
-"""Questions for addresses: how many a second a resolver gets, by whose it is and by the settings."""
+"""Questions for addresses: their rate, resolvers that are gone, names that are silent or on a list."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 
 import dns.message
 import dns.rcode
+import dns.rrset
 import pytest
 
 from crawler.files import lookup
-from crawler.files.lookup import Lookup
+from crawler.files.fetch import Blocked
+from crawler.files.lookup import SILENCE, Lookup, ResolverDown
 from crawler.files.policy import Policy
 
 NAMES = 20
 RATE = 40.0
+Message = dns.message.Message
+LOOPBACK = ["127.0.0.0/8"]
 
 
-@pytest.fixture
-def resolver() -> Iterator[str]:
-    """Return IP:PORT of a resolver that knows no name."""
+@contextmanager
+def serving(answer: Callable[[Message], Message | None]) -> Iterator[str]:
+    """Run a resolver that answers a question by `answer`, or not at all; IP:PORT."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
 
@@ -31,16 +37,41 @@ def resolver() -> Iterator[str]:
                 question, client = server.recvfrom(4096)
                 if not question:
                     return
-                answer = dns.message.make_response(dns.message.from_wire(question))
-                answer.set_rcode(dns.rcode.NXDOMAIN)
-                server.sendto(answer.to_wire(), client)
+                message = answer(dns.message.from_wire(question))
+                if message is not None:
+                    server.sendto(message.to_wire(), client)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
-            end.sendto(b"", server.getsockname())
-        thread.join()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+                end.sendto(b"", server.getsockname())
+            thread.join()
+
+
+def without_answer(question: Message, code: dns.rcode.Rcode = dns.rcode.NXDOMAIN) -> Message:
+    """Return an answer that has a code alone."""
+    message = dns.message.make_response(question)
+    message.set_rcode(code)
+    return message
+
+
+def with_records(question: Message, *records: str) -> Message:
+    """Return an answer with records: `NAME TYPE DATA`."""
+    message = dns.message.make_response(question)
+    for record in records:
+        name, kind, data = record.split()
+        message.answer.append(dns.rrset.from_text(name, 60, "IN", kind, data))
+    return message
+
+
+@pytest.fixture
+def resolver() -> Iterator[str]:
+    """Return IP:PORT of a resolver that knows no name."""
+    with serving(without_answer) as address:
+        yield address
 
 
 @pytest.mark.parametrize(
@@ -53,7 +84,7 @@ def test_questions_to_others_have_a_rate(
     """A name without any address takes two questions; what waits for a rate has a place of its own in it."""
     monkeypatch.setattr(lookup, "is_ours", lambda _: is_ours)
     monkeypatch.setattr(lookup, "RESOLVER_RATE", RATE)
-    asked = Lookup(resolver, Policy((), (), ["127.0.0.0/8"], ""), rate=rate)
+    asked = Lookup(resolver, Policy((), (), LOOPBACK, ""), rate=rate)
 
     async def all_names() -> None:
         found = await asyncio.gather(*(asked.addresses(f"n{number}.test") for number in range(NAMES)))
@@ -65,3 +96,55 @@ def test_questions_to_others_have_a_rate(
         assert monotonic() - begin >= (2 * NAMES - 1) / RATE
     else:
         assert asked._pace.reserve("") == 0
+
+
+@pytest.mark.parametrize("code", [dns.rcode.NOERROR, dns.rcode.REFUSED, None])
+def test_names_in_a_row_may_be_silent_but_not_the_resolver(code: dns.rcode.Rcode | None) -> None:
+    """Their name servers do not answer; what the resolver says of the root tells whether it is gone."""
+
+    def answer(question: Message) -> Message | None:
+        name = question.question[0].name.to_text()
+        if name == ".":
+            return None if code is None else without_answer(question, code)
+        return None if name.startswith("silent") else with_records(question, f"{name} A 127.1.0.1")
+
+    async def ask(asked: Lookup) -> list[str]:
+        for number in range(2 * SILENCE):
+            with pytest.raises(LookupError, match="the resolver did not answer"):
+                await asked.addresses(f"silent{number}.test")
+        return await asked.addresses("good.test")
+
+    with serving(answer) as address:
+        asked = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.02, attempts=1)
+        if code is None:
+            with pytest.raises(ResolverDown, match="does not answer"):
+                asyncio.run(ask(asked))
+        else:
+            assert asyncio.run(ask(asked)) == ["127.1.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "why"),
+    [
+        ("other.test", None),
+        ("cdn.test", "it is an alias of edge.cdn.test: its name is on a list"),
+        ("last.test", "it is an alias of last.test: its name is on a list"),
+    ],
+)
+def test_an_alias_of_a_name_on_a_list_is_blocked(listed: str, why: str | None, tmp_path: Path) -> None:
+    """Who has opted out is contacted by no other name, either."""
+    optout = tmp_path / "optout.conf"
+    optout.write_text(f"{listed}\n")
+
+    def answer(question: Message) -> Message:
+        chain = ("a.test. CNAME edge.cdn.test.", "edge.cdn.test. CNAME last.test.", "last.test. A 127.1.0.1")
+        return with_records(question, *chain)
+
+    with serving(answer) as address:
+        asked = Lookup(address, Policy((), [optout], LOOPBACK, ""), rate=0)
+        if why is None:
+            assert asyncio.run(asked.addresses("a.test")) == ["127.1.0.1"]
+        else:
+            with pytest.raises(Blocked) as caught:
+                asyncio.run(asked.addresses("a.test"))
+            assert (str(caught.value), caught.value.address) == (why, "127.1.0.1")

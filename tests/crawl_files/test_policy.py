@@ -6,11 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
+from crawler.files import apart
 from crawler.files.fetch import Answer, Asked, Stopped
 from crawler.files.limits import Limits
 from crawler.files.lookup import endpoint
@@ -199,6 +202,19 @@ def test_what_was_held_begins_at_the_rate() -> None:
     assert all(max(moments) - freed >= 4 / 10 for moments in ends.values())
 
 
+def test_a_turn_says_how_long_it_took() -> None:
+    """That is no part of a name's time, whatever the rate that all names share."""
+
+    async def crawl() -> tuple[float, float]:
+        begin = monotonic()
+        pace = Pace(20, 0)
+        waited_s = sum([await pace.turn(address) for address in "abc"])
+        return waited_s, monotonic() - begin
+
+    waited_s, all_s = asyncio.run(crawl())
+    assert 2 / 20 - 0.001 <= waited_s <= all_s
+
+
 @pytest.mark.parametrize("is_free", [True, False])
 def test_who_waits_for_a_turn_is_stopped(is_free: bool) -> None:
     """The second request has its turn after 1,000 s, or never."""
@@ -233,6 +249,29 @@ def test_a_hold_is_no_part_of_a_names_time() -> None:
     visit = Visit("a.test", wire, Limits(), fetch, addresses, clock=lambda: now[0])
     asyncio.run(visit.run())
     assert (visit.outcome, len(asked)) == ("nothing_found", 3)
+
+
+def test_pages_of_others_are_no_part_of_a_names_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour until a page is read, in one second of processor time: the name has ten minutes, and 2.5 s."""
+    now, asked = [0.0], list[str]()
+
+    async def fetch(_: Visit, request: Asked) -> Answer:
+        asked.append(request.url)
+        return Answer(200, {"content-type": "text/html"}, b"<a href=/%d>" % len(asked))
+
+    async def addresses(_: str) -> list[str]:
+        return []
+
+    async def run(work: Callable[[], Any]) -> tuple[Any, float]:
+        now[0] += 3600
+        return work(), 1.0
+
+    monkeypatch.setattr(apart, "run", run)
+    wire = Wire("127.0.0.1", lambda *_: None, 1_000_000)
+    limits = Limits(processor_seconds=2.5)
+    visit = Visit("a.test", wire, limits, fetch, addresses, clock=lambda: now[0])
+    asyncio.run(visit.run())
+    assert (visit.outcome, visit.reason, len(asked)) == ("limit", "2.5 seconds of processor time", 3)
 
 
 @pytest.mark.parametrize(
