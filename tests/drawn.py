@@ -1,7 +1,7 @@
 """Draws some of a test's costly parameters: a few in each run, all of them in `make test-long`.
 
-A kill at some moment costs a whole campaign, and the moments differ little. Each run draws other ones by a seed,
-which its summary prints. The same seed draws the same ones: FIRSTFLIGHT_TEST_SEED=SEED make test.
+A kill at some moment costs a whole campaign, and the moments differ little. Each run draws other moments by a
+seed, which its summary prints. `FIRSTFLIGHT_TEST_SEED=SEED make test` draws the same again.
 """
 
 from __future__ import annotations

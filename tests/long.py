@@ -2,8 +2,8 @@
 
     python -m tests.long [--group NAME]...
 
-Run it before a release and after a large change. The groups run one after the other; one that fails stops none of
-the others. The output of each is kept in var/test-long/GROUP.log. The exit status is 0 if all groups passed.
+Run it before a release and after a large change. The groups run one after the other; one that fails does not
+stop the others. var/test-long/GROUP.log keeps the output of each. Exit status 0: all groups passed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ TREE = Path(__file__).parent.parent
 LOGS = TREE / "var" / "test-long"
 PYTEST = ("tests/isolated", sys.executable, "-m", "pytest", "-q")
 # pytest's closing line, and cargo's.
-_CLOSING = re.compile(r"^(?:=+ )?(\d+ (?:passed|failed).*?)(?: =+)?$|^test result: (.*?);? finished", re.MULTILINE)
+_CLOSING = re.compile(
+    r"^(?:=+ )?(\d+ (?:passed|failed).*?)(?: =+)?$|^test result: (.*?);? finished", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ GROUPS = {
     ),
     "soak": Group(
         "a campaign of a million names, with the limits of CPU time, memory and disk of docs/measured.md",
-        (sys.executable, "-m", "bench", "campaign", "--names", "1000000", "--rate", "20000")
-        + ("--resolve-rate", "60000"),
+        (
+            *(sys.executable, "-m", "bench", "campaign", "--names", "1000000"),
+            *("--rate", "20000", "--resolve-rate", "60000"),
+        ),
     ),
     "testbed": Group("the tests in simulated time", ("make", "testbed-test")),
     "superset": Group("Superset with the assets of deploy/superset", ("make", "superset-test")),
@@ -78,7 +82,9 @@ def run(name: str, group: Group, logs: Path = LOGS) -> Result:
             group.argv, cwd=TREE, env={**os.environ, **group.env}, stdout=output, stderr=subprocess.STDOUT
         )
     elapsed_s = time.monotonic() - begun
-    return Result(name, done.returncode, elapsed_s, closing(log.read_text(encoding="utf-8", errors="replace")))
+    return Result(
+        name, done.returncode, elapsed_s, closing(log.read_text(encoding="utf-8", errors="replace"))
+    )
 
 
 def closing(text: str) -> str:

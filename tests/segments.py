@@ -15,3 +15,12 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
         with pa.memory_map(str(path)) as source:
             found += pa.ipc.open_file(source).read_all().to_pylist()
     return found
+
+
+def count_of(folder: Path) -> int:
+    """Return the number of rows of all closed segments of a folder."""
+    count = 0
+    for path in folder.glob("seg-*.arrow"):
+        with pa.memory_map(str(path)) as source:
+            count += pa.ipc.open_file(source).read_all().num_rows
+    return count

@@ -114,7 +114,10 @@ def main() -> int:
         "--silence", type=int, default=60, metavar="SECONDS", help="after which a task counts as dead"
     )
     parser.add_argument(
-        "--vantage", action="append", metavar="NAME", help="a vantage point of the site (repeatable; default: all)"
+        "--vantage",
+        action="append",
+        metavar="NAME",
+        help="a vantage point of the site (repeatable; default: all)",
     )
     options = parser.parse_args()
     folder = options.folder.absolute()

@@ -22,7 +22,7 @@ from orchestration.site import outcome, pending_uploads, site, vantage_points
 from orchestration.site.metrics import metrics
 from store import open_store
 from store.load import loader
-from tests import minimal
+from tests import minimal, stores
 from tests.airflow import test_inputs as centre
 from tests.airflow.conftest import SITE
 from tests.store import rows
@@ -50,9 +50,9 @@ def measured(name: str, vantage: str = "hamburg", count: int = 5) -> Run:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A vantage point: its folder of runs, and a store that does not exist yet."""
+    """A vantage point: its folder of runs, and an empty store."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", stores.with_tables(tmp_path / "store"))
     return tmp_path
 
 
@@ -125,12 +125,12 @@ def test_the_store_refuses_then_comes_back(place: Path) -> None:
     for name in names:
         measured(name)
     environment = {**os.environ, "FIRSTFLIGHT_STORE": "clickhouse://127.0.0.1:9/firstflight"}
-    load = [*FIRSTFLIGHT, "spool", "load"]
+    load = [*FIRSTFLIGHT, "uploads", "load"]
     done = subprocess.run(load, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode not in (0, 130)
     assert "Traceback" not in done.stderr and "127.0.0.1" in done.stderr.splitlines()[-1]
     waits = subprocess.run(
-        [*FIRSTFLIGHT, "spool", "status"], env=environment, capture_output=True, text=True, check=True
+        [*FIRSTFLIGHT, "uploads", "status"], env=environment, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     assert [line.split()[0] for line in waits] == names and all("waits" in line for line in waits)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.processes import go_on_when_interrupted, halt, running
-from tests.segments import rows_of
+from tests.segments import count_of
 from tests.waiting import until
 
 from .world import FIRSTFLIGHT, World
@@ -40,7 +40,7 @@ def halted_with(rows: int, folders: Sequence[Path]) -> list[int]:
 
     def all_are() -> bool:
         for folder in folders:
-            if folder not in engines and len(rows_of(folder / "segments")) >= rows:
+            if folder not in engines and count_of(folder / "segments") >= rows:
                 engines[folder] = halted(folder)
         return len(engines) == len(folders)
 

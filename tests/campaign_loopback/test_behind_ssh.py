@@ -6,8 +6,7 @@ import json
 import signal
 from pathlib import Path
 
-import pytest
-
+from tests import drawn
 from tests.processes import go_on_when_interrupted
 from tests.test_held import SSH, has_ended
 from tests.waiting import PATIENCE_S, until
@@ -19,7 +18,7 @@ from .world import World
 VANTAGES = f'[[vantage]]\nname = "east"\ninterface = "lo"\ncommand = {json.dumps(SSH)}\n'
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@drawn.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 1)
 def test_what_is_behind_ssh_ends_with_its_campaign(world: World, signum: signal.Signals) -> None:
     before = set(world.runs())
     path = world.settings("ssh.toml", rate=12, vantages=VANTAGES)

@@ -39,8 +39,7 @@ def campaign(world: World, **calibrate: object) -> list[str]:
 
 
 def firstflight(world: World, *words: str) -> str:
-    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
-    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, env=env)
+    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, env=world.environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -130,7 +129,7 @@ def test_nothing_is_left_but_the_record_file_and_the_counts(run: Path, world: Wo
     }
     assert counts["targets"] == len(addresses()), "pairs are no probes"
     text = f"SELECT count(), countIf(probe_outcome = 'coalesced') FROM calibration WHERE run = '{run.name}'"
-    assert firstflight(world, "sql", text, "--format", "TSV") == f"{len(addresses())}\t{ANSWERING}\n"
+    assert world.sql(text) == f"{len(addresses())}\t{ANSWERING}\n"
 
 
 def test_a_stopped_stage_keeps_whole_blocks_and_goes_on(run: Path, world: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from firstflight.system import progress
+from tests import drawn
 from tests.processes import go_on_when_interrupted
 from tests.segments import rows_of
 from tests.waiting import PATIENCE_S, until
@@ -88,10 +89,16 @@ def check_progress(run: Path) -> None:
         assert state is not None and state.done == state.total, (stage, state)
 
 
-def test_a_whole_campaign(world: World) -> None:
+@pytest.fixture(scope="module")
+def whole(world: World) -> Path:
+    """The run of a campaign of two repetitions that nothing disturbs."""
     done = world.campaign("--config", str(world.settings()), "--repetitions", "2")
     assert done.returncode == 0, done.stderr
-    run = run_of(world, done)
+    return run_of(world, done)
+
+
+def test_a_whole_campaign(world: World, whole: Path) -> None:
+    run = whole
     for vantage in ("east", "west"):
         for repetition in (1, 2):
             check_rows(world, run, vantage, repetition)
@@ -130,7 +137,7 @@ def test_a_whole_campaign(world: World) -> None:
     check_rows(world, run, "east", 1)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@drawn.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 1)
 def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) -> None:
     before = set(world.runs())
     path = world.settings("slow.toml", rate=12)
@@ -245,8 +252,8 @@ def test_a_dry_run_says_what_and_does_nothing(world: World) -> None:
     assert world.runs() == before
 
 
-def test_a_stage_alone_and_again(world: World) -> None:
-    run = run_of(world, world.campaign("--config", str(world.settings())))
+def test_a_stage_alone_and_again(world: World, whole: Path) -> None:
+    run = whole
     first = {row["domain"]: row["sent_at"] for row in world.rows(run, "east", 1)}
 
     def stage(*more: str) -> subprocess.CompletedProcess[str]:
@@ -282,6 +289,4 @@ def test_a_broken_line_is_named_and_the_rest_is_done(world: World) -> None:
     assert manifest(run)["state"] == "done"
     assert {row["domain"] for row in world.rows(run, "east", 1)} == {"edge0.camp.test", "edge1.camp.test"}
     query = f"SELECT state FROM run WHERE run = '{run.name}'"
-    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
-    argv = [*FIRSTFLIGHT, "sql", query, "--format", "TSV"]
-    assert subprocess.run(argv, capture_output=True, text=True, env=env, check=True).stdout == "done\n"
+    assert world.sql(query) == "done\n"

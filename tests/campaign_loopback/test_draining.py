@@ -8,8 +8,8 @@ import signal
 import time
 
 import pyarrow.parquet as pq
-import pytest
 
+from tests import drawn
 from tests.processes import halt, running
 from tests.waiting import PATIENCE_S, until
 
@@ -18,7 +18,7 @@ from .world import World
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\n'
 
 
-@pytest.mark.parametrize("killed", [True, False])
+@drawn.parametrize("killed", [True, False], 1)
 def test_a_campaign_cut_while_its_capture_ends_goes_on(world: World, killed: bool) -> None:
     before = set(world.runs())
     process = world.start_campaign("--config", str(world.settings("draining.toml", vantages=VANTAGES)))

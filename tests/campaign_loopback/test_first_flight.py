@@ -39,8 +39,7 @@ def run(world: World) -> Path:
 def asked(world: World, run: Path, name: str) -> list[dict[str, Any]]:
     """Return the rows of a named query about the run."""
     argv = [*FIRSTFLIGHT, "query", name, "--param", f"run={run.name}", "--format", "JSONEachRow"]
-    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
-    done = subprocess.run(argv, capture_output=True, text=True, env=env)
+    done = subprocess.run(argv, capture_output=True, text=True, env=world.environment)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

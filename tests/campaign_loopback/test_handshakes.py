@@ -43,8 +43,7 @@ def campaign(world: World, shards: int, **handshake: object) -> list[str]:
 
 
 def firstflight(world: World, *words: str) -> str:
-    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
-    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, env=env)
+    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, env=world.environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -156,13 +155,10 @@ def test_counts_are_beside_those_of_the_probes(run: Path, world: World) -> None:
 def test_they_are_in_the_store(run: Path, world: World) -> None:
     where = f"WHERE run = '{run.name}'"
     text = f"SELECT outcome, count(), uniqExact(leaf_sha256) FROM quic_handshake {where} GROUP BY outcome"
-    found = firstflight(world, "sql", text, "--format", "TSV").splitlines()
+    found = world.sql(text).splitlines()
     assert sorted(found) == ["blocked\t1\t0", f"done\t{ANSWERING}\t1", f"refused\t{SILENT}\t0"]
     for kind, count in (("certificate", len(SHARDS)), ("http3_response", ANSWERING)):
-        assert (
-            firstflight(world, "sql", f"SELECT count() FROM {kind} {where}", "--format", "TSV")
-            == f"{count}\n"
-        )
+        assert world.sql(f"SELECT count() FROM {kind} {where}") == f"{count}\n"
 
 
 def test_a_stopped_stage_keeps_what_it_has_and_goes_on(run: Path, world: World) -> None:

@@ -47,14 +47,11 @@ def rows(run: Path, kind: str = "probe/quic_probe") -> list[dict[str, Any]]:
 
 
 def firstflight(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
-    return subprocess.run([*FIRSTFLIGHT, *arguments], capture_output=True, text=True, env=env)
+    return subprocess.run([*FIRSTFLIGHT, *arguments], capture_output=True, text=True, env=world.environment)
 
 
 def sql(world: World, query: str) -> list[str]:
-    done = firstflight(world, "sql", query, "--format", "TSV")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return world.sql(query).splitlines()
 
 
 @pytest.fixture(scope="module")

@@ -38,9 +38,13 @@ sys.exit(lifecycle.run_campaign(Run.open(sys.argv[1]), AllDone))
 
 def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a command in the world."""
-    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
     done = subprocess.run(
-        [*FIRSTFLIGHT, *words], env=env, cwd=world.folder, capture_output=True, text=True, timeout=400
+        [*FIRSTFLIGHT, *words],
+        env=world.environment,
+        cwd=world.folder,
+        capture_output=True,
+        text=True,
+        timeout=400,
     )
     assert done.returncode == expect, done.stderr
     return done
@@ -79,8 +83,8 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     assert f"{loaded} probes, 0 of 2" in shown
     assert f"{len(addresses()) - stage['rows_out']} not probed" in shown
     firstflight(world, "load", run.name)
-    count = ["sql", f"SELECT count() FROM quic_probe WHERE run = '{run.name}'", "--format", "TSV"]
-    assert firstflight(world, *count).stdout == f"{loaded}\n"
+    count = f"SELECT count() FROM quic_probe WHERE run = '{run.name}'"
+    assert world.sql(count) == f"{loaded}\n"
 
     # While the file exists, the run does not continue.
     alone = ["stage", "probe", "--run", run.name, "--vantage", "east", "--repetition", "1"]
@@ -92,7 +96,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     for vantage in ("east", "west"):
         rows = world.rows(run, vantage, 1)
         assert Counter(row["domain"] for row in rows) == Counter(list(addresses()))
-    assert firstflight(world, *count).stdout == f"{2 * len(addresses())}\n"
+    assert world.sql(count) == f"{2 * len(addresses())}\n"
     about = json.loads((run / "manifest.json").read_text())
     assert about["state"] == "done" and about["counts"]["targets"] == 2 * len(addresses())
 
@@ -123,7 +127,6 @@ def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
 def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) -> None:
     (run,) = world.runs()
     argv = [sys.executable, "-P", "-c", ONLY_THE_LAST_LOAD, run.name]
-    environment = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
 
     def loads() -> list[int]:
         found = [pid for pid in descendants([campaign.pid]) if b"\0load\0" in command_of(pid)]
@@ -132,7 +135,12 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
     # The store is held, so the load cannot end; it is halted as soon as it has begun.
     with locked_store(EmbeddedLocation(world.folder / "store"), 0):
         campaign = subprocess.Popen(
-            argv, env=environment, cwd=world.folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            argv,
+            env=world.environmentironment,
+            cwd=world.folder,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         (load,) = until(loads, "the last load")
         halt(load)

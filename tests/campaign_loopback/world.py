@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tests import stores
 from tests.campaign_loopback.quic_server import ALIASED
 from tests.processes import halt
 from tests.waiting import until
@@ -92,6 +93,7 @@ class World:
         (self.folder / "rib.mrt").write_bytes(mrt_table({"127.9.1.0/24": 13335, "127.9.2.0/24": 3320}))
         (self.folder / "rules.toml").write_text(RULES)
         (self.folder / "optout.conf").write_text(f"{OPTED_OUT}\n")
+        stores.with_tables(self.folder / "store")
 
     def names(self) -> dict[str, str]:
         """Return name -> address of all names of the list that have one."""
@@ -138,16 +140,25 @@ timeout_s = 30
 allow_net = ["127.9.0.0/16"]
 optout = ["optout.conf"]
 [store]
-url = "chdb:{self.folder}/store"
+url = "{self.store}"
 {here if vantages is None else vantages}
 """
         )
         return path
 
     @property
+    def store(self) -> str:
+        """Return the address of the store that campaigns load into."""
+        return f"chdb:{self.folder}/store"
+
+    def sql(self, query: str) -> str:
+        """Return the store's answer, as lines of tab-separated values."""
+        return stores.asked(self.store, query)
+
+    @property
     def environment(self) -> dict[str, str]:
         """Return the environment of a campaign in this world."""
-        return {**os.environ, "FIRSTFLIGHT_RUNS": str(self.folder / "runs")}
+        return {**os.environ, "FIRSTFLIGHT_RUNS": str(self.folder / "runs"), "FIRSTFLIGHT_STORE": self.store}
 
     def campaign(self, *arguments: str, timeout: float = 400) -> subprocess.CompletedProcess[str]:
         """Run `firstflight campaign run ARGUMENTS` to its end."""

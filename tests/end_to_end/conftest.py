@@ -14,7 +14,7 @@ from lab.link_log import LinkLog
 from tests.end_to_end import oracle
 from tests.end_to_end.site import VANTAGES, Site, raised, without_behaviour
 
-REPETITIONS = 3
+REPETITIONS = 2
 PROBE_COLUMNS = (
     "vantage, repetition, domain, ip, port, outcome, asn, cdn, attempts, src_ip, src_port, client_cid, "
     "ack_us, sh_us, ack_to_sh_us, sh_to_handshake_us, address_rank, retried, hello_retry, discarded, "

@@ -7,11 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from tests import stores
 
 ROOT = Path(__file__).parent.parent.parent
 BEHAVIOUR = ROOT / "lab" / "internet.toml"
@@ -50,11 +53,13 @@ class Site:
             "PYTHONPATH": str(self.tree),
         }
 
-    def config(self) -> Path:
-        """Write the lab's campaign file for this site's lab."""
+    def config(self, vantages: Sequence[str] = VANTAGES) -> Path:
+        """Write the lab's campaign file for this site's lab, with some of its vantage points."""
         path = self.folder / "campaign.toml"
         text = (ROOT / "lab" / "campaign.toml").read_text(encoding="utf-8")
-        path.write_text(text.replace("../var/lab", str(self.lab)), encoding="utf-8")
+        head, *points = text.replace("../var/lab", str(self.lab)).split("[[vantage]]")
+        points = [point for point in points if tomllib.loads(point)["name"] in vantages]
+        path.write_text(head + "".join(f"[[vantage]]{point}" for point in points), encoding="utf-8")
         return path
 
     def firstflight(self, *args: str, timeout: float = 900, expect: int = 0) -> str:
@@ -77,7 +82,7 @@ class Site:
 
     def sql(self, query: str) -> list[dict[str, Any]]:
         """Query the store."""
-        return self.lines("sql", query, "--format", "JSONEachRow")
+        return stores.rows(f"chdb:{self.folder / 'store'}", query)
 
     def probe(self, vantage: str, targets: list[tuple[str, str]]) -> list[dict[str, Any]]:
         """Probe (ip, domain) targets from a vantage point, outside any campaign."""

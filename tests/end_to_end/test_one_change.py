@@ -7,6 +7,8 @@ from pathlib import Path
 from tests.end_to_end.conftest import Finished
 from tests.end_to_end.site import BEHAVIOUR, VANTAGES, Site
 
+SOME = VANTAGES[:2]
+
 
 def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: Path) -> None:
     name = next(
@@ -21,7 +23,9 @@ def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: P
     other = Site(tmp_path)
     other.firstflight("lab", "up", "--behaviour", str(changed_file))
     try:
-        printed = other.firstflight("campaign", "run", "--config", str(other.config()), "--repetitions", "1")
+        printed = other.firstflight(
+            "campaign", "run", "--config", str(other.config(SOME)), "--repetitions", "1"
+        )
     finally:
         other.firstflight("lab", "down")
     # Not `attempts`: whether an answer came in time for the first one depends on the machine.
@@ -31,13 +35,13 @@ def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: P
     before = {
         (r["vantage"], r["domain"], r["ip"]): {c: r[c] for c in columns.split(", ")}
         for r in finished.rows
-        if r["repetition"] == 1
+        if r["repetition"] == 1 and r["vantage"] in SOME
     }
     after = {(r["vantage"], r["domain"], r["ip"]): r for r in rows}
     assert set(before) == set(after)
     differing = [key for key in before if before[key] != after[key]]
     assert {key[1] for key in differing} == {name}
     families = {":" in ip for _, domain, ip in before if domain == name}
-    assert len(differing) == len(VANTAGES) * len(families)
+    assert len(differing) == len(SOME) * len(families)
     for key in differing:
         assert (before[key]["outcome"], after[key]["outcome"]) == ("iack", "coalesced")

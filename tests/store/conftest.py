@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from store import migrate, open_store
+from tests import stores
 
 
 @pytest.fixture(autouse=True)
@@ -19,16 +18,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template() -> Path:
     """A store with all tables and no rows, made once."""
-    folder = tmp_path_factory.mktemp("template") / "store"
-    with open_store(f"chdb:{folder}", write=True) as store:
-        migrate.migrate(store)
-    return folder
+    return stores.template()
 
 
 @pytest.fixture
-def tables(place: Path, template: Path) -> Path:
-    """Like `place`, with all tables (a copy: making them takes a second)."""
-    shutil.copytree(template, place, symlinks=True)
+def tables(place: Path) -> Path:
+    """Like `place`, with all tables."""
+    stores.with_tables(place)
     return place

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 import time
@@ -15,12 +14,13 @@ from statistics import median
 import pytest
 
 from store import open_store
+from tests import drawn
 
 from .rows import many, write
 
 FIRSTFLIGHT = [str(Path(sys.executable).parent / "firstflight")]
 ROWS = 3_000
-TURNS = 12
+TURNS = 12 if drawn.are_all() else 4
 
 
 def state() -> dict[str, int]:
@@ -52,6 +52,7 @@ def seconds_of_a_file(paths: Sequence[Path], store: Path) -> float:
     return median(after - before for before, after in pairwise(times))
 
 
+@pytest.mark.drawn
 @pytest.mark.usefixtures("tables")
 def test_killed_at_random_moments_nothing_is_doubled_or_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,7 +66,7 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
 
     make("iack")
     file_s = seconds_of_a_file(paths, tmp_path / "timed")
-    moments = random.Random(20261120)
+    moments = drawn.generator("loads killed")
     killed, states = 0, set()
     for turn in range(TURNS):
         if turn % 3 == 0:  # repeated stages: rows are replaced, not only added
@@ -85,7 +86,8 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
         assert now["rows"] == now["different"] <= ROWS * len(units)
         states.add((now["rows"], now["iack"]))
     assert killed >= TURNS / 3, f"only {killed} of {TURNS} loads were killed before their end"
-    assert len(states) > 3, f"no crash hit the middle of a load: {states}"
+    # A few kills may all leave one state by chance; twelve do not.
+    assert len(states) > 3 or not drawn.are_all(), f"no crash hit the middle of a load: {states}"
 
     assert load(*paths).returncode == 0
     repaired = state()

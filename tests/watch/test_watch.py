@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests import segments
+from tests import segments, stores
 from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, World
 from tests.processes import halt, running
 from tests.waiting import until
@@ -47,7 +47,7 @@ def firstflight(world: World, *words: str, expect: int = 0) -> str:
     """Run a command in the world; return its standard output."""
     done = subprocess.run(
         [*FIRSTFLIGHT, *words],
-        env={**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"},
+        env=world.environment,
         cwd=world.folder,
         capture_output=True,
         text=True,
@@ -60,9 +60,7 @@ def firstflight(world: World, *words: str, expect: int = 0) -> str:
 
 def sql(world: World, query: str) -> list[dict[str, Any]]:
     """Query the store."""
-    return [
-        json.loads(line) for line in firstflight(world, "sql", query, "--format", "JSONEachRow").splitlines()
-    ]
+    return stores.rows(world.store, query)
 
 
 def records(run: Path, vantage: str, period: int, kind: str) -> list[dict[str, Any]]:
