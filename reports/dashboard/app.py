@@ -18,26 +18,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reports.dashboard import files, html, limits, queries, run_reports
-from reports.dashboard.asking import Asker
+from reports.dashboard.asking import CLIENT, Asker
 from reports.dashboard.events import Events
 from reports.dashboard.filters import address
 from reports.dashboard.kept import Kept
 from reports.dashboard.metrics import Metrics
 from reports.dashboard.newest import Watcher
 from reports.dashboard.pages import Pages
+from reports.dashboard.refusal import HEADERS, refusal
+from reports.dashboard.sending import Sending
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
-"""Headers of every answer: nothing from other hosts, no script or style in a page, no frame."""
-# Requests of one client in public mode: in the long run per second, and at once.
-_PER_SECOND, _BURST = 2.0, 30
 _FRESH_S = 60
+# Pages that people also write with a slash behind.
+_PAGES = ("/watch", "/downloads", "/handshakes", "/queries")
 # What the framework says -> one sentence.
 _SENTENCES = {
     "Not Found": "there is no such page here: the list of queries links to all pages",
@@ -50,9 +43,10 @@ def application(*, public: bool) -> Starlette:
 
     `public`: strict limits, shared caches may keep answers, and any host name is served.
     """
-    asker = Asker(limits.PUBLIC if public else limits.OWN)
+    allowances = limits.Allowances() if public else None
+    asker = Asker(limits.PUBLIC if public else limits.OWN, allowances=allowances)
     watcher = Watcher(asker)
-    events = Events(watcher)
+    events = Events(watcher, public=public)
     pages = Pages(asker, watcher, Kept())
 
     @asynccontextmanager
@@ -78,15 +72,20 @@ def application(*, public: bool) -> Starlette:
             Route("/events", events.page),
             Route("/metrics", Metrics(asker).page),
             *files.routes(),
+            *(Route(f"{path}/", _without_slash) for path in _PAGES),
         ],
         exception_handlers={HTTPException: _refused, Exception: _fault},
         lifespan=lifespan,
     )
+    # Starlette's redirection would have the host name that the client has written.
+    app.router.redirect_slashes = False
     app.state.asker = asker
     app.state.events = events
-    app.add_middleware(_PerClient, public=public)
+    app.add_middleware(_PerClient, allowances=allowances)
     app.add_middleware(_Headers, public=public)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
+    if allowances is not None:
+        app.add_middleware(Sending, rate=allowances.bytes)
     return app
 
 
@@ -98,6 +97,10 @@ async def _find_name(request: Request) -> Response:
     return RedirectResponse(address("/name/", domain), 303)
 
 
+async def _without_slash(request: Request) -> Response:
+    return RedirectResponse(request.url.path.rstrip("/"), 307)
+
+
 async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
     assert isinstance(error, HTTPException)
     sentence = _SENTENCES.get(error.detail, error.detail)
@@ -106,10 +109,7 @@ async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG
 
 async def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001
     # The server makes this page outside of what adds headers.
-    headers = HEADERS | {"Cache-Control": "no-store"}
-    return _error_page(
-        500, "a fault of firstflight itself: the dashboard's standard error says more", headers
-    )
+    return refusal(500, "a fault of firstflight itself: the dashboard's standard error says more")
 
 
 def _error_page(status: int, sentence: str, headers: dict[str, str]) -> Response:
@@ -148,16 +148,18 @@ class _PerClient:
     could read the answers.
     """
 
-    def __init__(self, app: ASGIApp, public: bool) -> None:
+    def __init__(self, app: ASGIApp, allowances: limits.Allowances | None) -> None:
         self._app = app
-        self._rate = limits.ClientRate(_PER_SECOND, _BURST) if public else None
+        self._rate = allowances.requests if allowances is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            refusal = self._refusal(Request(scope))
-            if refusal is not None:
-                await refusal(scope, receive, send)
+            refused = self._refusal(Request(scope))
+            if refused is not None:
+                await refused(scope, receive, send)
                 return
+            if self._rate is not None and scope.get("client"):
+                CLIENT.set(limits.client_key(scope["client"][0]))
         await self._app(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:

@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 
 from reports.dashboard.faults import NoAnswer
+from reports.dashboard.limits import Allowances
 from reports.dashboard.served import ServedStore
+from reports.dashboard.turns import TooManyWait, Turns
 from store.base import Limits
 from store.url import ServerLocation
 
-# Processes that ask at the same time; further questions wait for one of them.
-_AT_ONCE = 2
-# A process's start and what it asks of the schema, beside the query itself.
+CLIENT: ContextVar[str] = ContextVar("client", default="")
+"""Who asks, as `limits.client_key` names clients: the questions of a page are of whom the page is for."""
+# Questions at the same time; in public mode one client has one of them, so that it never has all. What the
+# dashboard asks for itself, as each page needs it, has a turn that no client takes.
+_AT_ONCE, _OWN_AT_ONCE = 2, 1
+# How long a question waits for its turn, at least.
+_TURN_S = 20.0
+# A process's start and what it asks of the schema, in addition to the query itself.
 _BESIDE_S = 20
 # Then a process ends, so that what its engine keeps cannot grow for weeks.
 _QUESTIONS_EACH = 2000
@@ -33,28 +42,50 @@ class Question:
 
 
 class Asker:
-    """Answers questions, at most two at a time."""
+    """Answers questions, two of clients at a time; clients take turns.
 
-    def __init__(self, limits: Limits, served: ServedStore | None = None) -> None:
+    `allowances`: what each client of a public dashboard may use; None: the people of this machine ask.
+    """
+
+    def __init__(
+        self, limits: Limits, served: ServedStore | None = None, allowances: Allowances | None = None
+    ) -> None:
         self.limits = limits
         self._served = served or ServedStore()
-        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._allowances = allowances
+        self._turns = Turns(_AT_ONCE, each=_AT_ONCE if allowances is None else 1)
+        self._own_turns = Turns(_OWN_AT_ONCE, each=_OWN_AT_ONCE)
         self._idle: list[_Worker] = []
 
-    async def answer(self, question: Question) -> bytes:
-        """Return the answer in the question's format. NoAnswer if there is none within the limits."""
+    async def answer(self, question: Question, *, own: bool = False) -> bytes:
+        """Return the answer in the question's format. NoAnswer if there is none within the limits.
+
+        `own`: the dashboard asks for itself, and no client pays.
+        """
+        client = "" if own else CLIENT.get()
+        turns = self._own_turns if own else self._turns
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                await self._free.acquire()
-        except TimeoutError:
+            async with asyncio.timeout(max(self.limits.seconds, _TURN_S)):
+                await turns.take(client)
+        except (TimeoutError, TooManyWait):
             raise NoAnswer(
                 "busy", "others ask too much of the store at this moment: try again later"
             ) from None
+        began = time.monotonic()
         try:
+            self._check_allowance(client)
             worker = await self._worker(await self._served.location())
             return await self._ask(worker, question)
         finally:
-            self._free.release()
+            turns.give_back(client)
+            if client and self._allowances is not None:
+                now = time.monotonic()
+                self._allowances.store_s.charge(client, now, now - began)
+
+    def _check_allowance(self, client: str) -> None:
+        """Raise NoAnswer if the client has used the store for too long."""
+        if client and self._allowances and self._allowances.store_s.owed_s(client, time.monotonic()):
+            raise NoAnswer("cost", "your questions took too much of the store's time: try again in a minute")
 
     async def close(self) -> None:
         """End the processes and the server of the store, if the dashboard started it."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from reports.dashboard.asking import CLIENT
 from reports.dashboard.faults import NoAnswer
 from reports.dashboard.newest import FRESH_S, Watcher
 
 MOST = 250
 """Browsers that wait for events at the same time; others ask again later."""
+MOST_EACH = 12
+"""Of these, browsers of one client of a public dashboard."""
+LONGEST_S = 3600.0
+"""Then a stream ends, and the browser opens another if it is still there."""
 # Something is sent at least this often, so that a client that went away is noticed.
 _ALIVE_S = 15.0
 
@@ -22,9 +28,10 @@ _ALIVE_S = 15.0
 class Events:
     """Sends `newest` events to each open browser; after `end` none waits any more."""
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, watcher: Watcher, *, public: bool = False) -> None:
         self._watcher = watcher
-        self._open = 0
+        self._each = MOST_EACH if public else MOST
+        self._open: Counter[str] = Counter()
         self._ending = asyncio.Event()
 
     def end(self) -> None:
@@ -33,15 +40,19 @@ class Events:
 
     async def page(self, request: Request) -> Response:  # noqa: ARG002
         """Return the stream of events. HTTPException if too many are open."""
-        if self._open >= MOST:
+        client = CLIENT.get()
+        if self._open[client] >= self._each:
+            raise HTTPException(429, "too many of your pages wait for new rows: close some of them")
+        if self._open.total() >= MOST:
             raise HTTPException(503, "too many browsers wait for new rows: reload the page later")
-        return StreamingResponse(self._stream(), media_type="text/event-stream")
+        return StreamingResponse(self._stream(client), media_type="text/event-stream")
 
-    async def _stream(self) -> AsyncIterator[bytes]:
-        self._open += 1
+    async def _stream(self, client: str) -> AsyncIterator[bytes]:
+        self._open[client] += 1
+        until = asyncio.get_running_loop().time() + LONGEST_S
         try:
             sent, since_s = "", _ALIVE_S
-            while not self._ending.is_set():
+            while not self._ending.is_set() and asyncio.get_running_loop().time() < until:
                 event = await self._event()
                 if event != sent or since_s >= _ALIVE_S:
                     yield event.encode()
@@ -52,7 +63,9 @@ class Events:
                 except TimeoutError:
                     since_s += FRESH_S
         finally:
-            self._open -= 1
+            self._open[client] -= 1
+            if not self._open[client]:
+                del self._open[client]
 
     async def _event(self) -> str:
         try:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-STATUS: Mapping[str, int] = {"busy": 503, "store": 503, "time": 504, "size": 413, "parameter": 400}
+STATUS: Mapping[str, int] = {
+    "busy": 503,
+    "store": 503,
+    "time": 504,
+    "size": 413,
+    "parameter": 400,
+    "cost": 429,
+}
 """Kind of failure -> HTTP status."""
 
 

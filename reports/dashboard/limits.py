@@ -18,6 +18,7 @@ PUBLIC = Limits(seconds=10, memory_bytes=_MEMORY // 2, rows=100_000, result_byte
 """For anybody (`--public`)."""
 
 _MOST_CLIENTS = 10_000
+_MIB = 1 << 20
 
 
 @dataclass
@@ -27,9 +28,9 @@ class _Bucket:
 
 
 class ClientRate:
-    """Token buckets, one per client: `burst` requests at once, `per_second` in the long run."""
+    """Token buckets, one per client: `burst` tokens at once, `per_second` in the long run."""
 
-    def __init__(self, per_second: float, burst: int) -> None:
+    def __init__(self, per_second: float, burst: float) -> None:
         self._per_second = per_second
         self._burst = burst
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
@@ -40,21 +41,42 @@ class ClientRate:
         `now` is in seconds of any monotonic clock. IPv6 clients share the bucket of their /64. The clients
         that asked least recently are forgotten first, so memory is bounded.
         """
-        key = _network(client)
+        bucket = self._filled(client, now)
+        if bucket.tokens < 1:
+            return (1 - bucket.tokens) / self._per_second
+        bucket.tokens -= 1
+        return 0
+
+    def charge(self, client: str, now: float, tokens: float) -> None:
+        """Take `tokens` of `client`'s for what is known only afterwards; it may owe some then."""
+        self._filled(client, now).tokens -= tokens
+
+    def owed_s(self, client: str, now: float) -> float:
+        """Return the seconds until `client` owes no tokens; 0 if it owes none."""
+        return max(0.0, -self._filled(client, now).tokens / self._per_second)
+
+    def _filled(self, client: str, now: float) -> _Bucket:
+        key = client_key(client)
         bucket = self._buckets.setdefault(key, _Bucket(self._burst, now))
         self._buckets.move_to_end(key)
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._per_second)
         bucket.at = now
-        if bucket.tokens < 1:
-            return (1 - bucket.tokens) / self._per_second
-        bucket.tokens -= 1
-        return 0
+        return bucket
 
 
-def _network(client: str) -> str:
-    """Return the IPv4 address, or the /64 of an IPv6 address."""
+class Allowances:
+    """What one client of a public dashboard may use: requests, seconds of the store, bytes of answers."""
+
+    def __init__(self) -> None:
+        self.requests = ClientRate(per_second=2, burst=30)
+        self.store_s = ClientRate(per_second=0.25, burst=60)
+        self.bytes = ClientRate(per_second=1 * _MIB, burst=64 * _MIB)
+
+
+def client_key(client: str) -> str:
+    """Return what stands for a client: its IPv4 address, or the /64 of its IPv6 address."""
     try:
         address = ip_address(client.partition("%")[0])
     except ValueError:

@@ -43,7 +43,7 @@ class Metrics:
 
     async def _rows(self) -> list[dict[str, Any]] | None:
         try:
-            answer = await self._asker.answer(Question(QUERY, {}, "JSONEachRow"))
+            answer = await self._asker.answer(Question(QUERY, {}, "JSONEachRow"), own=True)
         except NoAnswer:
             return None
         return [json.loads(line) for line in answer.splitlines()]

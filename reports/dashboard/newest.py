@@ -81,7 +81,7 @@ class Watcher:
         )
 
     async def _rows(self, name: str, *, rolled_up: bool = False) -> list[Mapping[str, Any]]:
-        answer = await self._asker.answer(Question(name, {}, "JSONEachRow", rolled_up))
+        answer = await self._asker.answer(Question(name, {}, "JSONEachRow", rolled_up), own=True)
         return [json.loads(line) for line in answer.splitlines()]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -12,12 +14,12 @@ import uvicorn
 
 from firstflight.errors import Interrupted, UsageError
 from firstflight.system import tcp_listener, terminal
+from reports.dashboard import connections
 from reports.dashboard.app import application
 from store import find
 from store.clickhouse import listening
 
-# Connections beyond this number are answered by 503 at once.
-_CONNECTIONS = 400
+_HANDSHAKE_S = 10
 _KEEP_ALIVE_S = 5
 _GRACE_S = 5
 
@@ -34,7 +36,14 @@ class Options:
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams of events first, which would otherwise last as long as the browsers wish."""
+    """Bounds TLS handshakes; at the end it ends the streams of events first, which would last for long."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.config.is_ssl:
+            loop = asyncio.get_running_loop()
+            bounded = partial(loop.create_server, ssl_handshake_timeout=_HANDSHAKE_S)
+            loop.create_server = bounded  # type: ignore[method-assign]
+        await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.config.app.state.events.end()  # type: ignore[union-attr]
@@ -54,7 +63,7 @@ def serve(options: Options) -> None:
         raise UsageError(f"others can reach {options.host}: add --public, which limits what they may ask")
     if options.certificate and options.key:
         listening.tls_context(options.certificate, options.key)
-    with tcp_listener.listener(options.host, options.port) as listener:
+    with connections.Listener(tcp_listener.listener(options.host, options.port)) as listener:
         server = _Server(
             uvicorn.Config(
                 application(public=options.public),
@@ -63,9 +72,9 @@ def serve(options: Options) -> None:
                 server_header=False,
                 lifespan="on",
                 ws="none",
-                http="h11",
+                http=connections.Connection,
                 loop="asyncio",
-                limit_concurrency=_CONNECTIONS,
+                limit_concurrency=connections.MOST,
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=_GRACE_S,
                 ssl_certfile=options.certificate,

@@ -143,6 +143,22 @@ def test_who_answers(layout: str, path: str, at_the_centre: str | None, under_on
     assert (status, body) == (200, answer) if answer else status == 404
 
 
+@pytest.mark.parametrize("path", ["/execution", "/edge_worker/v1", "/firstflight/v1"])
+def test_no_redirection_leads_to_the_host_that_a_client_names(layout: str, path: str) -> None:  # noqa: ARG001
+    connection = http.client.HTTPSConnection(
+        ADDRESS, 443, context=ssl._create_unverified_context(), timeout=60
+    )
+    connection.request("GET", path, headers={"Host": "evil.test"})
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Location"]) in ((301, f"{path}/"), (200, None))
+    connection.close()
+
+
+def test_nothing_behind_nginx_hears_the_host_that_a_client_names() -> None:
+    for layout in ("one name", "two names"):
+        assert "$host" not in written(*LAYOUTS[layout])
+
+
 def test_the_labs_site_passes_the_same_paths_as_they_were_compared() -> None:
     text = (TREE / "lab" / "site" / "nginx.conf.template").read_text()
     passed = re.findall(r"location (\S+) \{ proxy_pass http://127\.0\.0\.1:\$\{port\}(\S*); \}", text)

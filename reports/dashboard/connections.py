@@ -1,0 +1,159 @@
+"""Connections of the dashboard: how many of one client, how long until a request is there, how long unread.
+
+uvicorn limits neither: a client that sends half a header section, or reads nothing of an answer, would keep
+its connection for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from reports.dashboard.limits import client_key
+
+MOST = 400
+"""Connections at the same time; the one that has waited longest for its request makes room for a new one."""
+MOST_EACH = 40
+"""Connections of one client, if it comes directly."""
+REQUEST_S = 10.0
+"""From the first byte that is awaited until a request is there, however slowly its bytes arrive."""
+UNREAD_S = 20.0
+"""How long a client may read nothing of what is in the buffer of its connection (64 KiB)."""
+ABORT = "abort"
+"""In the state of a request (ASGI `scope["state"]`): a function that ends its connection at once."""
+PROXY = "127.0.0.1"
+"""Whose X-Forwarded-For is believed, as uvicorn does; its clients share its connections."""
+# Refusals in a row after which the server does something else.
+_REFUSALS = 64
+
+
+class Connection(H11Protocol):
+    """A connection that ends if no request arrives, or nothing is read, in time."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, {**app_state, ABORT: self.abort}, _loop)
+        self._until_request: asyncio.TimerHandle | None = None
+        self._until_read: asyncio.TimerHandle | None = None
+        self._waits_since = self.loop.time()
+
+    @property
+    def waits(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def abort(self) -> None:
+        """End the connection; what is in its buffer is lost."""
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        # Nothing is written before the last piece has left: `UNREAD_S` is of one piece.
+        transport.set_write_buffer_limits(high=1, low=0)
+        self._wait()
+        self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; the time for a request does not begin again with each."""
+        super().data_received(data)
+        if self.waits:
+            self._wait()
+        else:
+            _cancel(self._until_request)
+            self._until_request = None
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._waits_since = self.loop.time()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        if self._until_read is None:
+            self._until_read = self.loop.call_later(UNREAD_S, self.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        super().resume_writing()
+        _cancel(self._until_read)
+        self._until_read = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End all waiting."""
+        _cancel(self._until_request)
+        self._until_request = None
+        _cancel(self._until_read)
+        self._until_read = None
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._until_request is None:
+            self._until_request = self.loop.call_later(REQUEST_S, self.abort)
+
+    def _make_room(self) -> None:
+        if len(self.connections) < MOST:
+            return
+        others = (one for one in self.connections if isinstance(one, Connection) and one is not self)
+        waiting = [one for one in others if one.waits and not one.transport.is_closing()]
+        if waiting:
+            min(waiting, key=lambda one: one._waits_since).abort()
+
+
+class Listener(socket.socket):
+    """A listening socket that closes connections of a client beyond MOST_EACH, before TLS and any byte."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        """Take over a listening socket."""
+        super().__init__(fileno=listening.detach())
+        self._opened: Counter[str] = Counter()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return the next connection that is not one too many. OSError as of any socket."""
+        for _ in range(_REFUSALS):
+            connection, address = super().accept()
+            client = client_key(address[0])
+            if address[0] == PROXY or self._opened[client] < MOST_EACH:
+                self._opened[client] += 1
+                return _Counted(connection, partial(self._end_of, client)), address
+            connection.close()
+        raise BlockingIOError
+
+    def _end_of(self, client: str) -> None:
+        self._opened[client] -= 1
+        if not self._opened[client]:
+            del self._opened[client]
+
+
+class _Counted(socket.socket):
+    """An accepted connection that says when it is closed."""
+
+    def __init__(self, connection: socket.socket, closed: Callable[[], None]) -> None:
+        super().__init__(fileno=connection.detach())
+        self._on_close: Callable[[], None] | None = closed
+
+    def close(self) -> None:
+        """Close the connection, and say so once."""
+        super().close()
+        if self._on_close is not None:
+            self._on_close()
+            self._on_close = None
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
