@@ -11,25 +11,25 @@ Generated from `schemas/records/*.yaml` and `schemas/views/*.yaml` by `python -m
 edit this file. `firstflight schema KIND` prints the same, and the database has it as comments (`DESCRIBE
 TABLE quic_probe`).
 
-Type is the type in record files (Parquet). In the store a text is a String (LowCardinality where it repeats,
-Enum8 where the list is closed), an instant (`*_at`, ns since 1970, UTC) is a DateTime64(9, 'UTC'), and a
-*computed* column is an ALIAS: it takes no space, is selected by name, and `firstflight sql` includes it in
-`SELECT *` (elsewhere: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never zero.
-*From* names what fills a column: the prober or dissector, a stage, the loader, or the store by a default.
-`quantiles` is the mergeable state of a sketch (relative error 0.5 %); quantilesDDMerge reads it.
+*Type* is the type in record files (Parquet). The store uses String for text (LowCardinality if values repeat,
+Enum8 if the list of values is closed) and DateTime64(9, 'UTC') for times (`*_at`, ns since 1970, UTC). A
+*computed* column is an ALIAS and takes no space. Select it by name; `firstflight sql` includes it in `SELECT *`
+(other clients: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never zero. *From* names
+the source of a column: the prober or dissector, a stage, the loader, or the store (by a default). `quantiles` is
+the mergeable state of a sketch (relative error 0.5 %); quantilesDDMerge reads it.
 
 ## Any address
 
 | function | |
 | --- | --- |
-| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn`: one) |
-| `address_asn(ip, day)`, `address_cdn(ip, day)`, `address_organisation(ip, day)` | one of them |
+| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn` selects one) |
+| `address_asn(ip, day)`, `address_cdn(ip, day)`, `address_organisation(ip, day)` | a single value |
 | `as_organisation(asn, day)` | organisation of an AS |
 
-`ip` is text or a value of type IPv4 or IPv6, `day` a date or a time; both may differ from row to row. The
-functions read the newest routing table, and the newest file of AS organisations, of that day or before, among
-those that runs in the store used. They return null where these have no entry, and before the first of them.
-An AS in no CDN's list has the CDN Others. A server loads new tables within five minutes.
+`ip` is text or a value of type IPv4 or IPv6. `day` is a date or a time. Both may differ from row to row. The
+functions use the newest routing table and the newest file of AS organisations up to that day that a run in the
+store used. They return null for addresses without an entry and for days before the first table. An AS in no
+CDN's list has the CDN Others. A server loads new tables within five minutes.
 """
 
 
