@@ -13,23 +13,23 @@ TABLE quic_probe`).
 
 *Type* is the type in record files (Parquet). The store uses String for text (LowCardinality if values repeat,
 Enum8 if the list of values is closed) and DateTime64(9, 'UTC') for times (`*_at`, ns since 1970, UTC). A
-*computed* column is an ALIAS and takes no space. Select it by name; `firstflight sql` includes it in `SELECT *`
-(other clients: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never zero. *From* names
-the source of a column: the prober or dissector, a stage, the loader, or the store (by a default). `quantiles` is
-the mergeable state of a sketch (relative error 0.5 %); quantilesDDMerge reads it.
+*computed* column is an ALIAS and takes no space. Select it by name; `firstflight sql` includes it in
+`SELECT *` (other clients: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never
+zero. *From* names the source of a column: the prober or dissector, a stage, the loader, or the store (by a
+default). `quantiles` is the mergeable state of a sketch (relative error 0.5 %); quantilesDDMerge reads it.
 
 ## Any address
 
 | function | |
 | --- | --- |
-| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn` selects one) |
+| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn`: one of them) |
 | `address_asn(ip, day)`, `address_cdn(ip, day)`, `address_organisation(ip, day)` | a single value |
 | `as_organisation(asn, day)` | organisation of an AS |
 
 `ip` is text or a value of type IPv4 or IPv6. `day` is a date or a time. Both may differ from row to row. The
-functions use the newest routing table and the newest file of AS organisations up to that day that a run in the
-store used. They return null for addresses without an entry and for days before the first table. An AS in no
-CDN's list has the CDN Others. A server loads new tables within five minutes.
+functions use the newest routing table and the newest file of AS organisations up to that day, among those
+that runs in the store used. They return null for addresses without an entry and for days before the first
+table. An AS in no CDN's list has the CDN Others. A server loads new tables within five minutes.
 """
 
 
