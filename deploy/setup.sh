@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Prepares a Debian 12 machine for firstflight: system packages, a virtual environment, native programs.
 #
-#     deploy/setup.sh [demo|site|testbed|superset|test|machines]
+#     deploy/setup.sh [demo|docs|site|testbed|superset|test|machines]
 #
-# demo: the campaign and the lab; site: Airflow and its database as well; testbed: demo, and what builds the guest's
-# kernel; superset: demo, and Superset in an environment of its own; test (the default): everything that tests, lint and
-# benches use; machines: test, and what boots the machines of `make deploy-test`. Safe to run again: each step looks
-# first and does only what is missing.
+# demo: the campaign and the lab; docs: demo, and the generator of the documentation site; site: Airflow and its
+# database as well; testbed: demo, and what builds the guest's kernel; superset: demo, and Superset in an environment of
+# its own; test (the default): everything that tests, lint and benches use; machines: test, and what boots the machines of
+# `make deploy-test`. Safe to run again: each step looks first and does only what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$PATH"
@@ -28,11 +28,12 @@ version_of() { "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n
 PROFILE="${1:-test}"
 case "$PROFILE" in
     demo | testbed | superset) requirements=(requirements.txt); python_size="1.1 GB" ;;
+    docs) requirements=(requirements.txt requirements-docs.txt); python_size="1.1 GB" ;;
     site) requirements=(requirements.txt requirements-airflow.txt requirements-site.txt); python_size="1.3 GB" ;;
     test | machines)
-        requirements=(requirements.txt requirements-airflow.txt requirements-site.txt requirements-deploy.txt requirements-dev.txt)
+        requirements=(requirements.txt requirements-airflow.txt requirements-site.txt requirements-deploy.txt requirements-docs.txt requirements-dev.txt)
         python_size="1.5 GB" ;;
-    *) fail "'$PROFILE' is not demo, site, testbed, superset, test or machines." ;;
+    *) fail "'$PROFILE' is not demo, docs, site, testbed, superset, test or machines." ;;
 esac
 
 PYTHON="${PYTHON:-python3}"

@@ -19,7 +19,7 @@ def tree(tmp_path: Path) -> Path:
     """A tree with the script, on a machine that has nginx and of the other servers none."""
     for folder in ("deploy", ".cargo/bin", ".venv/bin", "lab/stacks/quic-go", "deploy/grafana/check"):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
-    for name in ("", "-airflow", "-site", "-deploy", "-dev", "-superset"):
+    for name in ("", "-airflow", "-site", "-deploy", "-docs", "-dev", "-superset"):
         (tmp_path / f"requirements{name}.txt").touch()
     (tmp_path / "pyproject.toml").touch()
     text = SETUP.read_text().replace("/etc/postgresql-common", f"{tmp_path}/etc/postgresql-common")

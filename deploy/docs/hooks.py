@@ -1,0 +1,100 @@
+"""Hooks of MkDocs (mkdocs.yml): adds generated pages, lists the design notes, and rewrites links out of docs/."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+# Pages of the top folder, by their place on the site.
+PROJECT = {
+    "project/contributing.md": "CONTRIBUTING.md",
+    "project/security.md": "SECURITY.md",
+    "project/changes.md": "CHANGELOG.md",
+    "project/conduct.md": "CODE_OF_CONDUCT.md",
+}
+GENERATED = ("commands", "settings", "metrics")
+DESIGN = "Design notes"
+_LINK = re.compile(r"(?<!!)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the design notes, by their titles, where the navigation says so."""
+    notes: list[Any] = [
+        {_title(path): f"design/{path.name}"} for path in sorted((ROOT / "docs" / "design").glob("*.md"))
+    ]
+    for part in config.nav or []:
+        for pages in part.values():
+            for page in pages if isinstance(pages, list) else []:
+                if isinstance(page, dict) and DESIGN in page:
+                    page[DESIGN] = notes
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are generated, and those of the top folder."""
+    from mkdocs.structure.files import File
+
+    for name, content in generated().items():
+        files.append(File.generated(config, f"reference/{name}.md", content=content))
+    for place, name in PROJECT.items():
+        content = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, place, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Return the text of a page with its links to files outside of docs/ changed."""
+    place = page.file.src_uri
+    return rewritten(markdown, place, PROJECT.get(place, f"docs/{place}"))
+
+
+def generated() -> dict[str, str]:
+    """Return the pages of the reference that come from the code, by name."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    from deploy.docs import commands, metrics, settings
+
+    modules = {"commands": commands, "settings": settings, "metrics": metrics}
+    return {name: modules[name].markdown() for name in GENERATED}
+
+
+def rewritten(markdown: str, place: str, source: str) -> str:
+    """Return the text with links as the site needs them.
+
+    `place`: the page's path on the site; `source`: the file that it comes from, below the top folder. A link to a page
+    of the top folder leads to its place on the site. A link to any other file becomes its label: the site has no
+    copy of the code. A link to a file that does not exist stays, and MkDocs refuses it.
+    """
+    places = {name: at for at, name in PROJECT.items()}
+
+    def one(found: re.Match[str]) -> str:
+        label, target, anchor = found[1], found[2], found[3] or ""
+        if re.match(r"[a-z]+:", target) or target.startswith("/"):
+            return found[0]
+        named = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if named in places:
+            there = places[named]
+        elif named.startswith("docs/"):
+            there = named.removeprefix("docs/")
+        elif (ROOT / named).exists():
+            return label
+        else:
+            return found[0]
+        return f"[{label}]({posixpath.relpath(there, posixpath.dirname(place) or '.')}{anchor})"
+
+    return _LINK.sub(one, markdown)
+
+
+def _title(path: Path) -> str:
+    found = _TITLE.search(path.read_text(encoding="utf-8"))
+    return found[1] if found else path.stem

@@ -1,0 +1,134 @@
+"""The page of settings, from the Pydantic models and the comments above their fields."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from firstflight.settings import sections, whole
+
+HEAD = """\
+# Settings
+
+A campaign's settings file is TOML with these tables. Copy `examples/own-list.toml` to start. `--set
+SECTION.KEY=VALUE` overrides one setting. An unknown key, or a value outside its bounds, is an error: nothing is
+sent. `--dry-run` checks a file.
+"""
+# Types of firstflight/settings, in the words of a reader.
+TYPES = {
+    "bool": "true or false",
+    "int": "integer",
+    "float": "number",
+    "str": "text",
+    "FileSetting": "existing file",
+    "PathSetting": "path",
+    "DateSetting": "date",
+    "Rate": "number",
+    "Limit": "number (0: no limit)",
+    "Command": "list of words",
+    "PortRange": "ports FIRST-LAST",
+    "VantageName": "name (a-z, 0-9, _)",
+    "HostName": "host name",
+    "LabNetwork": "network of a laboratory",
+    "WeightedResolver": "IP[:PORT][,weight=N]",
+    "StoreUrl": "chdb:PATH or clickhouse://...",
+    "InitialSize": "UDP payload in bytes",
+    "Address": "IP address",
+    "Interface": "network interface",
+    "Contact": "text",
+    "ProtocolName": "name of an ALPN protocol",
+}
+# Bounds that Pydantic keeps with a field, and how they are written.
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "pattern": "matches"}
+
+
+def markdown() -> str:
+    """Return the page: a section for each table of the file."""
+    parts = [HEAD]
+    for name, field in whole.Settings.model_fields.items():
+        section = field.annotation
+        repeated = False
+        if arguments := get_args(section):
+            section, repeated = arguments[0], True
+        assert isinstance(section, type) and issubclass(section, sections.Section)
+        parts.append(f"## {name}\n\n`{'[[' if repeated else '['}{name}{']]' if repeated else ']'}`. {_about(section)}\n")
+        parts += [*_rows(section), ""]
+    return "\n".join(parts)
+
+
+def _about(section: type) -> str:
+    return " ".join((inspect.getdoc(section) or "").split("\n\n")[0].split())
+
+
+def _rows(section: type[sections.Section]) -> Iterator[str]:
+    yield "| setting | values | default | meaning |\n| --- | --- | --- | --- |"
+    written = _written(section)
+    for name, field in section.model_fields.items():
+        annotation, comment = written[name]
+        values = "; ".join([_type(annotation), *_bounds(field)])
+        yield _row(f"`{name}`", values, _default(field), comment)
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _type(annotation: ast.expr) -> str:
+    """Return the values of an annotation in words."""
+    match annotation:
+        case ast.BinOp(left=left, op=ast.BitOr()):  # X | None: the default tells that it may be missing
+            return _type(left)
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=given):
+            options = given.elts if isinstance(given, ast.Tuple) else [given]
+            return ", ".join(f"`{json.dumps(ast.literal_eval(option))}`" for option in options)
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[entry, *_])):
+            return f"list of: {_type(entry)}"
+        case ast.Name(id=name):
+            return TYPES[name]
+    raise ValueError(f"deploy/docs/settings.py has no words for the type {ast.unparse(annotation)}")
+
+
+def _bounds(field: FieldInfo) -> Iterator[str]:
+    for limit in field.metadata:
+        for name, words in BOUNDS.items():
+            if (value := getattr(limit, name, None)) is not None:
+                yield f"{words} `{value}`" if name == "pattern" else f"{words} {value}"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value: Any = field.get_default(call_default_factory=True)
+    if value in (None, (), ""):
+        return "none"
+    return f"`{json.dumps(list(value) if isinstance(value, tuple) else value, default=str)}`"
+
+
+def _written(section: type) -> dict[str, tuple[ast.expr, str]]:
+    """Return each field's annotation and the comment above it, as the source has them; base classes too."""
+    found: dict[str, tuple[ast.expr, str]] = {}
+    for base in reversed(section.__mro__):
+        if not issubclass(base, sections.Section) or base is sections.Section:
+            continue
+        source = textwrap.dedent(inspect.getsource(base))
+        lines = source.splitlines()
+        (tree,) = ast.parse(source).body
+        assert isinstance(tree, ast.ClassDef)
+        for node in tree.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found[node.target.id] = (node.annotation, _above(lines, node.lineno - 1))
+    return found
+
+
+def _above(lines: list[str], index: int) -> str:
+    """Return the comment that ends right above line `index`."""
+    first = index
+    while first and lines[first - 1].lstrip().startswith("#"):
+        first -= 1
+    return " ".join(line.lstrip("# ").strip() for line in lines[first:index])
