@@ -7,11 +7,14 @@ clock is not changed: the offset is written to clock.json and to every row, and 
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, InputError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
@@ -80,10 +83,11 @@ def against_centre(centre_ns: int) -> Offset:
 def against_http(url: str, ca_bundle: str | None) -> Offset:
     """Compare with the Date header (RFC 9110 6.6.1, whole seconds) of the answer to a HEAD request.
 
-    FirstflightError if there is no answer, or none with a Date.
+    FirstflightError if there is no answer, or none with a Date, or if the host is on a list.
     """
     import requests
 
+    _check_reference(url)
     before = time.time_ns()
     try:
         answer = requests.head(
@@ -98,6 +102,25 @@ def against_http(url: str, ca_bundle: str | None) -> Offset:
     if offset is None:
         raise FirstflightError(f"the clock was not compared: {url} gives no Date; see [clock] reference")
     return offset
+
+
+def _check_reference(url: str) -> None:
+    """Raise FirstflightError if the host of `url` has an address that is never contacted.
+
+    A private address may be asked: a site may have a time server of its own.
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        found = {str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return  # the request says so
+    permitted = Permitted([], [])
+    for address in found:
+        if permitted.is_listed(address.partition("%")[0]):
+            raise FirstflightError(
+                f"the clock was not compared: {host} is not asked, because {address} is on a list or of a "
+                "platform's services; see [clock] reference"
+            )
 
 
 def _started_ns() -> int:

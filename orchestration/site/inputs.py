@@ -21,8 +21,8 @@ from firstflight.system import files, lock, path_names
 from firstflight.system.clock import Offset
 from firstflight.system.progress import print_line
 from orchestration import stages
+from orchestration.site import ceilings, vantage_points
 from orchestration.site import offer as offers
-from orchestration.site import vantage_points
 from orchestration.site.centre_client import PATH, SOON_S, Centre, CentreUnreachable
 from orchestration.site.offer import Offer, OfferedFile
 from orchestration.site.vantage_points import VantagePoint
@@ -103,6 +103,7 @@ def fetch(
         with lock.locked(
             _cache() / f"{run.id}.lock", f"the folder of {run.id}", _FETCHED_BY_ANOTHER_S, FirstflightError
         ):
+            _check_space(offer)
             fetched = _complete(run, offer, source, vantage, f"{centre.rstrip('/')}{PATH}/")
             if not run.layout.manifest.is_file():
                 # Last, because the manifest makes the folder a run.
@@ -175,6 +176,18 @@ def _complete(run: Run, offer: Offer, source: Centre, vantage: VantagePoint, clo
     return fetched
 
 
+def _check_space(offer: Offer) -> None:
+    """Raise BadOffer if what is offered, and not fetched yet, takes more than half of the free disk."""
+    missing = {entry.sha256: entry.bytes for entry in offer.files}
+    needed = sum(size for sha256, size in missing.items() if not (_cache() / sha256).is_file())
+    free = shutil.disk_usage(runs_root()).free
+    if needed > free // 2:
+        raise offers.BadOffer(
+            f"the inputs of run {offer.manifest.id} are refused, nothing was fetched: they need {needed} "
+            f"bytes, more than half of the {free} that are free in {runs_root()}"
+        )
+
+
 def _cached(source: Centre, entry: OfferedFile) -> tuple[Path, bool]:
     """Return the path of a file in the cache, and whether it was downloaded."""
     cached = path_names.inside(_cache(), entry.sha256)
@@ -198,19 +211,27 @@ def _write_settings(run: Run, fetched: Path, offer: Offer, vantage: VantagePoint
 
     `clock`: the URL of the centre's Date. BadOffer if the settings must not be used at this vantage point.
     """
-    stored = offers.check_settings(files.read_json(fetched), offer, run.path)
+    read = files.read_json(fetched)
+    if isinstance(read, dict) and vantage.resolver is not None:
+        _section(read, "resolve").update(resolver=vantage.resolver, resolvers=[], port=53)
+    most = ceilings.of_this_machine()
+    stored = offers.check_settings(read, offer, run.path, vantage, most)
     name = str(write_blocked(run, vantage).relative_to(run.path))
     blocklist = stored.setdefault("probe", {}).setdefault("blocklist", [])
     if name not in blocklist:
         blocklist.append(name)
-    if vantage.resolver is not None:
-        stored.setdefault("resolve", {}).update(resolver=vantage.resolver, resolvers=[])
     stored["store"] = {"url": None}  # use the local FIRSTFLIGHT_STORE
     stored["network"] = {"ca_bundle": None}  # use the environment's
     stored["centre"] = {"command": []}  # only for stages at the centre
-    if stored.setdefault("clock", {}).get("reference") is None:
-        stored["clock"]["reference"] = clock
+    # Whatever the centre names: no other host is asked for the time from here.
+    _section(stored, "clock")["reference"] = clock
     files.write_json(run.layout.settings, stored)
+
+
+def _section(stored: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a section, which begins empty; one that is no table is left for the check, which refuses it."""
+    section = stored.setdefault(name, {})
+    return section if isinstance(section, dict) else {}
 
 
 def write_blocked(run: Run, vantage: VantagePoint) -> Path:

@@ -20,6 +20,9 @@ from firstflight.layout import LISTS
 from firstflight.system import path_names
 from firstflight.system.path_names import RelativeName, RunId, Sha256
 from orchestration import stages
+from orchestration.site import ceilings
+from orchestration.site.ceilings import Ceilings
+from orchestration.site.vantage_points import VantagePoint
 
 SETTINGS, CONFIG = "settings.json", "config.toml"
 FOLDERS = (*stages.names(stages.once()), LISTS)
@@ -28,6 +31,8 @@ FILES = (("handshake", "roots"), ("crawl", "roots"), ("download", "roots"), ("do
 MAX_FILES = 1000
 # The largest file is a routing table; a list of a million names has 25 MB.
 MAX_FILE_BYTES = 4 << 30
+MAX_TOTAL_BYTES = 8 << 30
+"""Of all files of one run."""
 
 
 class BadOffer(InputError):
@@ -90,6 +95,9 @@ class Offer(BaseModel):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"{name!a} is listed twice")
+        total = sum(entry.bytes for entry in listed)
+        if total > MAX_TOTAL_BYTES:
+            raise ValueError(f"they have {total} bytes, and at most {MAX_TOTAL_BYTES} are taken for a run")
         return listed
 
 
@@ -128,10 +136,13 @@ def check(inputs: Mapping[str, Any], run_id: str) -> Offer:
     return offer
 
 
-def check_settings(stored: Any, offer: Offer, folder: Path) -> dict[str, Any]:
-    """Check the centre's settings and return them unchanged; BadOffer if they name a local program or file.
+def check_settings(
+    stored: Any, offer: Offer, folder: Path, here: VantagePoint, most: Ceilings
+) -> dict[str, Any]:
+    """Check the centre's settings for the vantage point `here` and return them unchanged.
 
-    `folder` is the run's, to which their paths are relative.
+    BadOffer if they name a local program or file, or ask for more than the ceilings `most`. `folder` is the
+    run's, to which their paths are relative.
     """
     refused = f"the settings of run {offer.manifest.id} are refused, nothing was sent"
     if not isinstance(stored, dict):
@@ -158,4 +169,7 @@ def check_settings(stored: Any, offer: Offer, folder: Path) -> dict[str, Any]:
     for setting, name in named:
         if name not in offered or not name.startswith(f"{LISTS}/"):
             raise BadOffer(f"{refused}: {setting} names {name!a}, which is not among the inputs")
+    above = list(ceilings.faults(checked, here, most))
+    if above:
+        raise BadOffer(f"{refused}: {'; '.join(above)} (docs/operations.md, Ceilings)")
     return stored

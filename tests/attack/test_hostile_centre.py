@@ -6,17 +6,24 @@ import copy
 import gzip
 import hashlib
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from firstflight.errors import FirstflightError
+from firstflight.egress import lab
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.run import clock
 from firstflight.run.run import Run
 from firstflight.system.path_names import UnsafeName
-from orchestration.site import inputs
+from orchestration.site import ceilings, inputs
+from orchestration.site import offer as offers
+from orchestration.site.ceilings import Ceilings
 from orchestration.site.centre_client import CentreUnreachable
 from orchestration.site.offer import BadOffer
 from tests.airflow.test_inputs import HAMBURG, centre_files, open_run
@@ -224,6 +231,189 @@ def test_settings_name_no_program_and_no_file_of_this_place(
     assert "\n" not in str(refused.value)
     spooled = Run(world.around / "spool" / "runs" / world.run.id)
     assert not (spooled.path / "manifest.json").exists() and not (spooled.path / "settings.json").exists()
+    assert Run.all() == []
+
+
+ELSEWHERE = HAMBURG.model_copy(update={"resolver": None})
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vantage point outside of the lab, where the numbers of docs/ethics.md hold."""
+    monkeypatch.setattr(lab, "is_lab", lambda: False)
+    monkeypatch.delenv(ceilings.VARIABLE, raising=False)
+
+
+def _asking(changes: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
+    def change(stored: dict[str, Any]) -> None:
+        for section, values in changes.items():
+            if section == "vantage":
+                stored["vantage"][0].update(values)
+            else:
+                stored.setdefault(section, {}).update(values)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"probe": {"allow_net": ["10.0.0.0/8"]}}, "allow_net has 10.0.0.0/8"),
+        ({"probe": {"allow_net": ["127.0.0.1/32"]}}, "allow_net has 127.0.0.1/32"),
+        ({"probe": {"allow_net": ["198.18.0.0/15", "fd00::/8"]}}, "allow_net has fd00::/8"),
+        ({"probe": {"port": 22}}, "probe.port is 22"),
+        ({"tcp_options": {"port": 22}}, "tcp_options.port is 22"),
+        ({"resolve": {"port": 22}}, "not 22"),
+        ({"resolve": {"resolvers": ["9.9.9.9#22"]}}, "not 22"),
+        ({"resolve": {"resolver": "169.254.169.254"}}, "169.254.169.254 is in a private network"),
+        ({"resolve": {"resolvers": ["10.0.0.1,weight=2"]}}, "10.0.0.1 is in a private network"),
+        ({"vantage": {"ports": "1024-1100"}}, "source ports are 1024-1100"),
+        ({"vantage": {"rate": 100_000}}, "rate of probes is 100000"),
+        ({"vantage": {"rate": None}, "probe": {"rate": 100_000}}, "rate of probes is 100000"),
+        ({"probe": {"per_address_rate": 0}}, "per_address_rate is 0"),
+        ({"probe": {"per_address_rate": 1.5}}, "per_address_rate is 1.5"),
+        ({"probe": {"per_prefix_rate": 0}}, "per_prefix_rate is 0"),
+        ({"probe": {"per_prefix_rate": 1e6}}, "per_prefix_rate is 1e"),
+        ({"probe": {"attempts": 5}}, "attempts is 5"),
+        ({"handshake": {"rate": 51}}, "handshake.rate is 51"),
+        ({"calibrate": {"rate": 51}}, "calibrate.rate is 51"),
+        ({"calibrate": {"gap_s": 0}}, "calibrate.gap_s is 0"),
+        ({"tcp_options": {"rate": 1000}}, "tcp_options.rate is 1000"),
+        ({"tcp_options": {"attempts": 10}}, "tcp_options.attempts is 10"),
+        ({"resolve": {"rate": 0}}, "resolve.rate is 0"),
+        ({"resolve": {"rate": 1e5}}, "resolve.rate is 100000"),
+        ({"download": {"max_bytes": 1 << 30}}, "download.max_bytes"),
+        ({"download": {"pause_s": 0}}, "download.pause_s is 0"),
+        ({"download": {"run_pause_s": 1}}, "download.run_pause_s is 1"),
+        ({"watch": {"minute_s": 0.5}}, "watch.minute_s is 0.5"),
+        ({"watch": {"owned_per_minute": 600}}, "watch.owned_per_minute is 600"),
+        ({"manners": {"enabled": False}}, "manners.enabled is false"),
+        ({"manners": {"factor": 1e9}}, "manners.factor is 1e"),
+        ({"manners": {"least_share": 0.99}}, "manners.least_share is 0.99"),
+        ({"manners": {"least_probes": 10**9}}, "manners.least_probes is 1e"),
+        ({"manners": {"baseline_s": 86_400}}, "manners.baseline_s is 86400"),
+        ({"manners": {"resume_after_s": 1}}, "manners.resume_after_s is 1"),
+        ({"campaign": {"shared_limits": False}}, "shared_limits is false"),
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("outside")
+def test_settings_above_the_ceilings_are_refused(world: World, changes: dict[str, Any], says: str) -> None:
+    """Private networks, port 22, a rate of 100,000, limits 0 and no manners were accepted."""
+    listing, extra = _settings(world, _asking(changes))
+    offer = offers.check(listing, world.run.id)
+    with pytest.raises(BadOffer, match=re.escape(says)) as refused:
+        offers.check_settings(
+            json.loads(extra["settings.json"]), offer, world.run.path, ELSEWHERE, Ceilings()
+        )
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("outside")
+def test_what_docs_ethics_promises_is_not_refused(world: World) -> None:
+    """So the refusals above have their stated causes."""
+    _, run = world.fetch(world.answer(*_settings(world, _asking({}))))
+    assert run.settings.probe.allow_net == ("198.18.0.0/15",)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "is_refused"),
+    [
+        ('networks = ["10.1.0.0/16"]', {"probe": {"allow_net": ["10.1.2.0/24"]}}, False),
+        ('networks = ["10.1.0.0/16"]', {"probe": {"allow_net": ["10.0.0.0/8"]}}, True),
+        ("networks = []", {"probe": {"allow_net": ["198.18.0.0/15"]}}, True),
+        ("ports = [443, 8443]", {"probe": {"port": 8443}}, False),
+        ("ports = [8443]", {"probe": {"port": 443}}, True),
+        ("rate = 1000", {"vantage": {"rate": 900}}, False),
+        ("rate = 10", {}, True),
+        ("per_prefix_rate = 2", {}, True),
+        ("downloads = false", {"download": {"enabled": True}}, True),
+        ("handshakes = false", {"handshake": {"enabled": True}}, True),
+        ("handshakes = false", {"calibrate": {"enabled": True}}, True),
+    ],
+)
+@pytest.mark.usefixtures("outside")
+def test_a_vantage_point_has_ceilings_of_its_own(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    changes: dict[str, Any],
+    is_refused: bool,
+) -> None:
+    path = world.folder / "ceilings.toml"
+    path.write_text(text)
+    monkeypatch.setenv(ceilings.VARIABLE, str(path))
+    listing, extra = _settings(world, _asking(changes))
+    offer = offers.check(listing, world.run.id)
+    most = ceilings.of_this_machine()
+
+    def check() -> object:
+        stored = json.loads(extra["settings.json"])
+        return offers.check_settings(stored, offer, world.run.path, HAMBURG, most)
+
+    if is_refused:
+        with pytest.raises(BadOffer, match="Ceilings"):
+            check()
+    else:
+        check()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("per_address_rate = 2", "per_address_rate"),
+        ("per_prefix_rate = 0", "per_prefix_rate"),
+        ("handshake_rate = 51", "handshake_rate"),
+        ('networks = ["0.0.0.0/0"]', "networks"),
+        ("more = 1", "more: no such setting"),
+        ("rate = ", "is not TOML"),
+        (None, "cannot read"),
+        ("empty", "is empty"),
+    ],
+)
+def test_a_file_that_permits_more_than_docs_ethics_or_is_broken_permits_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, text: str | None, says: str
+) -> None:
+    path = world.folder / "ceilings.toml"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setenv(ceilings.VARIABLE, "" if text == "empty" else str(path))
+    with pytest.raises(UsageError, match=says):
+        world.fetch(world.answer(world.listing, {}))
+    assert Run.all() == []
+
+
+@pytest.mark.usefixtures("outside")
+def test_no_host_of_the_centres_choice_is_asked_for_the_time(world: World) -> None:
+    """169.254.169.254 was."""
+    evil = {"clock": {"reference": "http://169.254.169.254/latest/meta-data"}}
+    host, run = world.fetch(world.answer(*_settings(world, _asking(evil))))
+    assert run.settings.clock.reference == f"{host.url}/firstflight/v1/"
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "[fd00:ec2::254]", "168.63.129.16"])
+def test_the_clock_check_contacts_no_service_of_a_platform(address: str) -> None:
+    with pytest.raises(FirstflightError, match="is not asked"):
+        clock.against_http(f"http://{address}/", None)
+
+
+@pytest.mark.parametrize("files", [1000, 3])
+def test_files_of_terabytes_are_refused(world: World, files: int) -> None:
+    """1,000 files of 4 GiB each were a permitted list."""
+    listing = copy.deepcopy(world.listing)
+    listing["files"] = [{"name": f"lists/{n}", "bytes": 4 << 30, "sha256": f"{n:064x}"} for n in range(files)]
+    with pytest.raises(BadOffer, match="at most 8589934592 are taken for a run"):
+        world.fetch(world.answer(listing, {}))
+    assert not world.around.exists()
+
+
+def test_files_never_take_more_than_half_of_the_free_disk(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = sum(entry["bytes"] for entry in world.listing["files"])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * needed - 2))
+    with pytest.raises(BadOffer, match="more than half of the"):
+        world.fetch(world.answer(world.listing, {}))
     assert Run.all() == []
 
 
