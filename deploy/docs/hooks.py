@@ -1,4 +1,4 @@
-"""Hooks of MkDocs (mkdocs.yml): adds generated pages, lists the design notes, and rewrites links out of docs/."""
+"""Hooks of MkDocs (mkdocs.yml): add generated pages, list the design notes, rewrite links out of docs/."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def generated() -> dict[str, str]:
 def rewritten(markdown: str, place: str, source: str) -> str:
     """Return the text with links as the site needs them.
 
-    `place`: the page's path on the site; `source`: the file that it comes from, below the top folder. A link to a page
-    of the top folder leads to its place on the site. A link to any other file becomes its label: the site has no
-    copy of the code. A link to a file that does not exist stays, and MkDocs refuses it.
+    `place`: the page's path on the site; `source`: the file that it comes from, below the top folder. A link
+    to a page of the top folder leads to its place on the site. A link to any other file becomes its label,
+    because the site has no copy of the code. A link to a missing file stays, and MkDocs rejects it.
     """
     places = {name: at for at, name in PROJECT.items()}
 

@@ -57,7 +57,9 @@ def markdown() -> str:
         if arguments := get_args(section):
             section, repeated = arguments[0], True
         assert isinstance(section, type) and issubclass(section, sections.Section)
-        parts.append(f"## {name}\n\n`{'[[' if repeated else '['}{name}{']]' if repeated else ']'}`. {_about(section)}\n")
+        parts.append(
+            f"## {name}\n\n`{'[[' if repeated else '['}{name}{']]' if repeated else ']'}`. {_about(section)}\n"
+        )
         parts += [*_rows(section), ""]
     return "\n".join(parts)
 
