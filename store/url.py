@@ -18,6 +18,9 @@ PORT, SECURE_PORT = 9000, 9440
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _METHODS = ("lz4", "zstd")
+_PARTS = re.compile(
+    r"[a-z]+://[^/?#]*(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,11 @@ class ServerLocation:
 
 def parse(url: str, database: str) -> ServerLocation:
     """Parse the URL of a server; `database` is the default. UsageError never repeats the URL."""
+    if _is_cut(url):
+        raise UsageError(
+            "the store's address has an @ behind a /, ? or #, so its password ends too early: write these "
+            "characters of the password as %2F, %3F and %23, or name a file by the option password_file"
+        )
     try:
         split = urlsplit(url)
         host, port = split.hostname, split.port
@@ -87,9 +95,22 @@ def nothing_in(where: object) -> str:
 def has_password(url: str) -> bool:
     """Return whether `url` contains a password, so that it must never be stored."""
     try:
-        return url.partition(":")[0] in SCHEMES and bool(urlsplit(url).password)
+        return url.partition(":")[0] in SCHEMES and (bool(urlsplit(url).password) or _is_cut(url))
     except ValueError:
         return True
+
+
+def _is_cut(url: str) -> bool:
+    """Return whether user or password hold a character that ends this part of a URL (RFC 3986 3.2.1)."""
+    split = _PARTS.fullmatch(url)
+    if split is None:
+        return False
+    unknown = [
+        name + value
+        for name, value in parse_qsl(split["query"] or "", keep_blank_values=True)
+        if name not in (*_OPTIONS, "password_file")
+    ]
+    return split["fragment"] is not None or any("@" in part for part in [split["path"], *unknown])
 
 
 def _identifier(value: str, name: str) -> str:

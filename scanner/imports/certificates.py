@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -34,40 +35,37 @@ _SIGNATURES = {
 
 
 def describe(der: bytes) -> dict[str, Any]:
-    """Return what a certificate says; of one that cannot be parsed its hash, its size and `error`."""
-    unknown = ("subject", "issuer", "serial", "key_algorithm", "signature_algorithm")
-    row: dict[str, Any] = {
-        "sha256": sha256(der).hexdigest(),
-        "der_bytes": len(der),
-        "sans": "[]",
-        "is_ca": False,
-        **dict.fromkeys(unknown, ""),
-        **dict.fromkeys(("key_bits", "scts", "not_before", "not_after", "error")),
-    }
+    """Return what a certificate says; a field that cannot be read is empty or None, and `error` names it.
+
+    Of what the parser takes for no certificate there are its hash, its size and `error`.
+    """
+    row: dict[str, Any] = {"sha256": sha256(der).hexdigest(), "der_bytes": len(der), **_UNKNOWN}
     try:
-        return row | _parsed(x509.load_der_x509_certificate(der))
+        certificate = x509.load_der_x509_certificate(der)
     except Exception:  # a certificate of somebody else: the parser has no common class of errors
         return row | {"error": "certificate does not parse"}
+    faults = []
+    for what, columns in _READERS.items():
+        try:
+            row |= columns(certificate)
+        except Exception:  # as above
+            faults.append(f"{what} does not parse")
+    return row | {"error": "; ".join(faults) or None}
 
 
-def _parsed(certificate: x509.Certificate) -> dict[str, Any]:
-    key, bits = _key(certificate)
+def _serial(certificate: x509.Certificate) -> dict[str, Any]:
+    """As encoded: with a byte of zeros in front if the first bit would be set."""
     serial = certificate.serial_number
+    return {"serial": serial.to_bytes(serial.bit_length() // 8 + 1, "big").hex()}
+
+
+def _signature(certificate: x509.Certificate) -> dict[str, Any]:
     oid = certificate.signature_algorithm_oid.dotted_string
-    return {
-        "subject": certificate.subject.rfc4514_string(),
-        "issuer": certificate.issuer.rfc4514_string(),
-        "sans": json.dumps(_names(certificate), ensure_ascii=False, separators=(",", ":")),
-        # As encoded: with a byte of zeros in front if the first bit would be set.
-        "serial": serial.to_bytes(serial.bit_length() // 8 + 1, "big").hex(),
-        "key_algorithm": key,
-        "key_bits": bits,
-        "signature_algorithm": _SIGNATURES.get(oid, oid),
-        "is_ca": _is_ca(certificate),
-        "scts": _timestamps(certificate),
-        "not_before": _ns(certificate.not_valid_before_utc),
-        "not_after": _ns(certificate.not_valid_after_utc),
-    }
+    return {"signature_algorithm": _SIGNATURES.get(oid, oid)}
+
+
+def _sans(certificate: x509.Certificate) -> dict[str, Any]:
+    return {"sans": json.dumps(_names(certificate), ensure_ascii=False, separators=(",", ":"))}
 
 
 def _key(certificate: x509.Certificate) -> tuple[str, int | None]:
@@ -119,3 +117,23 @@ def _ns(moment: datetime) -> int | None:
     passed = moment - _EPOCH
     ns = (passed.days * 86_400 + passed.seconds) * 10**9
     return ns if -(2**63) <= ns < 2**63 else None
+
+
+_UNKNOWN: dict[str, Any] = {
+    "sans": "[]",
+    "is_ca": False,
+    **dict.fromkeys(("subject", "issuer", "serial", "key_algorithm", "signature_algorithm"), ""),
+    **dict.fromkeys(("key_bits", "scts", "not_before", "not_after", "error")),
+}
+_READERS: dict[str, Callable[[x509.Certificate], dict[str, Any]]] = {
+    "issuer": lambda of: {"issuer": of.issuer.rfc4514_string()},
+    "subject": lambda of: {"subject": of.subject.rfc4514_string()},
+    "serial number": _serial,
+    "public key": lambda of: dict(zip(("key_algorithm", "key_bits"), _key(of), strict=True)),
+    "signature algorithm": _signature,
+    "not_before": lambda of: {"not_before": _ns(of.not_valid_before_utc)},
+    "not_after": lambda of: {"not_after": _ns(of.not_valid_after_utc)},
+    "subject alternative name": _sans,
+    "basic constraint": lambda of: {"is_ca": _is_ca(of)},
+    "list of signed certificate timestamps": lambda of: {"scts": _timestamps(of)},
+}

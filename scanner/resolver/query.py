@@ -168,7 +168,7 @@ class Asker:
             # Bytes behind a message belong to none.
             response = dns.message.from_wire(wire, raise_on_truncation=True, ignore_trailing=True)
             if len(response.question) > 1:
-                raise dns.exception.FormError("the answer has more than one question")
+                raise ValueError("the answer has more than one question")
             if query.is_response(response):
                 return response
 

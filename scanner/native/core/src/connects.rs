@@ -9,6 +9,7 @@
 
 mod agreed;
 mod descriptors;
+mod ecn;
 mod socket;
 
 use std::io;
@@ -45,8 +46,19 @@ pub enum NotBegun {
 pub enum Verdict {
     /// The server answered the SYN with a SYN-ACK.
     Open(Agreed),
+    /// The server answered with a SYN-ACK that does not agree to ECN, which the kernel did not see: another
+    /// connection, with [`Ecn::Known`], tells the rest.
+    NotEcn,
     /// The kernel gave the connection up, or somebody refused it.
     Failed(io::Error),
+}
+
+/// Whether a connection is to tell if the server agrees to ECN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    Asked,
+    /// It was not offered, or the answer is known: what the kernel says of it does not count.
+    Known,
 }
 
 /// Where connections leave from.
@@ -138,10 +150,10 @@ impl Connects {
     }
 
     /// Opens a connection from the next source and port, or from one behind them if others have these.
-    fn open(&mut self, to: SocketAddr) -> io::Result<Connecting> {
+    fn open(&mut self, to: SocketAddr, ecn: Ecn) -> io::Result<Connecting> {
         let mut tries = 0;
         loop {
-            let opened = Connecting::open(to, &self.from, self.turn);
+            let opened = Connecting::open(to, &self.from, self.turn, ecn);
             self.turn = self.turn.wrapping_add(1);
             tries += 1;
             match opened {
@@ -157,6 +169,7 @@ impl Connects {
         &mut self,
         to: SocketAddr,
         domain: &str,
+        ecn: Ecn,
     ) -> Result<(u32, Option<SocketAddr>), NotBegun> {
         let left = self.allowed.checked_sub(1).ok_or(NotBegun::OverRate)?;
         self.policy
@@ -166,7 +179,7 @@ impl Connects {
         // What the system refuses takes its share as well: a list is not given up faster than the rate.
         self.allowed = left;
         self.pacer.sent_new(self.clock.now(), 1);
-        let connecting = self.open(to).map_err(NotBegun::System)?;
+        let connecting = self.open(to, ecn).map_err(NotBegun::System)?;
         self.free.pop();
         if connecting.has_failed() {
             self.at_once.push(number);
@@ -204,6 +217,13 @@ impl Connects {
             each(number, result);
         }
         self.drained
+    }
+
+    /// Returns whether a connection that has not ended was answered by a SYN-ACK that does not agree to ECN: it is
+    /// [`Verdict::NotEcn`] already, and the kernel would go on to wait.
+    pub fn is_not_ecn(&self, number: u32) -> bool {
+        let slot = self.open.get(number as usize);
+        slot.is_some_and(|open| open.as_ref().is_some_and(Connecting::has_dropped))
     }
 
     /// Gives a connection up.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use firstflight_core::connects::{Agreed, Verdict};
+use firstflight_core::connects::{Agreed, Ecn, Verdict};
 use firstflight_core::targets::TargetRef;
 
 use crate::offered::Offered;
@@ -17,6 +17,17 @@ pub struct Rules {
     pub attempts: u8,
 }
 
+impl Rules {
+    /// Returns whether a target's first connection is to tell of ECN.
+    pub fn ecn(&self) -> Ecn {
+        if self.offered.ecn {
+            Ecn::Asked
+        } else {
+            Ecn::Known
+        }
+    }
+}
+
 /// A target with the connections that were begun.
 #[derive(Debug)]
 pub struct Asking {
@@ -29,6 +40,8 @@ pub struct Asking {
     pub connection: Connection,
     /// An answer to a SYN that was not the first, so that nothing is known about ECN.
     partial: Option<(Connection, Agreed)>,
+    /// A SYN-ACK came that does not agree to ECN.
+    not_ecn: bool,
 }
 
 /// What follows a connection.
@@ -47,6 +60,16 @@ impl Asking {
             connects: 1,
             connection,
             partial: None,
+            not_ecn: false,
+        }
+    }
+
+    /// Returns whether its next connection is to tell of ECN.
+    pub fn ecn(&self, rules: &Rules) -> Ecn {
+        if self.not_ecn {
+            Ecn::Known
+        } else {
+            rules.ecn()
         }
     }
 
@@ -61,7 +84,9 @@ impl Asking {
     pub fn after(mut self, ended: Verdict, rules: &Rules) -> Next {
         match ended {
             // What was agreed holds whichever SYN it answers; only that ECN was not agreed does not.
-            Verdict::Open(agreed) if agreed.syn_retransmissions == 0 || agreed.ecn => {
+            Verdict::Open(agreed)
+                if agreed.syn_retransmissions == 0 || agreed.ecn || self.not_ecn =>
+            {
                 Next::Done(self.finished(rules, Outcome::Answered, None, Some(agreed)))
             }
             Verdict::Open(agreed) => {
@@ -71,7 +96,16 @@ impl Asking {
                 }
                 Next::Done(self.given_up(rules, None))
             }
-            Verdict::Failed(_) if self.partial.is_some() => Next::Done(self.given_up(rules, None)),
+            Verdict::NotEcn => {
+                self.not_ecn = true;
+                if self.connects < rules.attempts {
+                    return Next::Again(self);
+                }
+                Next::Done(self.given_up(rules, None))
+            }
+            Verdict::Failed(_) if self.partial.is_some() || self.not_ecn => {
+                Next::Done(self.given_up(rules, None))
+            }
             Verdict::Failed(error) => {
                 let outcome = Outcome::of(&error);
                 Next::Done(self.finished(rules, outcome, Some(error.to_string()), None))
@@ -87,6 +121,7 @@ impl Asking {
                 let answered = Asking { connection, ..self };
                 answered.finished(rules, Outcome::Answered, None, Some(agreed))
             }
+            None if self.not_ecn => self.finished(rules, Outcome::Answered, why, None),
             None => self.finished(rules, Outcome::Timeout, why, None),
         }
     }
@@ -105,6 +140,7 @@ impl Asking {
             connection: Some(self.connection),
             connects: self.connects,
             agreed,
+            not_ecn: self.not_ecn,
             offered: rules.offered,
         }
     }
@@ -198,6 +234,47 @@ mod tests {
                 (done.connects, done.outcome, retransmissions),
                 (connects, outcome, lost)
             );
+        }
+    }
+
+    #[test]
+    fn a_target_is_asked_for_the_rest_if_its_syn_ack_does_not_agree_to_ecn() {
+        for (attempts, ends, connects, knows_rest) in [
+            // What the kernel says of ECN in the second connection does not count.
+            (3, vec![Verdict::NotEcn, agreed(0, true)], 2, true),
+            (3, vec![Verdict::NotEcn, agreed(1, false)], 2, true),
+            (3, vec![Verdict::NotEcn, refused()], 2, false),
+            (3, vec![open(1), Verdict::NotEcn, open(0)], 3, true),
+            (2, vec![open(1), Verdict::NotEcn], 2, true),
+            (1, vec![Verdict::NotEcn], 1, false),
+        ] {
+            let rules = Rules {
+                offered: ALL,
+                attempts,
+            };
+            let at = Connection {
+                sent_at: 1,
+                local: None,
+            };
+            let mut asking = Some(Asking::begun(0, ([192, 0, 2, 1], 443).into(), at));
+            let mut done = None;
+            for end in ends {
+                let was_not_ecn = matches!(end, Verdict::NotEcn);
+                match asking.take().unwrap().after(end, &rules) {
+                    Next::Done(finished) => done = Some(finished),
+                    Next::Again(again) => {
+                        let ecn = if was_not_ecn { Ecn::Known } else { Ecn::Asked };
+                        assert_eq!(again.ecn(&rules), ecn);
+                        asking = Some(again.begun_again(at));
+                    }
+                }
+            }
+            let done = done.unwrap();
+            assert_eq!(
+                (done.outcome, done.not_ecn, done.connects),
+                (Outcome::Answered, true, connects)
+            );
+            assert_eq!(done.agreed.is_some(), knows_rest);
         }
     }
 

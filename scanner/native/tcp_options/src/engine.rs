@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firstflight_core::clock::{Clock, Mono, SECOND, wall};
 use firstflight_core::conclusion::RunResult;
-use firstflight_core::connects::{Connects, NotBegun};
+use firstflight_core::connects::{Connects, Ecn, NotBegun, Verdict};
 use firstflight_core::feed::Pauses;
 use firstflight_core::policy::{Refusal, Trust};
 use firstflight_core::progress::{Limit, Now, Progress};
@@ -21,6 +21,8 @@ use crate::row::{Connection, Finished};
 
 /// Longest sleep, so that signals are noticed.
 const LONGEST_WAIT: Mono = 100_000_000;
+/// Between two looks at a connection: the kernel sends its first SYN again after a second.
+const LOOK: Mono = SECOND / 2;
 /// Connections beyond what was allowed are a defect of this engine.
 const OVER_RATE: &str = "the rate did not allow it, which is a defect of the engine";
 
@@ -49,6 +51,8 @@ pub struct Engine {
     begun: u64,
     /// (connection, its own number).
     windows: Timers<(u32, u64)>,
+    /// When connections are looked at before the kernel sends their SYN again: as `windows`.
+    looks: Timers<(u32, u64)>,
     /// Targets to be asked again, and when at the earliest.
     again: VecDeque<(Mono, Asking)>,
     stopping: bool,
@@ -64,6 +68,7 @@ impl Engine {
             in_flight: 0,
             begun: 0,
             windows: Timers::new(parts.timeout),
+            looks: Timers::new(LOOK),
             again: VecDeque::new(),
             stopping: false,
             lists_read_again: 0,
@@ -107,7 +112,32 @@ impl Engine {
     /// Reads which connections ended, and gives up those whose time was over before all ends were read.
     fn read_and_expire(&mut self) {
         let drained = self.read();
+        self.look(drained);
         self.expire(drained);
+    }
+
+    /// Ends connections whose answer the kernel did not see, because it does not agree to ECN.
+    fn look(&mut self, drained: Mono) {
+        while let Some((number, own)) = self.looks.pop(drained) {
+            if self.is_open(number, own) && !self.ends_as_not_ecn(number) {
+                self.looks.start(drained, (number, own));
+            }
+        }
+    }
+
+    /// Ends a connection if its answer does not agree to ECN and the kernel did not see it. Returns whether it did.
+    fn ends_as_not_ecn(&mut self, number: u32) -> bool {
+        if !self.parts.connects.is_not_ecn(number) {
+            return false;
+        }
+        self.parts.connects.close(number);
+        self.ended(number, Verdict::NotEcn);
+        true
+    }
+
+    fn is_open(&self, number: u32, own: u64) -> bool {
+        let place = &self.open[number as usize];
+        place.as_ref().is_some_and(|(other, _)| *other == own)
     }
 
     /// Reads which connections ended. Returns the time up to which all ends are read.
@@ -116,22 +146,25 @@ impl Engine {
         let connects = &mut self.parts.connects;
         let drained = connects.read(|number, how| ended.push((number, how)));
         for (number, how) in ended {
-            let Some(asking) = self.take(number) else {
-                continue;
-            };
-            match asking.after(how, &self.parts.rules) {
-                Next::Done(finished) => self.record(finished),
-                Next::Again(asking) => self.again.push_back((0, asking)),
-            }
+            self.ended(number, how);
         }
         drained
+    }
+
+    fn ended(&mut self, number: u32, how: Verdict) {
+        let Some(asking) = self.take(number) else {
+            return;
+        };
+        match asking.after(how, &self.parts.rules) {
+            Next::Done(finished) => self.record(finished),
+            Next::Again(asking) => self.again.push_back((0, asking)),
+        }
     }
 
     /// Gives up connections whose time was over at `drained`, up to which all ends are read.
     fn expire(&mut self, drained: Mono) {
         while let Some((number, own)) = self.windows.pop(drained) {
-            let place = &self.open[number as usize];
-            if place.as_ref().is_none_or(|(other, _)| *other != own) {
+            if !self.is_open(number, own) || self.ends_as_not_ecn(number) {
                 continue;
             }
             self.parts.connects.close(number);
@@ -211,8 +244,8 @@ impl Engine {
     }
 
     fn connect_again(&mut self, asking: Asking, domain: &str) {
-        let sent_at = wall();
-        match self.parts.connects.begin(asking.to, domain) {
+        let (sent_at, ecn) = (wall(), asking.ecn(&self.parts.rules));
+        match self.parts.connects.begin(asking.to, domain, ecn) {
             Ok((number, local)) => {
                 self.parts.counts.again += 1;
                 self.place(number, asking.begun_again(Connection { sent_at, local }));
@@ -238,7 +271,8 @@ impl Engine {
             }
             let Some((target, to)) = next else { return };
             let sent_at = wall();
-            match self.parts.connects.begin(to, list.get(target).domain) {
+            let (domain, ecn) = (list.get(target).domain, self.parts.rules.ecn());
+            match self.parts.connects.begin(to, domain, ecn) {
                 Ok((number, local)) => {
                     self.place(
                         number,
@@ -264,8 +298,11 @@ impl Engine {
         self.parts.counts.connections += 1;
         self.in_flight += 1;
         self.open[number as usize] = Some((self.begun, asking));
-        self.windows
-            .start(self.parts.clock.now(), (number, self.begun));
+        let now = self.parts.clock.now();
+        self.windows.start(now, (number, self.begun));
+        if self.parts.rules.ecn() == Ecn::Asked {
+            self.looks.start(now, (number, self.begun));
+        }
     }
 
     fn unsent(&mut self, target: u32, outcome: Outcome, why: String) {
@@ -276,6 +313,7 @@ impl Engine {
             connection: None,
             connects: 0,
             agreed: None,
+            not_ecn: false,
             offered: self.parts.rules.offered,
         });
     }
@@ -365,7 +403,12 @@ impl Engine {
         let next = self.parts.backlog.next_at().into_iter().chain(again).min();
         let next = next.filter(|_| may_begin);
         let next = next.map(|at| at.max(self.parts.connects.next_new()));
-        let due = [next, self.windows.next(), Some(now + LONGEST_WAIT)];
+        let due = [
+            next,
+            self.windows.next(),
+            self.looks.next(),
+            Some(now + LONGEST_WAIT),
+        ];
         let due = due.into_iter().flatten().min().unwrap_or(now);
         self.parts.connects.wait(due.saturating_sub(now));
     }

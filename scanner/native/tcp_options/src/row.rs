@@ -93,12 +93,17 @@ pub struct Finished {
     pub connection: Option<Connection>,
     pub connects: u8,
     pub agreed: Option<Agreed>,
+    /// A SYN-ACK came that does not agree to ECN, whatever the kernel says of a later one.
+    pub not_ecn: bool,
     pub offered: Offered,
 }
 
 impl Finished {
     /// Whether ECN was agreed; `None` if it was not offered, or only in a SYN that may be lost.
     fn ecn(&self) -> Option<bool> {
+        if self.not_ecn {
+            return Some(false);
+        }
         let agreed = self.agreed?;
         let offered = self.offered.ecn && (agreed.ecn || agreed.syn_retransmissions == 0);
         offered.then_some(agreed.ecn)
@@ -177,7 +182,7 @@ mod tests {
             rtt_us: None,
             syn_retransmissions: 0,
         };
-        let shown = |offered, agreed| {
+        let shown = |offered, agreed, not_ecn| {
             let finished = Finished {
                 target: TargetRef::Listed(0),
                 outcome: Outcome::Answered,
@@ -185,6 +190,7 @@ mod tests {
                 connection: None,
                 connects: 1,
                 agreed: Some(agreed),
+                not_ecn,
                 offered,
             };
             let target = Target {
@@ -239,7 +245,10 @@ mod tests {
                 [Some(true); 4],
             ),
         ] {
-            assert_eq!(shown(offered, agreed), expected, "{offered:?} {agreed:?}");
+            let found = shown(offered, agreed, false);
+            assert_eq!(found, expected, "{offered:?} {agreed:?}");
+            let found = shown(offered, agreed, true);
+            assert_eq!(found[3], no, "a SYN-ACK did not agree to it");
         }
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::agreed::{Info, LENGTH};
-use super::{Origin, Verdict};
+use super::{Ecn, Origin, Verdict, ecn};
 
 /// Most SYNs of a connection.
 pub const SYNS: u32 = 4;
@@ -20,11 +20,14 @@ const OPEN: [u8; 2] = [1, 8];
 pub struct Connecting {
     socket: OwnedFd,
     failed: Option<Errno>,
+    /// Its filter drops SYN-ACKs of which the kernel does not say whether they agree to ECN.
+    filters: bool,
 }
 
 impl Connecting {
-    /// Begins to connect, from one of the sources in turn; fails if nothing was sent.
-    pub fn open(to: SocketAddr, from: &Origin, turn: usize) -> io::Result<Connecting> {
+    /// Begins to connect, from one of the sources in turn, and by `ecn` with a filter for SYN-ACKs; fails if
+    /// nothing was sent.
+    pub fn open(to: SocketAddr, from: &Origin, turn: usize, ecn: Ecn) -> io::Result<Connecting> {
         let (family, wanted) = if to.is_ipv4() {
             (AddressFamily::INET, true)
         } else {
@@ -38,6 +41,10 @@ impl Connecting {
         };
         set(&socket, libc::SOL_SOCKET, libc::SO_LINGER, &now)?;
         set(&socket, libc::IPPROTO_TCP, libc::TCP_SYNCNT, &(SYNS - 1))?;
+        let filters = ecn == Ecn::Asked;
+        if filters {
+            ecn::drop_what_differs(&socket)?;
+        }
         let sources = from.sources.iter().filter(|ip| ip.is_ipv4() == wanted);
         let count = sources.clone().count().max(1);
         let source = sources.clone().nth(turn % count).copied();
@@ -64,6 +71,7 @@ impl Connecting {
         let mut connecting = Connecting {
             socket,
             failed: None,
+            filters,
         };
         match net::connect(&connecting.socket, &to) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
@@ -84,8 +92,20 @@ impl Connecting {
         net::getsockname(&self.socket).ok()?.try_into().ok()
     }
 
+    /// Returns whether a SYN-ACK came that does not agree to ECN and that the kernel did not see.
+    pub fn has_dropped(&self) -> bool {
+        self.filters && ecn::has_dropped(&self.socket)
+    }
+
     /// Returns how it ended; `None`: not yet.
     pub fn verdict(&mut self) -> Option<Verdict> {
+        match self.ended() {
+            Some(Verdict::Failed(_)) if self.has_dropped() => Some(Verdict::NotEcn),
+            ended => ended,
+        }
+    }
+
+    fn ended(&mut self) -> Option<Verdict> {
         let failed = |error: Errno| Some(Verdict::Failed(error.into()));
         if let Some(error) = self.failed {
             return failed(error);

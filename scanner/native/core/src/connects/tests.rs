@@ -13,7 +13,7 @@ fn connects(rate: f64, most: usize) -> Connects {
 
 fn begin(connects: &mut Connects, to: SocketAddr) -> u32 {
     while connects.allow_new(connects.clock.now()) == 0 {}
-    connects.begin(to, "").unwrap().0
+    connects.begin(to, "", Ecn::Asked).unwrap().0
 }
 
 /// What came of a connection.
@@ -72,7 +72,7 @@ fn sources_take_turns_and_ports_are_those_of_the_range() {
     let mut locals = Vec::new();
     for _ in 0..4 {
         while connects.allow_new(connects.clock.now()) == 0 {}
-        let local = connects.begin(to, "").unwrap().1.unwrap();
+        let local = connects.begin(to, "", Ecn::Asked).unwrap().1.unwrap();
         locals.push(local.to_string());
     }
     let expected = [
@@ -101,14 +101,17 @@ fn a_port_that_another_program_has_is_passed_over() {
         };
         connects.turn = 0;
         while connects.allow_new(connects.clock.now()) == 0 {}
-        let begun = connects.begin(to, "");
+        let begun = connects.begin(to, "", Ecn::Asked);
         let local = begun
             .ok()
             .and_then(|(_, local)| local)
             .map(|local| local.ip());
         assert_eq!(local, passes.then_some(Ipv4Addr::new(127, 0, 0, 3).into()));
         // Either takes a share of the rate.
-        assert!(matches!(connects.begin(to, ""), Err(NotBegun::OverRate)));
+        assert!(matches!(
+            connects.begin(to, "", Ecn::Asked),
+            Err(NotBegun::OverRate)
+        ));
     }
 }
 
@@ -117,16 +120,22 @@ fn lists_the_rate_and_the_room_are_kept() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let to = listener.local_addr().unwrap();
     let mut connects = connects(1.0, 1);
-    assert!(matches!(connects.begin(to, ""), Err(NotBegun::OverRate)));
+    assert!(matches!(
+        connects.begin(to, "", Ecn::Asked),
+        Err(NotBegun::OverRate)
+    ));
     assert_eq!(connects.allow_new(connects.clock.now()), 1);
     let listed = SocketAddr::new([127, 0, 0, 9].into(), to.port());
     assert!(matches!(
-        connects.begin(listed, ""),
+        connects.begin(listed, "", Ecn::Asked),
         Err(NotBegun::Refused(Refusal::BlockList))
     ));
-    let (number, local) = connects.begin(to, "").unwrap();
+    let (number, local) = connects.begin(to, "", Ecn::Asked).unwrap();
     assert_eq!(local.unwrap().ip(), Ipv4Addr::LOCALHOST);
-    assert!(matches!(connects.begin(to, ""), Err(NotBegun::OverRate)));
+    assert!(matches!(
+        connects.begin(to, "", Ecn::Asked),
+        Err(NotBegun::OverRate)
+    ));
     assert_eq!((connects.room(), connects.highest().0), (0, 1));
     connects.close(number);
     connects.close(number);

@@ -1,0 +1,354 @@
+"""Answers of servers that no stack gives: SYN-ACKs, DNS messages, and lists of names.
+
+Each case has the expected value and where it comes from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dns.flags
+import dns.message
+import dns.rdata
+import dns.rdataclass
+import dns.rdatatype
+import dns.rrset
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtensionOID, NameOID
+
+from crawler.names import NotAName, normalise
+from firstflight.egress.permitted import Permitted
+from firstflight.errors import UsageError
+from firstflight.system import binaries
+from scanner.imports import certificates
+from scanner.resolver.configured import Resolver
+from scanner.resolver.pace import Pace
+from scanner.resolver.query import Asker
+from store import url
+from tests.field.responders import (
+    ACK,
+    AE,
+    ALLOW,
+    CWR,
+    ECE,
+    SYN,
+    TCP,
+    UDP,
+    Packet,
+    datagram,
+    responding,
+    syn_ack,
+)
+
+NAMES = Path(__file__).with_name("names.json")
+Row = dict[str, Any]
+
+
+def program(name: str, *arguments: object, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a native program."""
+    argv = [str(binaries.find(name)), *map(str, arguments)]
+    return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[Row]:
+    """Return the rows of its standard output."""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+# --- ECN in the answer to a SYN with ECE and CWR ---
+
+RFC_3168 = "RFC 3168 6.1.1: an ECN-setup SYN-ACK has ECE and not CWR"
+SYN_ACKS = {
+    # Address of the server: flags besides SYN and ACK, whether ECN is agreed, source.
+    "10.77.1.1": (0, False, RFC_3168),
+    "10.77.1.2": (ECE, True, RFC_3168),
+    "10.77.1.3": (CWR, False, RFC_3168),
+    "10.77.1.4": (ECE | CWR, False, RFC_3168 + "; a server that reflects reserved bits has both"),
+    "10.77.1.5": (AE, False, RFC_3168),
+    "10.77.1.6": (AE | CWR, False, RFC_3168),
+    "10.77.1.7": (AE | ECE, True, RFC_3168 + "; AE is a reserved bit there"),
+    "10.77.1.8": (AE | ECE | CWR, False, RFC_3168 + "; RFC 9768 3.1.2 calls it broken"),
+    "fd77::1:2": (ECE, True, RFC_3168),
+    "fd77::1:3": (CWR, False, RFC_3168),
+}
+
+
+@dataclass
+class Survey:
+    """Rows of the survey and of the dissector by server."""
+
+    rows: dict[str, Row]
+    flows: dict[tuple[str, int], Row]
+    status: int
+
+
+def by_table(packet: Packet) -> Iterator[bytes]:
+    if packet.protocol == TCP and packet.flags & (SYN | ACK) == SYN and packet.server in SYN_ACKS:
+        yield syn_ack(packet, SYN_ACKS[packet.server][0])
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    """All servers asked once, and what the dissector reads in the capture of it."""
+    folder = tmp_path_factory.mktemp("ecn")
+    targets, pcap = folder / "targets.csv", folder / "survey.pcap"
+    targets.write_text("ip,domain,port\n" + "".join(f"{ip},,\n" for ip in SYN_ACKS))
+    setting = Path("/proc/sys/net/ipv4/tcp_ecn")
+    before = setting.read_text()
+    setting.write_text("1")
+    try:
+        with responding(by_table, pcap):
+            limits = ("--per-address-rate", 0, "--per-prefix-rate", 0, "--timeout", 5)
+            done = program("firstflight-tcp-options", "--targets", targets, *ALLOW, *limits)
+    finally:
+        setting.write_text(before)
+    dissected = program("firstflight-dissect", pcap, "--kind", "tcp_flow")
+    flows = {(flow["server_ip"], flow["client_port"]): flow for flow in lines(dissected)}
+    return Survey({row["ip"]: row for row in lines(done)}, flows, done.returncode)
+
+
+@pytest.mark.parametrize(("server", "expected"), [(ip, case[1]) for ip, case in SYN_ACKS.items()])
+def test_ecn_is_agreed_as_rfc_3168_says_and_as_the_dissector_reads(
+    survey: Survey, server: str, expected: bool
+) -> None:
+    row = survey.rows[server]
+    assert (row["outcome"], row["ecn"]) == ("answered", expected)
+    # What else was agreed is known of every one of them.
+    assert (row["sack"], row["timestamps"], row["wscale"], row["mss"]) == (True, False, 7, 1460)
+    flow = survey.flows[server, row["src_port"]]
+    found = (flow["ecn_setup_client"], flow["ecn_setup_server"], flow["sack_permitted_server"])
+    assert found == (True, row["ecn"], row["sack"])
+    assert survey.status == 0
+
+
+# --- DNS messages ---
+
+RFC_9460 = "RFC 9460 2.4.2: recipients ignore the parameters of a record in AliasMode"
+RFC_2308 = "RFC 2308 2.2: name servers alone in the authority section are a referral"
+ALIAS = b"\0\0\4edge\4test\0"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a server answers, and the rows that follow: columns of each."""
+
+    qtype: str
+    answers: tuple[bytes, ...]
+    expected: Row
+    source: str
+    rows: int = 1
+    name_servers: tuple[str, ...] = ()
+    flags: int = dns.flags.QR | dns.flags.RD
+    behind: bytes = b""
+
+
+def addresses(count: int) -> tuple[bytes, ...]:
+    return tuple(struct.pack("!I", 0x0A4D0000 + n) for n in range(count))
+
+
+ONE = addresses(1)
+CASES = {
+    "alias-alpn": Case(
+        "HTTPS",
+        (ALIAS + b"\0\1\0\3\2h3",),
+        {"status": "NOERROR", "https_priority": 0, "https_target": "edge.test", "https_alpn": []},
+        RFC_9460,
+    ),
+    "alias-mandatory": Case(
+        "HTTPS", (ALIAS + b"\0\0\0\2\0\1",), {"status": "NOERROR", "https_priority": 0}, RFC_9460
+    ),
+    "alias-disorder": Case(
+        "HTTPS", (ALIAS + b"\0\4\0\1x\0\1\0\0",), {"status": "NOERROR", "https_ipv4hint": []}, RFC_9460
+    ),
+    "service-disorder": Case(
+        "HTTPS",
+        (b"\0\1\0" + b"\0\3\0\2\0\1\0\1\0\3\2h3",),
+        {"status": "MALFORMED"},
+        "RFC 9460 2.2: keys are in increasing order, else the record is malformed",
+    ),
+    "referral": Case("A", (), {"status": "REFERRAL", "rcode": 0}, RFC_2308, name_servers=("test.",)),
+    "referral-upward": Case("AAAA", (), {"status": "REFERRAL"}, RFC_2308, name_servers=(".",)),
+    "nodata": Case("A", (), {"status": "NODATA"}, "RFC 2308 2.2: nothing at all is NODATA"),
+    "behind-1": Case(
+        "A",
+        ONE,
+        {"status": "NOERROR", "address": "10.77.0.0", "detail": "1 bytes follow the message"},
+        "RFC 1035 4.1: a message ends with its last record; BIND and unbound read it",
+        behind=b"\0",
+    ),
+    "behind-200": Case("A", ONE, {"status": "NOERROR"}, "RFC 1035 4.1", behind=b"\xff" * 200),
+    "many": Case(
+        "A",
+        addresses(3000),
+        {"status": "NOERROR", "records_left_out": 2900},
+        "BIND's max-records-per-type is 100",
+        rows=100,
+    ),
+    "not-many": Case("A", addresses(100), {"status": "NOERROR", "records_left_out": 0}, "the same", rows=100),
+}
+
+
+def message(query: bytes) -> bytes:
+    """Return the answer to a question for `CASE.test`, or for the root."""
+    asked = dns.message.from_wire(query)
+    (question,) = asked.question
+    name = question.name.labels[0].decode().lower()
+    answer = dns.message.make_response(asked)
+    case = CASES.get(name)
+    if case is None:
+        return answer.to_wire()
+    answer.flags = dns.flags.Flag(case.flags)
+    records = dns.rrset.RRset(question.name, dns.rdataclass.IN, question.rdtype)
+    for data in case.answers:
+        records.add(dns.rdata.GenericRdata(dns.rdataclass.IN, question.rdtype, data), 60)
+    if case.answers:
+        answer.answer.append(records)
+    for zone in case.name_servers:
+        answer.authority.append(dns.rrset.from_text(zone, 60, "IN", "NS", "ns.elsewhere.test."))
+    return answer.to_wire(max_size=65_535) + case.behind
+
+
+def as_resolver(packet: Packet) -> Iterator[bytes]:
+    if packet.protocol == UDP and packet.ports[1] == 53:
+        yield datagram(packet, message(packet.payload[8:]))
+
+
+RESOLVER = "10.77.0.53"
+
+
+@pytest.fixture(scope="module")
+def resolved() -> dict[tuple[str, str], list[Row]]:
+    """The rows of every case by name and type."""
+    names = "".join(f"{name}.test\n" for name in CASES)
+    options = ("--types", "A,AAAA,HTTPS", "--resolver", RESOLVER, "--attempts", 1, "--timeout", 20)
+    with responding(as_resolver):
+        done = program("firstflight-resolve", "--names", "-", *options, *ALLOW, given=names)
+    assert done.returncode == 0, done.stderr
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in lines(done):
+        found.setdefault((row["domain"], row["qtype"]), []).append(row)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_message_says_what_the_standards_say(resolved: dict[tuple[str, str], list[Row]], name: str) -> None:
+    case = CASES[name]
+    rows = resolved[f"{name}.test", case.qtype]
+    assert len(rows) == case.rows, case.source
+    for row in rows[1:]:
+        assert row["status"] == "NOERROR"
+    found = {column: rows[0][column] for column in case.expected}
+    assert found == case.expected, case.source
+
+
+def test_the_resolver_of_the_watch_says_the_same() -> None:
+    """The Python engine, which asks for addresses alone."""
+    resolver = Resolver(RESOLVER, timeout_s=20.0, attempts=1)
+
+    async def ask(names: list[str]) -> dict[str, tuple[str, int, int]]:
+        asker = Asker(resolver, Pace(None).turn, Permitted([], []))
+        try:
+            found = {name: await asker.ask(f"{name}.test", CASES[name].qtype) for name in names}
+        finally:
+            await asker.close()
+        return {name: (one.status, len(one.records), one.left_out) for name, one in found.items()}
+
+    names = [name for name, case in CASES.items() if case.qtype in ("A", "AAAA")]
+    with responding(as_resolver):
+        found = asyncio.run(ask(names))
+    assert found == {
+        name: (
+            CASES[name].expected["status"],
+            min(len(CASES[name].answers), 100),
+            CASES[name].expected.get("records_left_out", 0),
+        )
+        for name in names
+    }
+
+
+# --- Certificates of other scanners' results ---
+
+
+def test_a_certificate_with_an_odd_extension_keeps_its_other_fields() -> None:
+    """RFC 5280 4.1: its fields are separate; subject alternative names are an INTEGER here."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a.test")])
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    odd = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"\2\1\5")
+    made = x509.CertificateBuilder(name, name, key.public_key(), 7, moment, moment).add_extension(odd, False)
+    found = certificates.describe(made.sign(key, hashes.SHA256()).public_bytes(Encoding.DER))
+    assert (found["subject"], found["serial"], found["key_algorithm"]) == ("CN=a.test", "07", "ec_p256")
+    assert (found["not_before"], found["sans"]) == (int(moment.timestamp()) * 10**9, "[]")
+    assert found["error"].startswith("subject alternative name does not parse")
+
+
+# --- Lists of names ---
+
+
+def test_every_command_takes_the_same_names() -> None:
+    """The engines' table (names.json) by the reader of the lists and the crawl."""
+    for case in json.loads(NAMES.read_text()):
+        text = case["text"] * case.get("times", 1)
+        try:
+            normalise(text)
+            taken = True
+        except NotAName:
+            taken = False
+        assert taken == (case["fault"] is None), text
+
+
+def test_what_is_no_name_is_rejected_with_its_line_and_why() -> None:
+    """A Tranco list, URLs, a port, addresses: `resolve` asks for none of them."""
+    given = ["1,a.test", "https://b.test/", "c.test:443", "192.0.2.1", "2001:db8::1", "d.test", "# e.test"]
+    reasons = ["several fields", "URL", "port", "address", "address"]
+    options = ("--types", "A", "--resolver", RESOLVER, "--attempts", 1, "--timeout", 20)
+    with responding(as_resolver):
+        text = "".join(f"{line}\n" for line in given)
+        done = program("firstflight-resolve", "--names", "-", *options, *ALLOW, given=text)
+    assert (done.returncode, [row["domain"] for row in lines(done)]) == (1, ["d.test"]), done.stderr
+    for line, reason in enumerate(reasons, start=1):
+        (said,) = [text for text in done.stderr.splitlines() if f"line {line} rejected" in text]
+        assert reason in said
+
+
+# --- The store's address ---
+
+UNESCAPED = "RFC 3986 3.2.1: the user information ends before the first /, ? or #"
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["pa/ss", "pa?ss", "pa#ss", "1234/ss", "p@a/ss", "p@a#ss", "p@a?ss", "pa?s=ss", "/", "#"],
+)
+def test_a_password_that_ends_the_address_is_refused_and_not_shown(password: str) -> None:
+    text = f"clickhouse://user:{password}@store.test:9000/quic"
+    with pytest.raises(UsageError) as caught:
+        url.parse(text, "quic")
+    said = str(caught.value)
+    assert "%2F" in said and "ss" not in said.replace("password", "").replace("address", ""), UNESCAPED
+    assert url.has_password(text), "so that it is never kept"
+
+
+@pytest.mark.parametrize(
+    ("text", "password"),
+    [
+        ("clickhouse://user:pa%2Fs%23%3Fs@store.test:9000/quic", "pa/s#?s"),
+        ("clickhouse://user:p@ss@store.test/quic", "p@ss"),
+        ("clickhouse://store.test/quic?compression=zstd", ""),
+    ],
+)
+def test_a_password_that_is_escaped_is_read(text: str, password: str) -> None:
+    found = url.parse(text, "quic")
+    assert (found.host, found.password, found.database) == ("store.test", password, "quic")
