@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,6 +19,7 @@ from firstflight.errors import FirstflightError
 from firstflight.system.tcp_listener import host_and_port
 
 PATH = "/metrics"
+# Time for a client's request, and again for reading the answer: in total, however slowly it does.
 _CLIENT_S = 5.0
 _AT_ONCE = 8
 
@@ -104,8 +106,20 @@ class _Answer(BaseHTTPRequestHandler):
     server_version = "firstflight"
     sys_version = ""
 
+    def setup(self) -> None:
+        """Begin the time for the request."""
+        super().setup()
+        self._deadline = self._begin()
+
+    def finish(self) -> None:
+        """End the connection, and its time."""
+        self._deadline.cancel()
+        super().finish()
+
     def do_GET(self) -> None:
         """Answer `/metrics`, and 404 for all else."""
+        # What the metrics take to collect is not the client's time.
+        self._deadline.cancel()
         if self.path.partition("?")[0] != PATH:
             self._send(404, b"there is only /metrics here\n", "text/plain; charset=utf-8")
             return
@@ -117,7 +131,19 @@ class _Answer(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: object) -> None:
         """Log no requests."""
 
+    def _begin(self) -> threading.Timer:
+        """Return a timer that ends the connection; the time of a socket begins again with each byte."""
+        timer = threading.Timer(_CLIENT_S, self._end)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
     def _send(self, status: int, content: bytes, kind: str) -> None:
+        self._deadline = self._begin()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
