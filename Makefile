@@ -35,7 +35,7 @@ testbed-setup: ## Build the kernel of the testbed's guests into the user's cache
 
 docs: ## Build the documentation site into var/docs, without network.
 	@deploy/setup.sh docs
-	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 	@echo "var/docs/index.html"
 
 build: setup ## The same as setup.

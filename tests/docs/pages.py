@@ -1,0 +1,53 @@
+"""Commands in the README, the tutorials and the how-to guides, and the output that a page shows for them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+    *sorted((ROOT / "docs" / "how-to").glob("*.md")),
+]
+_FENCED = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a page: its words up to a pipe, and the lines shown below it."""
+
+    page: str
+    words: tuple[str, ...]
+    output: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.page}: {' '.join(self.words)}"
+
+
+def commands(path: Path) -> Iterator[Shown]:
+    """Yield the commands of a page: lines of `sh` blocks, and lines after `$` in indented blocks."""
+    text = path.read_text(encoding="utf-8")
+    name = path.relative_to(ROOT).as_posix()
+    for block in _FENCED.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            if words := _words(line):
+                yield Shown(name, words)
+    for block in _INDENTED.findall(text):
+        lines = re.sub(r"^ {4}", "", block, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
+        starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
+        for first, last in pairwise([*starts, len(lines)]):
+            yield Shown(name, _words(lines[first][2:]), tuple(lines[first + 1 : last]))
+
+
+def _words(line: str) -> tuple[str, ...]:
+    words = shlex.split(line, comments=True)
+    if "|" in words:
+        words = words[: words.index("|")]
+    return tuple(word.removeprefix(".venv/bin/") if not number else word for number, word in enumerate(words))

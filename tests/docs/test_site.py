@@ -1,0 +1,96 @@
+"""The documentation site: MkDocs finds no broken link or anchor, and pages load nothing from other hosts."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.docs import hooks, settings
+from firstflight.settings.whole import Settings
+
+ROOT = Path(__file__).parents[2]
+# What a browser fetches by itself; a link that somebody follows may lead elsewhere.
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)"""
+)
+
+
+def build(config: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site; a warning of MkDocs is an error. Tests have no network."""
+    # Not --quiet: MkDocs then counts no warning, and --strict has no effect.
+    asked = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(out)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole site."""
+    out = tmp_path_factory.mktemp("site")
+    done = build(ROOT / "mkdocs.yml", out)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return out
+
+
+def test_links_and_anchors_lead_somewhere_and_nothing_comes_from_elsewhere(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    assert len(pages) > 50
+    for name, text in pages.items():
+        assert FETCHED.findall(re.sub(r"<link rel=\"?canonical[^>]*>", "", text)) == [], name
+    for sheet in (site / "assets").rglob("*.css"):
+        assert re.findall(r"url\(['\"]?(?:https?:)?//[^)]+", sheet.read_text("utf-8")) == [], sheet
+    # Pages that are generated, and pages of the top folder.
+    assert "firstflight campaign run" in pages["reference/commands.html"]
+    assert "contributing.html" in pages["index.html"]
+    assert (site / "search" / "search_index.json").stat().st_size > 100_000
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    """A page that the navigation lacks has no previous or next page, and nobody finds it."""
+    index = (site / "index.html").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f'href="{page.stem}.html"' in index, page.name
+
+
+@pytest.mark.parametrize("broken", ["[x](missing.md)", "[x](other.md#missing)"])
+def test_a_broken_link_is_an_error(broken: str, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text(f"# Page\n\n{broken}\n", encoding="utf-8")
+    (docs / "other.md").write_text("# Other\n", encoding="utf-8")
+    whole = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    validation = whole[whole.index("validation:") :]
+    config = tmp_path / "mkdocs.yml"
+    config.write_text(f"site_name: x\ntheme: mkdocs\nplugins: []\n{validation}", encoding="utf-8")
+    done = build(config, tmp_path / "out")
+    assert done.returncode == 1 and "missing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("link", "place", "source", "wanted"),
+    [
+        ("[s](../SECURITY.md)", "ethics.md", "docs/ethics.md", "[s](project/security.md)"),
+        ("[s](../../SECURITY.md#a)", "design/x.md", "docs/design/x.md", "[s](../project/security.md#a)"),
+        ("[e](docs/ethics.md)", "project/security.md", "SECURITY.md", "[e](../ethics.md)"),
+        ("[code](../cli/main.py)", "lab.md", "docs/lab.md", "code"),
+        ("[gone](../cli/gone.py)", "lab.md", "docs/lab.md", "[gone](../cli/gone.py)"),
+        ("[w](https://example.org/a)", "lab.md", "docs/lab.md", "[w](https://example.org/a)"),
+        ("[t](store.md#access)", "lab.md", "docs/lab.md", "[t](store.md#access)"),
+    ],
+)
+def test_links_out_of_the_folder_are_rewritten(link: str, place: str, source: str, wanted: str) -> None:
+    assert hooks.rewritten(link, place, source) == wanted
+
+
+def test_the_page_of_settings_has_every_setting() -> None:
+    page = settings.markdown()
+    for name, field in Settings.model_fields.items():
+        assert f"## {name}\n" in page and field is not None
+    assert "| `rate` | number; above 0; at most 10000000 | `500` |" in page
+    assert "| `contact` | text | none | Sent in every CONNECTION_CLOSE" in page
