@@ -43,9 +43,9 @@ Generated from `schemas/queries/*.yaml` by `python -m reports.query`; do not edi
     firstflight query NAME --param KEY=VALUE --sql     # print the SQL, to edit and run by firstflight sql -
 
 All counts follow docs/definitions.md: shares are fractions from 0 to 1, times are in microseconds, null means
-not observed. Probes with more than one attempt count in shares and not in delays. Unless `all_addresses` is
-true, only the first IPv4 address of each name counts. Addresses without origin AS have no CDN and appear in
-no query by CDN.
+not observed. Probes with more than one attempt count in shares, but not in delays. Unless `all_addresses` is
+true, only the first IPv4 address of each name counts. Addresses without an origin AS have no CDN, and queries
+by CDN exclude them.
 """
 
 

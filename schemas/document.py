@@ -22,7 +22,7 @@ default). `quantiles` is the mergeable state of a sketch (relative error 0.5 %);
 
 | function | |
 | --- | --- |
-| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn`: one of them) |
+| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn`: one) |
 | `address_asn(ip, day)`, `address_cdn(ip, day)`, `address_organisation(ip, day)` | a single value |
 | `as_organisation(asn, day)` | organisation of an AS |
 
