@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError
 from firstflight.system import files
 from schemas import records
+from store.load import cost
 from store.load import origin as origins
 from store.load.origin import Origin
 from store.load.part import ALL, Part
@@ -69,14 +70,17 @@ class RecordFile:
         self.part = part
         self.name = (filled or {}).get("source_file", str(path))
         try:
-            self._file = pq.ParquetFile(
-                path, memory_map=False, pre_buffer=False, page_checksum_verification=True
-            )
+            self._cost = cost.of_file(path, _opened(path, ()), BATCH_ROWS)
+            self._file = _opened(path, sorted(self._cost.dictionaries))
             self.sha256 = files.sha256_of(path)
+        except cost.TooCostly as error:
+            raise InputError(f"{path} is no record file of firstflight: {error}") from error
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise InputError(f"cannot read {path}: {os.strerror(error.errno)}") from error
             raise InputError(f"{path} is not a whole Parquet file: {_short(error)}") from error
+        except ValueError as error:
+            raise InputError(f"{path} is damaged: {error}") from error
         self.kind = self._find_kind()
         self.filled = {}
         for column in self.kind.columns:
@@ -108,17 +112,24 @@ class RecordFile:
     def _pieces(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Read row group by row group: Arrow's own iteration keeps the data of all earlier groups.
 
-        By one thread, because each keeps memory for itself.
+        By one thread, because each keeps memory for itself. Text stays in dictionaries until its length is
+        known (store/load/cost.py).
         """
         row = 0
         try:
             for group in range(self._file.num_row_groups):
                 stream = self._file.iter_batches(
-                    batch_size=BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False
+                    batch_size=min(self._cost.rows[group], BATCH_ROWS),
+                    row_groups=[group],
+                    columns=columns,
+                    use_threads=False,
                 )
-                for piece in stream:
-                    yield piece
-                    row += piece.num_rows
+                for whole in stream:
+                    for piece in cost.decoded(whole):
+                        yield piece
+                        row += piece.num_rows
+        except cost.TooCostly as error:
+            raise InputError(f"{self.path} is no record file of firstflight: {error}") from error
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self.path} is damaged after row {row}: {_short(error)}") from error
 
@@ -223,6 +234,17 @@ class RecordFile:
                 low, high = group[f"{time}_min"], group[f"{time}_max"]
                 found.first[unit] = min(low, found.first.get(unit, low))
                 found.last[unit] = max(high, found.last.get(unit, high))
+
+
+def _opened(path: Path, dictionaries: Sequence[str]) -> pq.ParquetFile:
+    """Open a Parquet file; the columns with the paths `dictionaries` are read as dictionaries."""
+    return pq.ParquetFile(
+        path,
+        memory_map=False,
+        pre_buffer=False,
+        page_checksum_verification=True,
+        read_dictionary=list(dictionaries),
+    )
 
 
 def rows_in(path: Path) -> int:
