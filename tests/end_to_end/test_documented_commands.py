@@ -1,0 +1,87 @@
+"""Commands of the README and the tutorials run in the lab, and print what the page shows.
+
+Commands that build something (`make`), that raise or remove a lab, or that need a contact are left to
+tests/docs/test_commands.py, which checks that they exist.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PAGES, Shown, commands
+from tests.end_to_end.conftest import Finished
+from tests.end_to_end.site import FIRSTFLIGHT, ROOT
+
+READS = {"dissect", "query", "report", "runs", "schema", "sql", "trace"}
+# Its commands ask for downloads, which this campaign does not have.
+DOWNLOADS = "docs/tutorials/downloads.md"
+SHOWN = [shown for page in PAGES if "how-to" not in page.parts for shown in commands(page)]
+
+
+def runs_here(shown: Shown) -> bool:
+    """Return whether a command only reads, or probes the lab."""
+    program, *words = shown.words
+    if program != "firstflight" or shown.page == DOWNLOADS:
+        return False
+    return words[0] in READS or words[:2] == ["lab", "exec"]
+
+
+def masked(line: str) -> str:
+    """Return a line with its numbers replaced: times differ from run to run."""
+    return re.sub(r"\d+", "#", line)
+
+
+def missing(shown: tuple[str, ...], printed: str) -> list[str]:
+    """Return the shown parts (between `...`) that no printed line has, in their order, numbers apart."""
+    absent = []
+    for line in shown:
+        parts = [re.escape(masked(part.strip())) for part in line.split("...") if part.strip()]
+        if not re.search(".*".join(parts), masked(printed)):
+            absent.append(line)
+    return absent
+
+
+@pytest.fixture(scope="module")
+def folder(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder that has what pages name, and keeps what commands write."""
+    assert finished.run
+    made = tmp_path_factory.mktemp("checkout")
+    for name in ("examples", "tests"):
+        (made / name).symlink_to(ROOT / name)
+    return made
+
+
+@pytest.mark.parametrize("shown", filter(runs_here, SHOWN), ids=str)
+def test_a_command_of_a_page_runs(shown: Shown, finished: Finished, folder: Path) -> None:
+    words = [finished.run if word == "RUN" else word for word in shown.words[1:]]
+    done = subprocess.run(
+        [FIRSTFLIGHT, *words],
+        cwd=folder,
+        env=finished.site.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout != "") == (0, True), done.stderr
+    assert missing(shown.output, done.stdout) == []
+
+
+def test_the_demo_prints_the_table_of_the_readme(finished: Finished, folder: Path) -> None:
+    """The README cuts the lines of `make demo`; the figures are exact, because the lab declares them."""
+    (demo,) = [shown for shown in SHOWN if shown.words == ("make", "demo") and shown.output]
+    truth = folder / "truth.jsonl"
+    truth.write_text(finished.site.firstflight("lab", "truth", "--table1"), encoding="utf-8")
+    printed = finished.site.firstflight("report", "table1", "--run", finished.run, "--truth", str(truth))
+    cut = {line[:79].rstrip() for line in printed.splitlines()}
+    assert [line for line in demo.output if line.rstrip() not in cut] == []
+
+
+def test_output_that_differs_is_found() -> None:
+    printed = '{"domain":"a","outcome":"iack","ack_us":12}'
+    assert missing(('{"domain":"a", ... "ack_us":7}',), printed) == []
+    assert missing(('{"domain":"b", ... "ack_us":7}',), printed) == ['{"domain":"b", ... "ack_us":7}']
