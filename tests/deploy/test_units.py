@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -80,6 +81,66 @@ def test_systemd_says_what_is_wrong(tmp_path: Path, machine: Path, old: str, new
     assert old in text
     unit.write_text(text.replace(old, new))
     assert shown in analyze("verify", f"--root={root}", unit.name).stderr
+
+
+SECRETS = "/etc/firstflight/secrets"
+KEY = "/etc/firstflight/tls/key.pem"
+# Of the folder of secrets: what each service reads by its path, and what it is given as a credential.
+ALL = {"jwt_secret", "api_secret_key", "fernet_key", "passwords.json", "store_url", "store_password"}
+OF_AIRFLOW = ALL - {"store_password"}
+READS: dict[str, tuple[set[str], set[str]]] = {
+    "api-server": (OF_AIRFLOW, set()),
+    "migrate": (OF_AIRFLOW, set()),
+    "scheduler": (OF_AIRFLOW, set()),
+    "dag-processor": (OF_AIRFLOW - {"passwords.json", "store_url"}, set()),
+    "worker": (OF_AIRFLOW, set()),  # of these a vantage point has jwt_secret and store_url
+    "dashboard": (set(), {"store_url"}),
+    "store": (set(), {"store_password", "key.pem"}),
+    "uploads": (set(), {"store_url"}),
+    "metrics": (set(), {"store_url"}),
+    "optout": (set(), {"jwt_secret"}),
+}
+
+
+def settings_of(name: str) -> dict[str, list[str]]:
+    """Return the words of each setting of a unit, with those that all units have in common."""
+    found: dict[str, list[str]] = {}
+    files = [UNITS / name, UNITS / "firstflight-.service.d" / "hardening.conf"]
+    for line in "\n".join(path.read_text() for path in files).splitlines():
+        key, is_setting, value = line.partition("=")
+        if is_setting and not line.startswith("#"):
+            found.setdefault(key, []).extend(value.split())
+    return found
+
+
+@pytest.mark.parametrize("part", READS)
+def test_a_service_reads_the_secrets_that_it_needs(part: str) -> None:
+    """All of them could read all."""
+    assert {f"firstflight-{part}.service" for part in READS} == set(SERVICES)
+    by_path, given = READS[part]
+    found = settings_of(f"firstflight-{part}.service")
+    closed = {word.removeprefix("-") for word in found["InaccessiblePaths"]}
+    assert KEY in closed
+    open_ones = set() if SECRETS in closed else {one for one in ALL if f"{SECRETS}/{one}" not in closed}
+    assert open_ones == by_path
+    credentials = dict(word.split(":") for word in found.get("LoadCredential", []))
+    assert credentials == {one: KEY if one == "key.pem" else f"{SECRETS}/{one}" for one in given}
+    named = " ".join(found["ExecStart"] + found.get("Environment", []))
+    assert set(re.findall(r"%d/([\w.]+)", named)) == given
+    if not by_path:
+        assert SECRETS not in named and KEY not in named
+
+
+def test_the_dashboard_is_nobody_to_other_services() -> None:
+    """Another user, who finds of their folder the reports alone, and none of their processes."""
+    users = {name: settings_of(name)["User"] for name in SERVICES}
+    own = users.pop("firstflight-dashboard.service")
+    assert own == ["firstflight-dashboard"] and own not in users.values()
+    found = settings_of("firstflight-dashboard.service")
+    assert found["TemporaryFileSystem"] == ["/var/lib/firstflight:ro"]
+    assert found["BindReadOnlyPaths"] == ["/var/lib/firstflight/reports"]
+    assert found["ProtectProc"] == ["invisible"] and "ReadWritePaths" not in found
+    assert found["StateDirectory"] == ["firstflight-dashboard"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
