@@ -1,9 +1,9 @@
 """Compare cells of the testbed in simulated time and in real time: `python -m bench real_time`.
 
-Each cell is done once in a guest and once by the host's clock over the lab's link (testbed/real.py), with the
-same programs, certificate and configuration. In simulated time computing takes no time, so what real time has
-more is the stacks' own computing, and what this machine adds: the lab's link says of each packet how late it
-released it. Nothing here fails because a machine is slow; only trials that were not done do.
+Each cell is done once in a guest and once by the host's clock over the lab's link
+(testbed/trials/real_time.py), with the same programs, certificate and configuration. In simulated time
+computing takes no time. Real time adds the computing of the stacks and the delays of this machine; the lab's
+link says how late it released each packet. Nothing here fails because a machine is slow; only trials that were not done do.
 
 Which datagrams are a client's second flight is seen in trials before the first. In real time a client may
 divide its flights otherwise in a later one, which then loses something else: it is no trial of the cell, and
@@ -22,12 +22,17 @@ from pathlib import Path
 
 from bench import process
 from firstflight.errors import FirstflightError
-from testbed import block as blocks
-from testbed import captured, experiment, kept, kernel, real, second_flight, wire
-from testbed.block import Block
-from testbed.cell import Cell
-from testbed.foretold import LENGTH
-from testbed.trial_row import Row
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.guest import kernel
+from testbed.trials import block as blocks
+from testbed.trials import real_time as real
+from testbed.trials.block import Block
+from testbed.trials.captures import block_files as kept
+from testbed.trials.captures import captured_packets, second_flight
+from testbed.trials.estimate import LENGTH
+from testbed.trials.network import wire
+from testbed.trials.trial_row import Row
 
 SAMPLE = {
     "iack-ttfb": (
@@ -169,7 +174,7 @@ def as_lost(cell: Cell, folder: Path, row: Row) -> Row:
     if not cell.drop_second_flight or row["outcome"] != "done":
         return row
     files = {"capture_file": kept.CAPTURE, "keys_file": kept.KEYS}
-    (packets,) = captured.connections(folder, [{**row, **files}])
+    (packets,) = captured_packets.connections(folder, [{**row, **files}])
     own = sorted({*cell.drop_to_server, *second_flight.indices(packets)})
     if own == list(row["drop_to_server"]):
         return row

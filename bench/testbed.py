@@ -35,9 +35,9 @@ from bench.testbed_cost import (
     scaled,
     whole,
 )
-from testbed import experiment
-from testbed.block import Block
-from testbed.foretold import LENGTH
+from testbed.experiment import experiment
+from testbed.trials.block import Block
+from testbed.trials.estimate import LENGTH
 
 ROOT = Path(__file__).parents[1]
 FIGURE = "iack-ttfb"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from testbed.inside import PAUSE_S
+from testbed.trials.inside import PAUSE_S
 
 REPETITIONS = 100
 CELL_GOAL_S = 12.0

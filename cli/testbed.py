@@ -17,10 +17,10 @@ from firstflight.system import stdout, terminal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from testbed.block import Block
-    from testbed.experiment import Experiment
+    from testbed.experiment.experiment import Experiment
     from testbed.stacks import Stack
-    from testbed.trial_row import Row
+    from testbed.trials.block import Block
+    from testbed.trials.trial_row import Row
 
 
 # What a scenario file may be called without its suffix: `...toml` would be the folder above.
@@ -53,8 +53,9 @@ def command() -> None:
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
 def listed(name: str | None, output_format: str) -> None:
     """List the experiments, and the stacks, with what is missing of them; of one experiment, its cells."""
-    from testbed import experiment, stacks
-    from testbed.figures import COMPUTED, DERIVED
+    from testbed import stacks
+    from testbed.experiment import experiment
+    from testbed.measures.computed_figures import COMPUTED, DERIVED
 
     if name in COMPUTED:
         raise UsageError(f"{name} has no cells, because it is computed: `firstflight testbed show {name}`")
@@ -141,7 +142,8 @@ def run(
     Exit status 1 if a trial was not done, unless its stack is unavailable here.
     """
     from firstflight.system import interrupt
-    from testbed import experiment, record_file, series
+    from testbed.experiment import experiment
+    from testbed.trials import record_file, series
 
     name, wanted = _chosen(name, scenario)
     planned = series.plan(
@@ -213,8 +215,10 @@ def show(
     iack-pto, iack-pto-reduction and ack-overhead are computed, and need no trials; iack-better is made of the
     trials of several experiments.
     """
-    from testbed import measured, series, shown, versions
-    from testbed.figures import COMPUTED, DERIVED
+    from testbed.measures import gain_page as shown
+    from testbed.measures import results
+    from testbed.measures.computed_figures import COMPUTED, DERIVED
+    from testbed.trials import series, versions
 
     if page is not None and (part == "trials" or output_format == "jsonl"):
         raise UsageError("--page writes a page, not rows: leave --part and --format out")
@@ -244,7 +248,7 @@ def show(
         given: Sequence[Row] = rows
     else:
         series.check_conditions(out, name, wanted.cells())
-        found, summary = measured.measured(wanted, out / name, rows)
+        found, summary = results.measured(wanted, out / name, rows)
         if page is not None:
             from testbed import report
 
@@ -262,8 +266,10 @@ def show(
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
     """Print a table that is made of the trials of several experiments, or write its page."""
-    from testbed import experiment, report, series, versions
-    from testbed.figures import DERIVED
+    from testbed import report
+    from testbed.experiment import experiment
+    from testbed.measures.computed_figures import DERIVED
+    from testbed.trials import series, versions
 
     derived = DERIVED[name]
     found = series.rows_of(out, derived.sources)
@@ -298,8 +304,9 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     hash: two runs that end alike are the same. Exit status 1 if two runs differ, or a guest fails.
     """
     from firstflight.system import interrupt
-    from testbed import experiment, same
-    from testbed.figures import COMPUTED, DERIVED
+    from testbed.experiment import experiment
+    from testbed.measures.computed_figures import COMPUTED, DERIVED
+    from testbed.trials import verify as same
 
     if name in COMPUTED:
         raise UsageError(f"{name} has no trials to run twice, because it is computed")
@@ -329,8 +336,9 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
 
 def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
     """Return name and content of the experiment that the arguments mean; UsageError if they mean none."""
-    from testbed import checked, experiment
-    from testbed.figures import COMPUTED, DERIVED
+    from testbed import toml_file
+    from testbed.experiment import experiment
+    from testbed.measures.computed_figures import COMPUTED, DERIVED
 
     if name in DERIVED and scenario is None:
         raise UsageError(f"{name} has no trials of its own: {_made_of(name)}")
@@ -344,13 +352,13 @@ def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
                 f"results would be in a folder called {scenario.stem!r}, after {scenario}: give the file "
                 "a name of letters, digits, '-', '_' and dots, which begins with a letter or digit"
             )
-        return scenario.stem, checked.read(scenario, experiment.Experiment)
+        return scenario.stem, toml_file.read(scenario, experiment.Experiment)
     return str(name), experiment.find(str(name))
 
 
 def _made_of(name: str) -> str:
     """Return of what a derived table is made, for a message."""
-    from testbed.figures import DERIVED
+    from testbed.measures.computed_figures import DERIVED
 
     return f"`firstflight testbed show {name}` makes it of those of {', '.join(DERIVED[name].sources)}"
 

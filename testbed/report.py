@@ -18,13 +18,17 @@ from reports.numbers import compared, gridded
 from reports.numbers.compared import Panel
 from reports.numbers.gridded import Maps
 from reports.page import html
-from testbed import conditions, drawn, kept, page, repeat, shown
-from testbed.better_page import Derived
-from testbed.conditions import Condition
-from testbed.experiment import Experiment, find
-from testbed.numeric import Numeric
-from testbed.page import Line, Page
-from testbed.trial_row import Row
+from testbed.experiment import conditions
+from testbed.experiment.conditions import Condition
+from testbed.experiment.experiment import Experiment, find
+from testbed.measures import gain_page, page
+from testbed.measures import panels as drawn
+from testbed.measures import repeat_commands as repeat
+from testbed.measures.better_answer_page import Derived
+from testbed.measures.numeric import Numeric
+from testbed.measures.page import Line, Page
+from testbed.trials.captures import block_files
+from testbed.trials.trial_row import Row
 
 _REASONS = 40
 """The most lines of a table of reasons."""
@@ -100,7 +104,7 @@ def of_trials(
         cells=(len({row["cell"] for row in rows}), len(cells)),
         programs=list(_programs(rows)),
         facts=_facts(experiment, rows, repetitions),
-        hashes=kept.digests(folder),
+        hashes=block_files.digests(folder),
         maps=drawn.maps(experiment, lines),
     )
 
@@ -109,7 +113,7 @@ def of_figure(name: str, figure: Numeric) -> Report:
     """Return the content of the page of a figure that is computed."""
     return Report(
         name=name,
-        summary=shown.computed(figure),
+        summary=gain_page.computed(figure),
         panels=drawn.computed(figure),
         data=figure.rows(),
         repeat=[f"firstflight testbed show {shlex.quote(name)}"],
@@ -140,7 +144,7 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
         hashes={
             f"{source}/{place}": digest
             for source in rows
-            for place, digest in kept.digests(out / source).items()
+            for place, digest in block_files.digests(out / source).items()
         },
     )
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import terminal
-from testbed import apart, kernel, packaged, patched, sourced, stacks
-from testbed.sourced import Source
+from testbed import stacks
+from testbed.guest import kernel
+from testbed.stacks import from_source, packaged, patched, separate_package
+from testbed.stacks.from_source import Source
 
 
 def report(text: str) -> None:
@@ -52,9 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
         sources = [_source(text) for text in given.source]
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
-        report(f"packages of their own: {', '.join(apart.build_all())}")
+        report(f"packages of their own: {', '.join(separate_package.build_all())}")
         for name, source, folder in sources:
-            report(f"from {folder}: {sourced.build(name, source, folder, jobs)}")
+            report(f"from {folder}: {from_source.build(name, source, folder, jobs)}")
         for name, stack in stacks.load().items():
             if stack.packaged is not None:
                 unpacked = packaged.unpack(name, stack.packaged)

@@ -11,10 +11,14 @@ from bench import process, real_time
 from bench import testbed as bench
 from bench.testbed_cost import Cost, line, scaled, whole
 from firstflight.errors import UsageError
-from testbed import captured, experiment, guest, kernel, real, wire
-from testbed.block import Block
-from testbed.cell import Cell
-from testbed.trial_row import Row
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.guest import guest, kernel
+from testbed.trials import real_time as real
+from testbed.trials.block import Block
+from testbed.trials.captures import captured_packets
+from testbed.trials.network import wire
+from testbed.trials.trial_row import Row
 
 
 def test_a_larger_series_costs_what_the_straight_line_says() -> None:
@@ -148,7 +152,7 @@ def test_a_trial_that_lost_something_else_is_none_of_the_cell(
         }
         for number, kind in enumerate(("initial", "initial", "initial", "handshake", "1rtt"))
     ]
-    monkeypatch.setattr(captured, "connections", lambda *_: [packets])
+    monkeypatch.setattr(captured_packets, "connections", lambda *_: [packets])
     cell = Cell.model_validate({"client": "quiche", "server": "quiche", "answering": "wfc", **more})
     (row,) = rows(20_000)
     found = real_time.as_lost(cell, tmp_path, row)

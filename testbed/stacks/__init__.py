@@ -29,9 +29,9 @@ server_log  true: its server writes the launch time of each datagram, and its co
 polls       true: its client polls without reading a clock, so a guest's clock goes on while it computes: no
             two runs of its cells are the same
 unavailable why neither can be had here: each of its trials has the outcome `unavailable`
-source      how its client is built from a folder of its source (testbed/sourced.py); `unavailable` until then
+source      how its client is built from a folder of its source (from_source.py); `unavailable` until then
 packaged    its own client and server in packages of Debian, which `make testbed-setup` unpacks
-            (testbed/packaged.py)
+            (testbed/stacks/packaged.py)
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from firstflight.errors import UsageError
 from lab import stacks as lab_stacks
-from testbed import checked, own_program
-from testbed.cell import Answering, CertificateKey, Controller, Reordering
-from testbed.packaged import Packaged
-from testbed.sourced import Source
+from testbed import toml_file
+from testbed.choices import Answering, CertificateKey, Controller, Reordering
+from testbed.stacks import own_program
+from testbed.stacks.from_source import Source
+from testbed.stacks.packaged import Packaged
 from testbed.stacks.program import Program, Server
 from testbed.stacks.version import Version, built_with
 
@@ -108,7 +109,7 @@ class Stack(BaseModel):
         version = packaged.version(name)
         missing = None if version else f"{name} is not unpacked: run `make testbed-setup`"
         answers = own_program.command(name, version or "unknown", packaged.client_argv(name))
-        serves = [sys.executable, "-P", "-m", "testbed.own_server", *packaged.server_argv(name)]
+        serves = [sys.executable, "-P", "-m", "testbed.stacks.own_server", *packaged.server_argv(name)]
         update = {
             "client": Program(own=tuple(answers), missing=missing),
             "server": Server(own=tuple(serves), missing=missing),
@@ -194,7 +195,7 @@ class Stack(BaseModel):
 def load(folder: Path = FOLDER) -> dict[str, Stack]:
     """Return all stacks by name, sorted. UsageError if a file is wrong."""
     files = sorted(folder.glob("*.toml"))
-    return {file.stem: checked.read(file, Stack).here(file.stem) for file in files}
+    return {file.stem: toml_file.read(file, Stack).here(file.stem) for file in files}
 
 
 def find(name: str) -> Stack:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import second_flight
-from testbed.packets import has_stream
+from testbed.trials.captures import second_flight
+from testbed.trials.captures.packets import has_stream
 from tests.dissect import build as b
 from tests.dissect import tshark
 from tests.dissect.build import MS

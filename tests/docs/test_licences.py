@@ -99,7 +99,7 @@ def test_notice_names_files_from_other_projects() -> None:
         ("reports/x.js", "/*! x 1.0\n * Copyright (c) 2020 Somebody */"),
         ("lib/y.py", "# All rights reserved."),
         ("a/z.min.js", "var z"),
-        ("testbed/changes/new.patch", "--- a/kernel/fork.c"),
+        ("testbed/guest/changes/new.patch", "--- a/kernel/fork.c"),
         ("a/b.c", "// SPDX-License-Identifier: MIT"),
     ],
 )

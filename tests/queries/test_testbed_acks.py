@@ -9,9 +9,9 @@ import pytest
 from reports import query
 from store import open_store
 from store.load import loader
-from testbed import experiment
-from testbed.acks import cells
-from testbed.cell import Cell
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.measures.acks import cells
 from tests.queries.test_testbed_gain import written
 from tests.testbed.test_acks import named, trial
 

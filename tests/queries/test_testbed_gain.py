@@ -15,8 +15,11 @@ from reports import query
 from schemas import records
 from store import open_store
 from store.load import loader
-from testbed import experiment, gain, kept, record_file, trial_row
-from testbed.cell import Cell
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.measures import gain
+from testbed.trials import record_file, trial_row
+from testbed.trials.captures import block_files
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -65,7 +68,7 @@ def written(out: Path, rows: list[dict[str, Any]]) -> Path:
     for number, row in enumerate(rows):
         folder = out / "iack-ttfb" / row["cell"] / f"{number:04d}"
         folder.mkdir(parents=True)
-        (folder / kept.ROWS).write_text(json.dumps(row) + "\n", encoding="utf-8")
+        (folder / block_files.ROWS).write_text(json.dumps(row) + "\n", encoding="utf-8")
     return record_file.write(out, "iack-ttfb")
 
 
@@ -146,7 +149,10 @@ def test_each_condition_of_a_scenario_makes_a_row_of_its_own(tmp_path: Path) -> 
 
 def test_loading_again_replaces_the_rows_of_the_experiment(tmp_path: Path) -> None:
     loader.load_files([written(tmp_path / "a", some_rows())])
-    (loaded,) = loader.load_files([written(tmp_path / "b", some_rows()[:2])])
+    file = written(tmp_path / "b", some_rows()[:2])
+    (refused,) = loader.load_files([file])
+    assert isinstance(refused, loader.Refused) and "give --replace" in str(refused.error)
+    (loaded,) = loader.load_files([file], replace=True)
     assert isinstance(loaded, loader.Loaded)
     assert (loaded.action, loaded.in_store) == ("replaced", 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 from testbed import stacks
-from testbed.sourced import Source
+from testbed.stacks.from_source import Source
 
 # Before the first test module asks for them, which some do when they are read.
 stacks.load.cache_clear()

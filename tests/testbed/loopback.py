@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lab.certificates import Flaw, issue, make_authority
-from testbed import server_config, stacks
-from testbed.cell import Cell
+from testbed import stacks
+from testbed.experiment.cell import Cell
+from testbed.trials import server_config
 from tests.testbed import client_checks
 
 NAME = "a.test"

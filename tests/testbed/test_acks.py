@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
-from testbed import experiment, measured, trial_row
-from testbed.acks import asymmetry, cells, checks, model, paired, survey
-from testbed.cell import Cell
-from testbed.experiment import Experiment
-from testbed.page import Check
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.experiment.experiment import Experiment
+from testbed.measures import results
+from testbed.measures.acks import asymmetry, cells, checks, model, paired, survey
+from testbed.measures.page import Check
+from testbed.trials import trial_row
 
 
 def named(name: str, **where: object) -> Cell:
@@ -163,7 +165,7 @@ def test_what_is_lost_or_late_is_not_without_loss(further: dict[str, Any], words
         "RTT 30 ms, ratio 10 after 2",
         f"RTT 30 ms, {words}, ratio 10 after 2",
     ]
-    text = measured.measured(one, Path(), rows)[1]().text(terminal=False)
+    text = results.measured(one, Path(), rows)[1]().text(terminal=False)
     assert f" {words} " in text
 
 
@@ -282,7 +284,7 @@ def test_a_path_is_expected_to_carry_what_its_acks_permit(
     step_ms = 8 * 1242 / 1e3 / 1.25
     sent = [datagram(step_ms * number, 1200, from_client=False) for number in range(40)]
     acks = [datagram(step_ms * 2 * number + 1, 60, from_client=True) for number in range(20)]
-    monkeypatch.setattr("testbed.captured.connections", lambda *_: [[*sent, *acks]])
+    monkeypatch.setattr("testbed.trials.captures.captured_packets.connections", lambda *_: [[*sent, *acks]])
     (found,) = asymmetry.cells(one, tmp_path, [trial(cell, queue_to_server_drops=3)])
     assert found.asymmetry == 200
     assert found.limit_mbit == found.expected_mbit == pytest.approx(0.05 * 2 * 1242 / 102)
@@ -291,7 +293,7 @@ def test_a_path_is_expected_to_carry_what_its_acks_permit(
     assert found.limit_mbit is not None
     assert found.back_percent == pytest.approx(100 * 1.25 / found.limit_mbit, rel=0.06)
     rows = [trial(cell, queue_to_server_drops=3)]
-    text = measured.measured(one, tmp_path, rows)[1]().text(terminal=False)
+    text = results.measured(one, tmp_path, rows)[1]().text(terminal=False)
     assert "200:1" in text and "met" in text
     wide = named("ack-asymmetry", rate_to_server_mbit=0.2, queue_to_server_packets=10, ack_ratio=20)
     (other,) = asymmetry.cells(one, tmp_path, [trial(wide)])
@@ -315,7 +317,7 @@ def test_a_client_follows_a_request_or_not() -> None:
     assert [found[name].follows for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
     assert [found[name].takes_requests for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
     assert (found["quinn"].min_ack_delay_ms, found["aioquic"].published_ratio) == (1, "2-8")
-    text = measured.measured(one, Path(), rows)[1]().text(terminal=False)
+    text = results.measured(one, Path(), rows)[1]().text(terminal=False)
     assert "Not done here, 1 of 3: neqo." in text
     assert "quinn" in text.splitlines()[6]
 
@@ -326,7 +328,7 @@ def test_the_text_of_cells_names_verdicts_and_what_was_not_done(tmp_path: Path) 
     rows.append(
         trial_row.without_trial("x", named("ack-ratio", rtt_ms=95, ack_ratio=2), 1, "guest_failed", "")
     )
-    lines, page = measured.measured(one, tmp_path, rows)
+    lines, page = results.measured(one, tmp_path, rows)
     shown = page().text(terminal=False)
     assert "RTT 30 ms: met: a ratio of 10 sends 4 to 5.2 times fewer ACKs than one of 2: 5.02 times." in shown
     assert "Not done here, 1 of 3: quinn-quinn-wfc-95ms-10up-reno-ar2-25late." in shown

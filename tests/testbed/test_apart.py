@@ -11,14 +11,15 @@ import pytest
 from deploy import audit
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import binaries
-from testbed import apart, stacks
+from testbed import stacks
+from testbed.stacks import separate_package
 
 ROOT = binaries.repository()
 
 
 def test_each_is_outside_of_the_workspace_and_pinned() -> None:
     excluded = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["exclude"]
-    packages = apart.packages("Cargo.toml")
+    packages = separate_package.packages("Cargo.toml")
     folders = {str(folder.relative_to(ROOT)) for folder in packages.values()}
     assert folders == set(audit.CARGO_PACKAGES)
     assert folders <= set(excluded)
@@ -60,10 +61,10 @@ def test_a_package_that_does_not_build_is_one_sentence(
     (tmp_path / "src").mkdir()
     (tmp_path / "src/main.rs").write_text("fn main() { nothing }\n")
     subprocess.run(["cargo", "generate-lockfile", "--offline"], cwd=tmp_path, check=True, capture_output=True)
-    monkeypatch.setattr(apart, "packages", lambda: {"x": tmp_path})
+    monkeypatch.setattr(separate_package, "packages", lambda: {"x": tmp_path})
     monkeypatch.setattr(binaries, "repository", lambda: tmp_path)
     with pytest.raises(FirstflightError, match=rf"^cargo build failed in {tmp_path}: error.*nothing"):
-        apart.build_all()
+        separate_package.build_all()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FirstflightError, match=r"^cargo is not installed, and .* is built by it$"):
-        apart.build_all()
+        separate_package.build_all()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from testbed import apt
-from testbed.apt import Archive, Source
+from testbed.guest import debian_package
+from testbed.guest.debian_package import Archive, Source
 
 KEYRING = ("Signed-By", "/k.gpg")
 MIRROR = Source(("http://mirror.test/debian",), ("bookworm",), ("main",), (KEYRING,))
@@ -38,7 +38,7 @@ MIRROR = Source(("http://mirror.test/debian",), ("bookworm",), ("main",), (KEYRI
     ],
 )
 def test_the_stanza_form(text: str, expected: list[Source]) -> None:
-    assert list(apt.parse_deb822(text)) == expected
+    assert list(debian_package.parse_deb822(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_stanza_form(text: str, expected: list[Source]) -> None:
     ],
 )
 def test_the_line_form(text: str, expected: list[tuple[object, ...]]) -> None:
-    found = list(apt.parse_list(text))
+    found = list(debian_package.parse_list(text))
     assert [(one.suites, one.components, one.options) for one in found] == expected
     assert {one.uris for one in found} <= {MIRROR.uris}
 
@@ -73,7 +73,7 @@ def test_both_forms_are_read_from_a_folder(tmp_path: Path) -> None:
     (parts / "b.list").write_text("deb http://b.test x main\n")
     (parts / "c.sources").write_text(MIRROR.stanza())
     (parts / "d.sources.save").write_text("Types: deb\nURIs: http://d.test\nSuites: x\n")
-    found = apt.read_sources(tmp_path)
+    found = debian_package.read_sources(tmp_path)
     assert [one.uris[0] for one in found] == ["http://a.test", "http://b.test", MIRROR.uris[0]]
     assert found[2] == MIRROR
 
@@ -81,17 +81,17 @@ def test_both_forms_are_read_from_a_folder(tmp_path: Path) -> None:
 def test_the_further_suite_is_from_the_same_mirror_with_its_keyring() -> None:
     security = Source(("http://mirror.test/security",), ("bookworm-security",), ("main",), (KEYRING,))
     foreign = Source(("http://other.test",), ("stable",), ("main",))
-    found, suite = apt.with_backports([MIRROR, security, foreign], "bookworm")
+    found, suite = debian_package.with_backports([MIRROR, security, foreign], "bookworm")
     assert suite == "bookworm-backports"
     further = Source(MIRROR.uris, (suite,), ("main",), (KEYRING,))
     assert found == [MIRROR, security, further]
     # A machine that names it already needs no second one.
-    assert apt.with_backports([MIRROR, further], "bookworm")[0] == [MIRROR, further]
+    assert debian_package.with_backports([MIRROR, further], "bookworm")[0] == [MIRROR, further]
 
 
 def test_without_a_source_of_the_release_one_sentence() -> None:
     with pytest.raises(UsageError, match=r"^no source of apt names the suite bookworm: add "):
-        apt.with_backports(
+        debian_package.with_backports(
             [Source(("http://a.test",), ("bookworm-security", "bookworms"), ("main",))], "bookworm"
         )
 
@@ -100,12 +100,12 @@ def test_without_a_source_of_the_release_one_sentence() -> None:
 def test_the_name_of_the_release(tmp_path: Path, line: str) -> None:
     release = tmp_path / "os-release"
     with pytest.raises(UsageError, match="names no Debian release"):
-        apt.codename(release)
+        debian_package.codename(release)
     release.write_text(f'NAME="Debian"\n{line}\n')
-    assert apt.codename(release) == "bookworm"
+    assert debian_package.codename(release) == "bookworm"
     release.write_text("NAME=Other\nVERSION_CODENAME=\n")
     with pytest.raises(UsageError, match="names no Debian release"):
-        apt.codename(release)
+        debian_package.codename(release)
 
 
 def repository(folder: Path, packages: dict[str, str]) -> Source:

@@ -10,8 +10,11 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import better, better_page, block, captured, experiment, kept, limit, trial_row
-from testbed.better import Advice, Case, Pair
+from testbed.experiment import experiment
+from testbed.measures import amplification_limit, better_answer, better_answer_page
+from testbed.measures.better_answer import Advice, Case, Pair
+from testbed.trials import block, trial_row
+from testbed.trials.captures import block_files, captured_packets
 from tests.testbed.test_gain import trial
 
 LOSS = Case(over=False, lost="server flight", longer=None)
@@ -31,7 +34,9 @@ QUIET = Case(over=False, lost="nothing", longer=False)
         (True, "nothing", True, "IACK"),
     ],
 )
-def test_the_published_table(over: bool, lost: better.Lost, longer: bool | None, published: str) -> None:
+def test_the_published_table(
+    over: bool, lost: better_answer.Lost, longer: bool | None, published: str
+) -> None:
     assert Case(over, lost, longer).published == published
 
 
@@ -72,17 +77,17 @@ def pair(gain_ms: float | None, rtt_ms: float = 9, server: str = "quic-go", case
 def test_ours_is_what_more_than_half_of_the_pairs_have(
     gains: list[float | None], ours: str, counts: tuple[int, int, int]
 ) -> None:
-    (found,) = better.advices([pair(one) for one in gains])
+    (found,) = better_answer.advices([pair(one) for one in gains])
     assert (found.ours, (found.iack, found.wfc, found.same)) == (ours, counts)
     known = sorted(one for one in gains if one is not None)
     assert (found.gain_low_ms, found.gain_high_ms, found.pairs) == (known[0], known[-1], len(known))
-    assert better.advices([pair(None)]) == []
+    assert better_answer.advices([pair(None)]) == []
 
 
 def test_lines_are_in_the_tables_order() -> None:
     cases = [Case(True, "nothing", True), QUIET, LOSS, Case(False, "second flight", None)]
     made = [pair(1, rtt_ms, server, case) for case in cases for rtt_ms in (300, 20) for server in ("b", "a")]
-    found = better.advices(made)
+    found = better_answer.advices(made)
     assert [(one.certificate, one.lost) for one in found[::4]] == [
         ("within", "server flight"),
         ("within", "second flight"),
@@ -115,11 +120,11 @@ def test_a_pair_is_of_the_case_that_its_trials_have(monkeypatch: pytest.MonkeyPa
     def summaries(_: Path, own: list[dict[str, Any]]) -> list[dict[str, int]]:
         return [{"probes": 3 * (row["answering"] == "iack")} for row in own]
 
-    monkeypatch.setattr(captured, "connections", connections)
-    monkeypatch.setattr(captured, "summaries_of", summaries)
+    monkeypatch.setattr(captured_packets, "connections", connections)
+    monkeypatch.setattr(captured_packets, "summaries_of", summaries)
 
     def found(own: list[dict[str, Any]]) -> list[tuple[Case, str | None]]:
-        return [(one.case, one.better) for one in better.pairs(tmp_path, own)]
+        return [(one.case, one.better) for one in better_answer.pairs(tmp_path, own)]
 
     assert found(rows("a", 60, 240, drop_to_client=[2])) == [(LOSS, "WFC")]
     second = Case(over=False, lost="second flight", longer=None)
@@ -171,12 +176,12 @@ def hello(size: int, datagrams: int) -> list[dict[str, Any]]:
 )
 def test_the_limit_is_three_times_the_client_hello(size: int, datagrams: int, over: bool) -> None:
     """Neither repetitions nor bare ACKs count, and a datagram with two packets counts once."""
-    assert limit.is_over(hello(size, datagrams)) is over
+    assert amplification_limit.is_over(hello(size, datagrams)) is over
 
 
 def test_without_a_flight_that_can_be_read_the_limit_is_not_known() -> None:
-    assert limit.is_over(hello(1200, 3)[2:]) is None
-    assert limit.is_over(hello(1200, 3)[:4]) is None
+    assert amplification_limit.is_over(hello(1200, 3)[2:]) is None
+    assert amplification_limit.is_over(hello(1200, 3)[:4]) is None
 
 
 def advice(rtt_ms: float, ours: str, server: str = "quic-go") -> Advice:
@@ -190,29 +195,29 @@ def advice(rtt_ms: float, ours: str, server: str = "quic-go") -> Advice:
 )
 def test_the_first_wfc_flips_between_100_and_300_ms(below: str, above: str, met: bool) -> None:
     lines = [advice(20, "WFC"), advice(100, below), advice(300, above)]
-    text = better_page.summary(lines).text(terminal=False)
+    text = better_answer_page.summary(lines).text(terminal=False)
     verdict = "met" if met else "not met"
     assert f"server quic-go: {verdict}: WFC is better at 100 ms, and IACK at 300 ms" in text
-    assert "IACK at 300 ms" not in better_page.summary(lines[:2]).text(terminal=False)
+    assert "IACK at 300 ms" not in better_answer_page.summary(lines[:2]).text(terminal=False)
     # Where it does not flip, the reasons are those of the two lines.
-    (check,) = better_page.summary([advice(100, "IACK", "aioquic"), advice(300, "same", "aioquic")]).checks[
-        2:
-    ]
+    (check,) = better_answer_page.summary(
+        [advice(100, "IACK", "aioquic"), advice(300, "same", "aioquic")]
+    ).checks[2:]
     assert not check.met and check.reason is not None
     assert "repairs the loss with IACK; the server's default PTO ends" in check.reason
     # The default PTO of this one is five times as long.
     other = [advice(100, below, "quiche"), advice(300, above, "quiche")]
-    assert "IACK at 300 ms" not in better_page.summary(other).text(terminal=False)
+    assert "IACK at 300 ms" not in better_answer_page.summary(other).text(terminal=False)
 
 
 def test_each_line_has_a_verdict_and_a_panel_its_case() -> None:
     lines = [advice(20, "WFC"), advice(300, "IACK")]
-    summary = better_page.summary(lines, ["iack-map"])
+    summary = better_answer_page.summary(lines, ["iack-map"])
     assert [one.met for one in summary.checks] == [True, False]
     assert summary.checks[0].reason is None
     assert "Figure 12" in (summary.checks[1].reason or "")
     assert "No trials of iack-map: `firstflight testbed run iack-map` makes some." in summary.notes
-    (panel,) = better_page.panels(lines)
+    (panel,) = better_answer_page.panels(lines)
     assert panel.title == "certificate within the limit, server flight lost"
     assert panel.series[0].points == ((20, -5), (300, -5))
 
@@ -233,12 +238,12 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
         row = {column: row.get(column, value) for column, value in columns.items()}
         folder = tmp_path / "iack-loss-server" / row["cell"] / "0001-0001"
         folder.mkdir(parents=True)
-        (folder / kept.ROWS).write_text(json.dumps(row) + "\n")
+        (folder / block_files.ROWS).write_text(json.dumps(row) + "\n")
     assert "server quic-go: met: WFC is better: WFC (0 IACK, 1 WFC, 0 the same)" in printed(
         "show", "iack-better"
     )
     assert "several versions" not in printed("show", "iack-better")
-    file = folder / kept.ROWS
+    file = folder / block_files.ROWS
     whole = file.read_text()
     row = json.loads(whole)
     file.write_text(json.dumps({**row, "client_version": "2"}) + "\n")

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from testbed import block, capture, captured, experiment, foretold, trial_row
-from testbed.cell import Cell
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.trials import block, estimate, trial_row
+from testbed.trials.captures import captured_packets as captured
+from testbed.trials.captures import whole_capture
 
 CELL = Cell(client="quiche", server="quiche", answering="wfc")
 REPORT = (
@@ -38,15 +41,15 @@ def test_a_guest_does_what_its_memory_and_its_time_are_enough_for(
     found = block.blocks("own", cell, 2 * trials)
     assert [(one.first, one.last) for one in found] == [(1, trials), (trials + 1, 2 * trials)]
     assert (found[0].memory_mb, round(found[0].limit_s)) == (memory_mb, limit_s)
-    assert foretold.SLOWER * found[0].cpu_s <= found[0].limit_s
+    assert estimate.SLOWER * found[0].cpu_s <= found[0].limit_s
 
 
 def test_no_experiment_here_needs_a_larger_guest() -> None:
     for one in experiment.load().values():
         for cell in one.cells():
             for each in block.blocks("", cell, one.repetitions):
-                assert each.memory_mb in (foretold.MEMORY_MB, foretold.BROWSER_MB)
-                assert each.limit_s == foretold.LIMIT_S
+                assert each.memory_mb in (estimate.MEMORY_MB, estimate.BROWSER_MB)
+                assert each.limit_s == estimate.LIMIT_S
 
 
 def written(folder: Path, packets: int, log: str) -> Path:
@@ -72,13 +75,13 @@ def written(folder: Path, packets: int, log: str) -> Path:
 def test_a_capture_is_whole_or_says_why_not(
     tmp_path: Path, packets: int, log: str, fault: str | None
 ) -> None:
-    assert capture.fault(written(tmp_path, packets, log)) == fault
+    assert whole_capture.fault(written(tmp_path, packets, log)) == fault
 
 
 def test_what_is_cut_off_in_a_capture_is_missing(tmp_path: Path) -> None:
     file = written(tmp_path, 3, REPORT.format(3, 3, 0))
     file.write_bytes(file.read_bytes()[:-1])
-    assert capture.fault(file) == "path.pcap holds 2 of 3 packets: the guest's memory was full"
+    assert whole_capture.fault(file) == "path.pcap holds 2 of 3 packets: the guest's memory was full"
 
 
 def test_a_part_of_a_line_is_no_trial(tmp_path: Path) -> None:
@@ -130,7 +133,7 @@ def test_a_body_that_is_counted_has_to_be_whole(
 
 
 def finished(end: str, detail: str | None) -> dict[str, Any]:
-    """Return a trial as testbed/inside.py leaves it."""
+    """Return a trial as testbed/trials/inside.py leaves it."""
     return {
         "begun_ns": 1,
         "ended_ns": 9,

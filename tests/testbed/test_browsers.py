@@ -16,8 +16,10 @@ from downloader.clients import shared
 from downloader.clients.contract import Answer, Request
 from firstflight.errors import UsageError
 from lab.certificates import FLAWS, Flaw, make_authority
-from testbed import experiment, foretold, same, series, stacks
-from testbed.browsers import chromium, devtools, firefox, session
+from testbed import stacks
+from testbed.experiment import experiment
+from testbed.stacks.browsers import chromium, devtools, firefox, session
+from testbed.trials import estimate, series, verify
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 
@@ -87,7 +89,7 @@ def test_what_cannot_be_is_an_answer(
 ) -> None:
     request = {**REQUEST, **change}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", f"testbed.browsers.{browser}", *networks],
+        [sys.executable, "-P", "-m", f"testbed.stacks.browsers.{browser}", *networks],
         input=json.dumps(request) + "\n",
         capture_output=True,
         text=True,
@@ -109,7 +111,7 @@ def test_what_cannot_be_is_an_answer(
     ],
 )
 def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> None:
-    argv = [sys.executable, "-P", "-m", "testbed.browsers.chromium", argument]
+    argv = [sys.executable, "-P", "-m", "testbed.stacks.browsers.chromium", argument]
     done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert message in done.stderr and done.stderr.count("\n") == 1
@@ -118,14 +120,14 @@ def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> N
 def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
     cells = experiment.find("iack-browsers").cells()
     assert len(cells) == 20
-    assert same.sample(cells) == []
-    assert list(same.twice("iack-browsers", cells, 1, 1)) == []
+    assert verify.sample(cells) == []
+    assert list(verify.twice("iack-browsers", cells, 1, 1)) == []
     planned = series.plan(tmp_path, "iack-browsers", cells[:1], 3, resume=False)
-    assert planned.cpu_s == pytest.approx(foretold.GUEST_CPU_S + 4 * foretold.BROWSER_CPU_S)
+    assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * estimate.BROWSER_CPU_S)
     body = cells[0].model_copy(update={"client": "quiche", "body_bytes": 2_000_000})
     planned = series.plan(tmp_path, "x", [body], 3, resume=False)
-    each = foretold.TRIAL_CPU_S + 2 * foretold.BODY_CPU_S
-    assert planned.cpu_s == pytest.approx(foretold.GUEST_CPU_S + 4 * each)
+    each = estimate.TRIAL_CPU_S + 2 * estimate.BODY_CPU_S
+    assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * each)
 
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

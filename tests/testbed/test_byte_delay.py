@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from testbed import drawn, experiment, measured, trial_row
-from testbed.acks import byte_delay
-from testbed.cell import Cell
-from testbed.experiment import Experiment
-from testbed.trial_row import Row
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.experiment.experiment import Experiment
+from testbed.measures import panels as drawn
+from testbed.measures import results
+from testbed.measures.acks import byte_delay
+from testbed.trials import trial_row
+from testbed.trials.trial_row import Row
 
 OWN = experiment.find("ack-byte-delay")
 
@@ -52,7 +55,7 @@ def test_a_ratio_is_compared_with_two(
         trips = [sum(number >= mark for mark in (10, 30, 70)) for number in range(100)]
         return [[packet(number, number + late * trip) for number, trip in enumerate(trips)] for _ in rows]
 
-    monkeypatch.setattr("testbed.captured.connections", connections)
+    monkeypatch.setattr("testbed.trials.captures.captured_packets.connections", connections)
     rows = [trial_row.without_trial("x", named(ratio), 1, "done", None) for ratio in (2, 10)]
     rows.append(trial_row.without_trial("x", named(20), 1, "timeout", None))
     found = byte_delay.rounds(OWN, tmp_path, rows)
@@ -66,7 +69,7 @@ def test_a_ratio_is_compared_with_two(
     assert [one.model_ms for one in found[6:9]] == pytest.approx([0, 7.9488, 15.8976])
     # No more packets have come.
     assert [(one.at_ms, one.later_ms) for one in found[9:12]] == [(None, None)] * 3
-    text = measured.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
+    text = results.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
     verdict = "met" if met else "not met"
     expected = "from the first round trip on it gets later as the model, within 10 %"
     assert f"RTT 638 ms, ratio 10: {verdict}: {expected}: {2 * step_ms:.1f} for 15.9 ms." in text
@@ -87,7 +90,7 @@ def came(monkeypatch: pytest.MonkeyPatch, packets: int, step_ms: dict[str, float
         step = (1 if client == "quinn" else 3) + step_ms[client] * ("ar10" in rows[0]["cell"])
         return [[packet(number, number * step) for number in range(packets)] for _ in rows]
 
-    monkeypatch.setattr("testbed.captured.connections", connections)
+    monkeypatch.setattr("testbed.trials.captures.captured_packets.connections", connections)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed import captured
+from testbed.trials.captures import captured_packets
 
 
 def test_connections_outside_of_the_trials_do_not_count(
@@ -28,12 +28,12 @@ def test_connections_outside_of_the_trials_do_not_count(
         assert kind == "quic_connection"
         return [{"start_time_ns": 100 * number + 1} for number in range(4)]
 
-    monkeypatch.setattr(captured, "_dissected", dissected)
+    monkeypatch.setattr(captured_packets, "_dissected", dissected)
     rows = [
         {"cell": "cell", "capture_file": "cell/0001-0003/path.pcap", "repetition": number}
         for number in (1, 3)
     ]
-    found = captured.summaries_of(tmp_path, rows)
+    found = captured_packets.summaries_of(tmp_path, rows)
     assert [one["start_time_ns"] for one in found] == [101, 301]
     # Each capture is read once.
     assert asked == ["cell/0001-0003/path.pcap"]

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from testbed import drawn, experiment, measured, trial_row
-from testbed.acks import composition
-from testbed.cell import Cell
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.measures import panels as drawn
+from testbed.measures import results
+from testbed.measures.acks import composition
+from testbed.trials import trial_row
 
 OWN = experiment.find("ack-bytes")
 LONG = max(cell.body_bytes for cell in OWN.cells())
@@ -82,7 +85,7 @@ def test_shares_are_of_the_servers_bytes() -> None:
 )
 def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expected: list[bool]) -> None:
     rows = [trial(named(client, LONG), **more), trial(named(client, 10_000))]
-    page = measured.measured(OWN, Path(), rows)[1]()
+    page = results.measured(OWN, Path(), rows)[1]()
     assert [one.met for one in page.checks] == expected
     text = page.text(terminal=False)
     assert "<= 100" in text

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
-from testbed import default_pto, experiment
-from testbed.default_pto import Client
+from testbed.experiment import experiment
+from testbed.measures import default_pto
+from testbed.measures.default_pto import Client
 
 
 def packet(us: int, frames: str, kind: str = "initial", *, from_client: bool = True) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from reports.figures import style
 from reports.numbers import compared, gridded
 from reports.numbers.compared import Panel, Series
 from reports.numbers.gridded import Maps
-from testbed import drawn, experiment
-from testbed.acks.asymmetry import Asymmetric
-from testbed.acks.cells import Acked
-from testbed.default_pto import Client
-from testbed.gain import Gain
-from testbed.own_log import Logged
-from testbed.own_pto import OwnPto
+from testbed.experiment import experiment
+from testbed.measures import panels
+from testbed.measures.acks.asymmetry import Asymmetric
+from testbed.measures.acks.cells import Acked
+from testbed.measures.default_pto import Client
+from testbed.measures.gain import Gain
+from testbed.measures.own_log import Logged
+from testbed.measures.own_pto import OwnPto
 
 
 def made(kind: type[Any], **known: object) -> Any:
@@ -55,7 +56,7 @@ def made(kind: type[Any], **known: object) -> Any:
 )
 def test_the_figure_has_what_is_known(name: str, line: Any, expected: dict[Any, Any]) -> None:
     """Ours and published ones under one label; what is null is not drawn."""
-    (panel,) = drawn.panels(experiment.find(name), [line])
+    (panel,) = panels.panels(experiment.find(name), [line])
     assert {(one.label, one.published): one.points[0] for one in panel.series} == expected
     description = compared.described([panel])
     assert all(f"{value:.4g}" in description for _, value in expected.values())
@@ -69,11 +70,11 @@ def test_pairs_that_differ_in_more_have_panels_of_their_own() -> None:
     pairs = [
         made(Gain, **known, rtt_ms=rtt, more=more) for more in ("0waiting", "9waiting") for rtt in (9, 20)
     ]
-    found = drawn.panels(experiment.find("iack-map"), pairs)
+    found = panels.panels(experiment.find("iack-map"), pairs)
     assert [one.title for one in found] == ["server quic-go, 0waiting", "server quic-go, 9waiting"]
     assert [one.series[0].points for one in found] == [((9, 5), (20, 5))] * 2
     single = [dataclasses.replace(one, rtt_ms=9, wfc_first_stream_ms=7) for one in pairs[::2]]
-    (panel,) = drawn.panels(experiment.find("certificate-limit"), single)
+    (panel,) = panels.panels(experiment.find("certificate-limit"), single)
     assert panel.title == "server quic-go"
     assert [place for place, _ in panel.series[0].points] == ["quinn, 0waiting", "quinn, 9waiting"]
 
@@ -85,7 +86,7 @@ def pair(client: str, rtt: float, delay: float, gain: float | None, partial: int
 
 
 def mapped(name: str, values: dict[tuple[str, float, float], float | None]) -> Maps | None:
-    return drawn.maps(experiment.find(name), [pair(*place, gain) for place, gain in values.items()])
+    return panels.maps(experiment.find(name), [pair(*place, gain) for place, gain in values.items()])
 
 
 def test_the_better_answer_is_a_map_for_each_client() -> None:
@@ -134,8 +135,8 @@ def test_only_what_varies_both_has_maps() -> None:
     assert mapped("iack-map", {("quinn", 9, 0): None}) is None
     # A further cell at the same place; a server that acknowledges half a ClientHello.
     twice = [pair("quinn", 9, 0, 5), pair("quinn", 9, 0, 6)]
-    assert drawn.maps(experiment.find("iack-map"), twice) is None
-    assert drawn.maps(experiment.find("iack-map"), [pair("quinn", 9, 0, 5, partial=1)]) is None
+    assert panels.maps(experiment.find("iack-map"), twice) is None
+    assert panels.maps(experiment.find("iack-map"), [pair("quinn", 9, 0, 5, partial=1)]) is None
 
 
 def test_what_is_lost_or_late_has_a_curve_of_its_own() -> None:
@@ -143,13 +144,13 @@ def test_what_is_lost_or_late_has_a_curve_of_its_own() -> None:
     lines = [
         made(Acked, **known, ack_ratio=ratio, more=more) for more in ("", "1netem-up") for ratio in (2, 10)
     ]
-    (panel,) = drawn.panels(experiment.find("ack-ratio"), lines)
+    (panel,) = panels.panels(experiment.find("ack-ratio"), lines)
     assert [one.label for one in panel.series] == ["30 ms", "30 ms, 1netem-up"]
 
 
 def test_without_values_there_is_no_figure() -> None:
-    assert drawn.panels(experiment.find("ack-asymmetry"), [made(Asymmetric, asymmetry=50)]) == []
-    assert drawn.panels(experiment.find("iack-ttfb"), []) == []
+    assert panels.panels(experiment.find("ack-asymmetry"), [made(Asymmetric, asymmetry=50)]) == []
+    assert panels.panels(experiment.find("iack-ttfb"), []) == []
 
 
 def test_more_than_can_be_told_apart_are_not_drawn() -> None:

@@ -10,22 +10,14 @@ import pycurl
 import pytest
 
 from firstflight.errors import UsageError
-from testbed import (
-    block,
-    checked,
-    conditions,
-    experiment,
-    losses,
-    path,
-    same,
-    second_flight,
-    server_config,
-    stacks,
-    trial_row,
-)
-from testbed.cell import Cell
-from testbed.experiment import Experiment
+from testbed import stacks, toml_file
+from testbed.experiment import conditions, experiment
+from testbed.experiment.cell import Cell
+from testbed.experiment.experiment import Experiment
 from testbed.stacks.version import Version
+from testbed.trials import block, server_config, trial_row, verify
+from testbed.trials.captures import second_flight
+from testbed.trials.network import losses, path
 
 HELD = 'title = "A title"\n[held]\nclient = "quiche"\nserver = "aioquic"\nanswering = "iack"\n'
 
@@ -33,7 +25,7 @@ HELD = 'title = "A title"\n[held]\nclient = "quiche"\nserver = "aioquic"\nanswer
 def made(tmp_path: Path, text: str) -> Experiment:
     file = tmp_path / "own.toml"
     file.write_text(text, encoding="utf-8")
-    return checked.read(file, Experiment)
+    return toml_file.read(file, Experiment)
 
 
 def test_every_combination_is_a_cell_and_each_further_one(tmp_path: Path) -> None:
@@ -150,8 +142,8 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
                 }
             # HTTP/0.9 has the server aioquic alone.
             assert {cell.client for cell in here} - browsers | {"go-x-net"} == clients
-        drawn = same.sample(cells)
-        assert drawn == same.sample(cells)
+        drawn = verify.sample(cells)
+        assert drawn == verify.sample(cells)
         # Each stack on either side, no pair twice.
         for side in ("client", "server"):
             there = {getattr(cell, side) for cell in here if cell.client not in browsers}

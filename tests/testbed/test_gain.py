@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from testbed import block, experiment, gain, shown
-from testbed.cell import Cell
-from testbed.expected import Accept
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.experiment.expected import Accept
+from testbed.measures import gain, gain_page
+from testbed.trials import block
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
     assert (found.published_wfc_ms, found.published_iack_ms, found.published_gain_ms) == (249, 239, 10)
     assert found.verdict == "met"
     assert found.outcomes == "done 6, timeout 1"
-    text = shown.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
+    text = gain_page.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
     assert "ngtcp2 at 9 ms, server aioquic: met: 0.8 to 1.3 RTT" in text
     assert "    The captures show: a ClientHello of two datagrams lets the server send 7,200 bytes" in text
     other = gain.gains(experiment.find("iack-ttfb"), [{**row, "rtt_ms": 20.0} for row in rows])
@@ -122,7 +124,7 @@ def test_cells_that_differ_in_more_than_the_answer_are_no_pair() -> None:
         ("at-fq", 40, 1),
         ("at-none", 10, 1),
     ]
-    text = shown.gained(experiment.find("iack-ttfb"), found).text(terminal=False)
+    text = gain_page.gained(experiment.find("iack-ttfb"), found).text(terminal=False)
     assert "ngtcp2 at 9 ms, at-none, server aioquic: met" in text
     assert "ngtcp2 at 9 ms, at-fq, server aioquic: not met" in text
 
@@ -171,10 +173,10 @@ def test_the_crossing_is_where_an_instant_ack_begins_to_help(gains: dict[int, fl
         for rtt_ms, ms in gains.items()
         for answering in ("wfc", "iack")
     ]
-    text = shown.gained(one, gain.gains(one, rows)).text(terminal=False)
+    text = gain_page.gained(one, gain.gains(one, rows)).text(terminal=False)
     assert f"quinn, server aioquic: an instant ACK {sentence}" in text
     silent = experiment.find("iack-loss-server")
-    assert "an instant ACK costs" not in shown.gained(silent, gain.gains(one, rows)).text(terminal=False)
+    assert "an instant ACK costs" not in gain_page.gained(silent, gain.gains(one, rows)).text(terminal=False)
 
 
 def test_an_experiment_says_what_is_judged() -> None:
@@ -189,7 +191,7 @@ def test_an_experiment_says_what_is_judged() -> None:
     (found,) = gain.gains(one, rows)
     assert (found.wfc_pto_first_ms, found.iack_pto_first_ms, found.pto_gain_ms) == (39, 27, 12)
     assert (found.gain_ms, found.verdict) == (0, "met")
-    text = shown.gained(one, [found]).text(terminal=False)
+    text = gain_page.gained(one, [found]).text(terminal=False)
     assert "Medians in ms of RFC 9002's probe timeout after the client's first RTT sample" in text
     assert " 39.0  27.0  12.0 " in text
     (other,) = gain.gains(experiment.find("iack-ttfb"), rows)
@@ -203,7 +205,7 @@ def test_a_server_that_acknowledges_half_a_client_hello_does_not_wait() -> None:
     rows = [trial("wfc", 30_000, partial_ack_us=9000), trial("iack", 30_000)]
     (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
     assert (found.partial_acks, found.verdict) == (1, None)
-    text = shown.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
+    text = gain_page.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
     assert "WFC is an instant ACK in effect with ngtcp2 (server aioquic)" in text
 
 
@@ -211,6 +213,6 @@ def test_what_was_not_done_has_no_time() -> None:
     rows = [trial(name, None, outcome="unavailable", first_ack_us=None) for name in ("wfc", "iack")]
     (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
     assert (found.gain_ms, found.g_ms, found.verdict, found.wfc_done) == (None, None, None, 0)
-    assert "Unavailable as clients here, 1 of 1: ngtcp2." in shown.gained(
+    assert "Unavailable as clients here, 1 of 1: ngtcp2." in gain_page.gained(
         experiment.find("iack-ttfb"), [found]
     ).text(terminal=False)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from testbed import kernel
-from testbed.folder import cache
+from testbed.guest import kernel
+from testbed.guest.cache_folder import cache
 
 
 @pytest.fixture

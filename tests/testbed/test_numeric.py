@@ -8,9 +8,10 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import experiment, numeric
-from testbed.acks.overhead import OVERHEAD
-from testbed.figures import COMPUTED
+from testbed.experiment import experiment
+from testbed.measures import numeric
+from testbed.measures.acks.overhead import OVERHEAD
+from testbed.measures.computed_figures import COMPUTED
 
 
 def test_timeouts_are_rfc_9002_s() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
-from testbed import block, experiment, own_log, own_pto
-from testbed.own_log import Log, Logged
+from testbed.experiment import experiment
+from testbed.measures import own_log, own_pto
+from testbed.measures.own_log import Log, Logged
+from testbed.trials import block
 from tests.dissect.test_qlog_read import FIRST, SECOND, event, sequence
 
 ODCID = "8394c8f03e515708"

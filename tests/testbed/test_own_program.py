@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from downloader.clients.contract import Request
-from testbed import own_program
+from testbed.stacks import own_program
 
 LOG = "--log={log}"
 # A minute: of a machine that stalls, not of what is tested.

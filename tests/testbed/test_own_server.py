@@ -13,8 +13,9 @@ import pytest
 
 from firstflight.system.lines import next_line
 from lab.certificates import issue, make_authority
-from testbed import own_server, server_config
-from testbed.cell import Cell
+from testbed.experiment.cell import Cell
+from testbed.stacks import own_server
+from testbed.trials import server_config
 
 # Binds late, as a program does that reads its keys first; says on standard output what no server should.
 SERVER = """
@@ -82,7 +83,7 @@ def test_it_is_ready_when_it_listens_and_ends_by_its_number(tmp_path: Path) -> N
     port = free_port()
     file.write_text(json.dumps(configuration(tmp_path, port)), encoding="utf-8")
     own = [sys.executable, "-c", SERVER, "{ip}", "{port}", "{congestion_control}", "{other}"]
-    argv = [sys.executable, "-P", "-m", "testbed.own_server", *own, "--config", str(file)]
+    argv = [sys.executable, "-P", "-m", "testbed.stacks.own_server", *own, "--config", str(file)]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
     try:
         assert process.stdout is not None and process.stderr is not None

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from testbed import experiment, measured, paced, path, trial_row
-from testbed.cell import Cell
-from testbed.expected import Reason
-from testbed.lateness import Lateness
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.experiment.expected import Reason
+from testbed.measures import pacing, results
+from testbed.trials import trial_row
+from testbed.trials.captures.lateness import Lateness
+from testbed.trials.network import path
 
 
 def named(**where: object) -> Cell:
@@ -44,7 +47,7 @@ def test_a_line_has_means_and_medians_as_the_paper() -> None:
         trial(cell, 2, queue_drops=110, transfer_us=4_194_304),
         trial(cell, 3, outcome="timeout", queue_drops=9, transfer_us=None),
     ]
-    (found,) = paced.cells(experiment.find("pacing"), rows)
+    (found,) = pacing.cells(experiment.find("pacing"), rows)
     assert (found.done, found.trials, found.dropped, found.dropped_sd) == (2, 3, 100, 10)
     # 10 MiB in 2.1 and 4.2 s.
     assert found.goodput_mbit == pytest.approx(30)
@@ -69,7 +72,7 @@ def test_verdicts_are_about_cells_that_differ_in_one_thing() -> None:
             "x", named(server="picoquic", congestion_control="reno"), 1, "unavailable", ""
         ),
     ]
-    shown = measured.measured(experiment.find("pacing"), Path(), rows)[1]().text(terminal=False)
+    shown = results.measured(experiment.find("pacing"), Path(), rows)[1]().text(terminal=False)
     alone = "met: without GSO at least 70 points more of the packets are alone: +80.0 points."
     assert f"quic-go, qdisc none: {alone}" in shown
     assert (
@@ -93,8 +96,8 @@ def test_paced_buffers_are_compared_with_others_and_with_none() -> None:
         trial(named(**{**bbr, "qdisc": "none"}, gso=True), queue_drops=7),
     ]
     own = experiment.find("pacing")
-    assert sorted(one.buffers for one in paced.cells(own, rows)) == ["off", "on", "on", "paced"]
-    shown = measured.measured(own, Path(), rows)[1]().text(terminal=False)
+    assert sorted(one.buffers for one in pacing.cells(own, rows)) == ["off", "on", "on", "paced"]
+    shown = results.measured(own, Path(), rows)[1]().text(terminal=False)
     for verdict in (
         "met: without GSO at least 70 points more of the packets are alone: +75.0 points.",
         "met: with GSO fewer packets are dropped than without GSO: 6 and 160.",
@@ -124,11 +127,11 @@ def test_published_values_stand_beside_cells_of_their_conditions() -> None:
         trial(named(**cubic, qdisc=qdisc, gso=gso, gso_paced=spread), transfer_us=2_000_000 + 1000 * number)
         for number, (qdisc, gso, spread) in enumerate(wanted)
     ]
-    found = paced.cells(own, rows)
+    found = pacing.cells(own, rows)
     assert {
         (one.qdisc, one.gso, one.gso_paced): one.published and one.published.dropped for one in found
     } == wanted
-    shown = measured.measured(own, Path(), rows)[1]().text(terminal=False)
+    shown = results.measured(own, Path(), rows)[1]().text(terminal=False)
     changed = "quiche, cubic, qdisc fq, with paced GSO, changed (without spurious losses)"
     assert f"Published, without a cell here: {changed}: 166 dropped, 31.71 Mbit/s, 9.8 % of gaps" in shown
     assert shown.count("Published, without a cell here") == 4
@@ -145,7 +148,7 @@ def test_a_reason_stands_with_what_is_not_met() -> None:
             trial(named(**cubic, qdisc="none"), queue_drops=687),
             trial(named(**cubic, qdisc="fq"), queue_drops=fewer),
         ]
-        shown = measured.measured(made, Path(), rows)[1]().text(terminal=False)
+        shown = results.measured(made, Path(), rows)[1]().text(terminal=False)
         assert ("a reason" in shown) == bool(text) and text in shown
 
 

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from testbed import apt, block, packaged, stacks
-from testbed.apt import Archive, Source
-from testbed.cell import Cell
-from testbed.packaged import Packaged
+from testbed import stacks
+from testbed.experiment.cell import Cell
+from testbed.guest import debian_package
+from testbed.guest.debian_package import Archive, Source
+from testbed.stacks import packaged
+from testbed.stacks.packaged import Packaged
+from testbed.trials import block
 
 STACK = Packaged(
     packages=("stand-in-client", "stand-in-server"),
@@ -78,7 +81,7 @@ def from_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             (folder / "state").mkdir()
             return Archive(folder / "state", sources, "own-backports", priority)
 
-        monkeypatch.setattr(apt, "open_archive", opened)
+        monkeypatch.setattr(debian_package, "open_archive", opened)
 
     return use
 
@@ -190,8 +193,8 @@ def test_a_stack_of_packages_is_client_and_server(
         given.extend(more["visible"])
         raise FirstflightError("no guest")
 
-    monkeypatch.setattr("testbed.block.guest.run", begin)
-    monkeypatch.setattr("testbed.block.binaries.find", Path)
+    monkeypatch.setattr("testbed.trials.block.guest.run", begin)
+    monkeypatch.setattr("testbed.trials.block.binaries.find", Path)
     for client, server in (("own", "aioquic"), ("aioquic", "own"), ("own", "own")):
         given.clear()
         (one,) = block.blocks("", Cell(client=client, server=server, answering="wfc"), 1)

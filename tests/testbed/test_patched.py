@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from testbed import folder, patched, stacks
+from testbed import stacks
+from testbed.guest import cache_folder
+from testbed.stacks import patched
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder.cache().mkdir(parents=True)
-    return folder.cache()
+    cache_folder.cache().mkdir(parents=True)
+    return cache_folder.cache()
 
 
 def spec(old: str) -> patched.Patched:

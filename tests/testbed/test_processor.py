@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from testbed import processor
+from testbed.guest import processor
 
 SHOW = [sys.executable, "-S", "-c", "import os; print(*os.sched_getaffinity(0))"]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from testbed import experiment, gain, page, shown
-from testbed.published import GainRange, range_of
+from testbed.experiment import experiment
+from testbed.experiment.published import GainRange, range_of
+from testbed.measures import gain, gain_page, page
 from tests.testbed.test_gain import trial
 
 
@@ -58,7 +59,7 @@ def printed(rtts: tuple[float, ...], *qdiscs: str, **more: Any) -> str:
         for rtt_ms in rtts
         for answering, pto_us in (("wfc", 39_000), ("iack", 27_000))
     ]
-    return shown.gained(one, gain.gains(one, rows)).text(terminal=False)
+    return gain_page.gained(one, gain.gains(one, rows)).text(terminal=False)
 
 
 def test_ranges_stand_beside_ours_and_pairs_without_a_verdict_have_no_trend() -> None:

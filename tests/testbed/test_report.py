@@ -13,9 +13,13 @@ import pytest
 
 from reports.numbers.compared import Panel, Series
 from reports.tables.columns import Column
-from testbed import block, conditions, experiment, kept, measured, page, report, trial_row
-from testbed.figures import COMPUTED, DERIVED
-from testbed.page import Page
+from testbed import report
+from testbed.experiment import conditions, experiment
+from testbed.measures import page, results
+from testbed.measures.computed_figures import COMPUTED, DERIVED
+from testbed.measures.page import Page
+from testbed.trials import block, trial_row
+from testbed.trials.captures import block_files
 from tests.browser import DESK, PHONE, Browser
 from tests.browser import browser as browser
 from tests.dashboard.test_pages_in_a_browser import dark, serious
@@ -69,7 +73,7 @@ def firstflight(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def made_of(name: str, rows: list[dict[str, Any]], folder: Path) -> report.Report:
     one = experiment.find(name)
-    lines, summary = measured.measured(one, folder, rows)
+    lines, summary = results.measured(one, folder, rows)
     return report.of_trials(name, one, folder, rows, lines, summary(), None)
 
 
@@ -195,7 +199,7 @@ def test_the_cells_that_were_measured_are_those_to_repeat(tmp_path: Path) -> Non
         names = {cell.name for cell in experiment.chosen(experiment.find(name), patterns)}
         assert names == {row["cell"] for row in own}
     loss = experiment.find("iack-loss-server")
-    lines, summary = measured.measured(loss, tmp_path, some)
+    lines, summary = results.measured(loss, tmp_path, some)
     file = report.of_trials("own", loss, tmp_path, some, lines, summary(), Path("my own.toml"))
     assert file.repeat == [
         "make testbed-setup",
@@ -219,13 +223,13 @@ def test_what_is_held_and_what_is_varied() -> None:
 def test_every_column_has_a_name_of_its_own() -> None:
     """A title of text may be half a title: its first line is that of the column before."""
     for name in EXPERIMENTS:
-        lines, summary = measured.measured(experiment.find(name), Path(), rows_of(name))
+        lines, summary = results.measured(experiment.find(name), Path(), rows_of(name))
         assert lines
         headings = page.headings(summary().columns)
         assert len(set(headings)) == len(headings), name
         assert all(headings)
     headings = page.headings(
-        measured.measured(experiment.find("pacing"), Path(), rows_of("pacing"))[1]().columns
+        results.measured(experiment.find("pacing"), Path(), rows_of("pacing"))[1]().columns
     )
     assert headings[4:8] == ["dropped", "dropped, published", "goodput Mbit/s", "goodput Mbit/s, published"]
 
@@ -268,14 +272,14 @@ def test_captures_are_named_by_their_hashes(tmp_path: Path) -> None:
         (tmp_path / place).mkdir(parents=True)
         for name in names:
             (tmp_path / place / name).write_bytes(name.encode())
-    found = kept.digests(tmp_path)
-    assert found == {"cell/0001-0002": kept.digest(tmp_path / "cell/0001-0002")}
+    found = block_files.digests(tmp_path)
+    assert found == {"cell/0001-0002": block_files.digest(tmp_path / "cell/0001-0002")}
     # Each of these is measured, so each is in the hash.
     for name in ("trials.jsonl", "path.pcap", "sender.pcap", "client-0001.sqlog"):
         file = tmp_path / "cell/0001-0002" / name
         before = file.read_bytes()
         file.write_bytes(before + b"x")
-        assert kept.digests(tmp_path) != found, name
+        assert block_files.digests(tmp_path) != found, name
         file.write_bytes(before)
     text = report.render(made_of("ack-ratio", rows_of("ack-ratio"), tmp_path))
     assert f"{found['cell/0001-0002']}  cell/0001-0002" in text
@@ -287,7 +291,7 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
     for row in rows:
         folder = tmp_path / "out" / "ack-ratio" / row["cell"] / "0001-0002"
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / kept.ROWS).open("a") as file:
+        with (folder / block_files.ROWS).open("a") as file:
             file.write(json.dumps(row) + "\n")
     where = ["--out", str(tmp_path / "out"), "--page", str(tmp_path / "page.html")]
     done = firstflight("testbed", "show", "ack-ratio", *where)

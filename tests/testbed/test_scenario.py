@@ -16,9 +16,13 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from firstflight.system import binaries
 from lab.certificates import KeyKind, issue, make_authority
-from testbed import block, checked, conditions, gain, losses, path, reordering, stacks, trial_row
-from testbed.cell import Cell
-from testbed.experiment import Experiment
+from testbed import stacks, toml_file
+from testbed.experiment import conditions
+from testbed.experiment.cell import Cell
+from testbed.experiment.experiment import Experiment
+from testbed.measures import gain
+from testbed.trials import block, trial_row
+from testbed.trials.network import losses, path, reordering
 
 GIVEN = {"client": "quinn", "server": "quinn", "answering": "iack", "rtt_ms": 20}
 LATE = {"reorder_to_client": (10, 3), "reorder_ms": 5}
@@ -222,4 +226,4 @@ def test_the_scenarios_of_the_page_are_ones(tmp_path: Path) -> None:
 
 def _scenario(file: Path, indented: str) -> Experiment:
     file.write_text(textwrap.dedent(indented), encoding="utf-8")
-    return checked.read(file, Experiment)
+    return toml_file.read(file, Experiment)

@@ -13,9 +13,13 @@ import pytest
 
 from firstflight.errors import InputError
 from lab.certificates import ServerCertificate
-from testbed import block, drawn, experiment, lateness, measured, sender_log, server_config, trial_row
-from testbed.cell import Cell
-from testbed.sender_log import Launches, Window
+from testbed.experiment import experiment
+from testbed.experiment.cell import Cell
+from testbed.measures import panels as drawn
+from testbed.measures import results, sender_log
+from testbed.measures.sender_log import Launches, Window
+from testbed.trials import block, server_config, trial_row
+from testbed.trials.captures import lateness
 
 OWN = experiment.find("pacing-launches")
 SIZE = 12_000
@@ -106,7 +110,7 @@ def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
     assert (cubic.precision_ms, cubic.reductions, cubic.rollbacks) == (None, 1, 1)
     assert cubic.rolling_s == pytest.approx(0.3)
     assert [size for _, size in cubic.windows] == [SIZE, 8400, SIZE]
-    text = measured.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
+    text = results.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
     assert "quiche, bbr: met: precision in the published order: fq < etf < none: fq 0.002 ms" in text
     assert "quiche, cubic, qdisc fq: not met: several reductions of the window are rolled back" in text
     panels = drawn.panels(OWN, list(found.values()))

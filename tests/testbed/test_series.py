@@ -14,9 +14,12 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed import block, foretold, guest, kept, kernel, record_file, same, series, stacks, trial_row
-from testbed.block import Block
-from testbed.cell import Cell
+from testbed import stacks
+from testbed.experiment.cell import Cell
+from testbed.guest import guest, kernel
+from testbed.trials import block, estimate, record_file, series, trial_row, verify
+from testbed.trials.block import Block
+from testbed.trials.captures import block_files
 
 CELL = Cell(client="quiche", server="quiche", answering="iack")
 NOT_HERE = Cell(client="picoquic", server="quiche", answering="iack")
@@ -30,7 +33,7 @@ def left(out: Path, one: Block, outcome: str = "done", **more: Any) -> Path:
     row = trial_row.without_trial(one.experiment, one.cell, 0, outcome, None) | {"seed": one.seed} | more
     numbers = range(one.first, one.last + 1)
     lines = [json.dumps({**row, "repetition": number}) + "\n" for number in numbers]
-    (folder / kept.ROWS).write_text("".join(lines), encoding="utf-8")
+    (folder / block_files.ROWS).write_text("".join(lines), encoding="utf-8")
     return folder
 
 
@@ -128,7 +131,7 @@ def test_a_dry_run_foretells_both_times(
 def test_two_guests_that_fail_are_not_the_same(
     hashes: tuple[str | None, str | None], failed: bool, alike: bool
 ) -> None:
-    found = same.Twice(Block("own", CELL, 1, 2), hashes, frozenset({"done"}))
+    found = verify.Twice(Block("own", CELL, 1, 2), hashes, frozenset({"done"}))
     assert (found.failed, found.same) == (failed, alike)
 
 
@@ -140,8 +143,8 @@ def test_a_comparison_names_what_was_not_done(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], outcomes: set[str], behind: str
 ) -> None:
     """Two runs that end alike are the same, also where nothing came of them."""
-    found = same.Twice(Block("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
-    monkeypatch.setattr(same, "twice", lambda *_: [found])
+    found = verify.Twice(Block("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
+    monkeypatch.setattr(verify, "twice", lambda *_: [found])
     command(["verify", "iack-ttfb"], standalone_mode=False)
     assert capfd.readouterr().out == f"iack-ttfb/quiche-quiche-iack-9ms/0001-0002 hash{behind}\n"
 
@@ -201,7 +204,7 @@ def test_trials_of_other_conditions_are_not_kept(
 @pytest.mark.parametrize("there", [CELL, changed(rtt_ms=20.0)])
 def test_trials_of_another_version_are_refused_before_a_guest_is_begun(tmp_path: Path, there: Cell) -> None:
     """Of any cell of the experiment; their rows have no column for a condition that was not to be had."""
-    file = left(tmp_path, Block("own", there, 1, 2)) / kept.ROWS
+    file = left(tmp_path, Block("own", there, 1, 2)) / block_files.ROWS
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert planned(tmp_path, 4, there).present
     older = [{name: row[name] for name in row if name != "delay_to_server_ms"} for row in rows]
@@ -254,7 +257,7 @@ def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch
     place = tmp_path / "firstflight" / "testbed" / "twice"
     (place / "killed" / "1").mkdir(parents=True)
     (place / "killed" / "held").touch()
-    with same._scratch() as first, same._scratch() as second:
+    with verify._scratch() as first, verify._scratch() as second:
         assert first != second
         assert {one.name for one in place.iterdir()} == {"lock", first.name, second.name}
         assert list(first.iterdir()) == [first / "held"]
@@ -270,11 +273,11 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
             raise UsageError("not there")
         return Path(name)
 
-    monkeypatch.setattr("testbed.block.binaries.find", find)
+    monkeypatch.setattr("testbed.trials.block.binaries.find", find)
     monkeypatch.setattr(kernel, "find", lambda: Path("linux"))
     monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path)
     free = SimpleNamespace(f_flag=0, f_bavail=1 << 20, f_frsize=4096)
-    monkeypatch.setattr("testbed.guest.os.statvfs", lambda _: free)
+    monkeypatch.setattr("testbed.guest.guest.os.statvfs", lambda _: free)
     return monkeypatch
 
 
@@ -300,7 +303,7 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
     built.setattr(kernel, "find", find_kernel)
     refused("there is no kernel of this configuration in", CELL)
     with pytest.raises(UsageError, match="there is no kernel"):
-        next(same.twice("own", [CELL], 1, 1))
+        next(verify.twice("own", [CELL], 1, 1))
     assert begun == []
     assert not (tmp_path / "out").exists()
 
@@ -314,7 +317,7 @@ def test_guests_that_fit_beside_each_other_are_begun(
     begun: list[Block] = []
     monkeypatch.setattr(block, "run", lambda one, *_, **__: begun.append(one))
     cells = (CELL, NOT_HERE)
-    own = series.plan(tmp_path / "out", "own", cells, foretold.LENGTH * blocks, resume=False)
+    own = series.plan(tmp_path / "out", "own", cells, estimate.LENGTH * blocks, resume=False)
     series.run(own, jobs, lambda *_: None, captures=True)
     assert len(begun) == 2 * blocks
 
@@ -323,7 +326,7 @@ def test_guests_that_fit_beside_each_other_are_begun(
 def test_both_runs_of_a_cell_may_be_guests_at_a_time() -> None:
     for jobs, why in ((1, "a guest of 17404 MB"), (8, "2 guests at a time, which take up to 34808 MB")):
         with pytest.raises(UsageError, match=why):
-            next(same.twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
+            next(verify.twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
 
 
 def test_a_series_that_ends_early_has_its_record_file(

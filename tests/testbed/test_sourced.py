@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from firstflight.errors import FirstflightError, InputError, UsageError
-from testbed import block, setup, sourced, stacks
-from testbed.cell import Cell
-from testbed.sourced import Source
+from testbed import setup, stacks
+from testbed.experiment.cell import Cell
+from testbed.stacks import from_source
+from testbed.stacks.from_source import Source
+from testbed.trials import block
 
 PROGRAM = """#!/bin/sh
 echo "$@" >&2
@@ -66,7 +68,7 @@ def answers(
 def test_what_is_built_answers_requests(source: Path) -> None:
     own = manifest()
     assert own.command("stand-in") is None
-    program = sourced.build("stand-in", own, source, 2)
+    program = from_source.build("stand-in", own, source, 2)
     assert program.is_file()
     command = own.command("stand-in")
     assert command is not None
@@ -92,7 +94,7 @@ def test_the_version_is_the_commit(source: Path) -> None:
         ["tag", "v3"],
     ):
         subprocess.run(["git", "-C", str(source), *arguments], check=True)
-    sourced.build("stand-in", manifest(), source, 2)
+    from_source.build("stand-in", manifest(), source, 2)
     command = manifest().command("stand-in") or []
     assert answers(command) == [{"ready": "stand-in/v3"}]
 
@@ -109,7 +111,7 @@ def test_a_source_without_a_commit_has_no_version(
         monkeypatch.setenv("GIT_DIR", str(source.parent / ".git"))
     if where == "without git":
         monkeypatch.setenv("PATH", str(source))
-    assert sourced._version(source) == "unknown"
+    assert from_source._version(source) == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -124,9 +126,9 @@ def test_a_source_without_a_commit_has_no_version(
 def test_a_build_that_fails_leaves_no_client(
     source: Path, build: tuple[tuple[str, ...], ...], message: str
 ) -> None:
-    sourced.build("stand-in", manifest(), source, 2)
+    from_source.build("stand-in", manifest(), source, 2)
     with pytest.raises(FirstflightError, match=message):
-        sourced.build("stand-in", manifest(*build), source, 2)
+        from_source.build("stand-in", manifest(*build), source, 2)
     assert manifest().command("stand-in") is None
 
 
@@ -138,7 +140,7 @@ def test_only_a_stack_with_a_source_has_a_folder(tmp_path: Path) -> None:
         ):
             setup._source(text)
     with pytest.raises(InputError, match="is no folder"):
-        sourced.build("stand-in", manifest(), tmp_path / "nowhere", 1)
+        from_source.build("stand-in", manifest(), tmp_path / "nowhere", 1)
 
 
 @pytest.mark.usefixtures("source")
@@ -156,7 +158,7 @@ def test_a_stack_is_available_when_it_is_built(
     before = stacks.load.__wrapped__(tmp_path)["picoquic"]
     assert (before.client, before.unavailable) == (None, "not built")
     assert before.source is not None
-    sourced.build("picoquic", before.source, source, 1)
+    from_source.build("picoquic", before.source, source, 1)
     (before.source.folder("picoquic") / "built-from").write_text("v7\n", encoding="utf-8")
     after = stacks.load.__wrapped__(tmp_path)["picoquic"]
     assert after.unavailable is None and after.client is not None
@@ -174,8 +176,8 @@ def test_a_stack_is_available_when_it_is_built(
         given.update(more)
         raise FirstflightError("no guest")
 
-    monkeypatch.setattr("testbed.block.guest.run", begin)
-    monkeypatch.setattr("testbed.block.binaries.find", Path)
+    monkeypatch.setattr("testbed.trials.block.guest.run", begin)
+    monkeypatch.setattr("testbed.trials.block.binaries.find", Path)
     assert [row["outcome"] for row in block.run(one, tmp_path / "block")] == ["guest_failed"]
     assert Path(after.client_command(logged=False)[-1]).parent in given["visible"]
 

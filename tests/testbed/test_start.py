@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import FirstflightError, InputError, UsageError
-from testbed import guest, kernel
-from testbed.folder import cache
-from testbed.parts import parts
+from testbed.guest import guest, kernel
+from testbed.guest.c_programs import parts
+from testbed.guest.cache_folder import cache
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_results_never_stand_beside_their_folder(tmp_path: Path, name: str) -> N
 @pytest.mark.usefixtures("program")
 def test_shared_memory_that_cannot_have_a_guest(job: Path, mount: str, message: str) -> None:
     """In a mount namespace of its own."""
-    code = "import sys; from pathlib import Path; from testbed import guest; "
+    code = "import sys; from pathlib import Path; from testbed.guest import guest; "
     code += "guest.run(['true'], Path(sys.argv[1]))"
     script = f'{mount} && exec "$0" -c "$1" "$2"'
     done = subprocess.run(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from testbed import experiment, gain, shown, straight
-from testbed.straight import Straight
+from testbed.experiment import experiment
+from testbed.measures import gain, gain_page, rtt_lines
+from testbed.measures.rtt_lines import Straight
 from tests.testbed.test_gain import trial
 
 LOSS = experiment.find("iack-loss-server")
@@ -23,7 +24,7 @@ LOSS = experiment.find("iack-loss-server")
 def test_a_line_is_that_of_least_squares(
     points: list[tuple[float, float]], line: tuple[float, float] | None
 ) -> None:
-    found = straight.through(points)
+    found = rtt_lines.through(points)
     assert line is None if found is None else (found.at_zero_ms, found.per_rtt) == pytest.approx(line)
 
 
@@ -45,7 +46,7 @@ def test_ours_stand_beside_the_published_ones_with_the_papers_default_pto() -> N
                     {**trial(name, round(1000 * ms), client=client, rtt_ms=rtt_ms), "server": server}
                     for name, ms in times_ms.items()
                 ]
-        return shown.gained(LOSS, gain.gains(LOSS, rows)).text(terminal=False)
+        return gain_page.gained(LOSS, gain.gains(LOSS, rows)).text(terminal=False)
 
     text = printed("quic-go")
     assert (
@@ -61,4 +62,4 @@ def test_ours_stand_beside_the_published_ones_with_the_papers_default_pto() -> N
 
 def test_without_published_lines_there_are_none_of_ours() -> None:
     one = experiment.find("iack-ttfb")
-    assert straight.sentences(one, gain.gains(one, [trial("wfc", 1000), trial("iack", 1000)])) == []
+    assert rtt_lines.sentences(one, gain.gains(one, [trial("wfc", 1000), trial("iack", 1000)])) == []

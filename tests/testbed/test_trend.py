@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from testbed import experiment, trend
-from testbed.trend import Gained
+from testbed.experiment import experiment
+from testbed.measures import trend
+from testbed.measures.trend import Gained
 
 
 def by_all_orders(values: tuple[float, ...]) -> tuple[int, float]:

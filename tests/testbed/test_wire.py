@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import path, wire
-from testbed.cell import Cell
+from testbed.experiment.cell import Cell
+from testbed.trials.network import path, wire
 
 CELL = Cell(client="quiche", server="quiche", answering="iack", rtt_ms=9.5)
 

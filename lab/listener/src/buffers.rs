@@ -1,6 +1,6 @@
 //! Buffers of several datagrams, which the kernel divides (UDP_SEGMENT).
 //!
-//! The kernel of the testbed's guests (testbed/changes/paced-gso.patch) takes the gap between the datagrams of a buffer with a
+//! The kernel of the testbed's guests (testbed/guest/changes/paced-gso.patch) takes the gap between the datagrams of a buffer with a
 //! launch time from the socket's maximum pacing rate. Any other kernel sends them at once.
 
 #![allow(unsafe_code)]

@@ -8,8 +8,8 @@ import pytest
 
 from bench import real_time
 from bench import testbed as bench
-from testbed import experiment
-from testbed.block import Block
+from testbed.experiment import experiment
+from testbed.trials.block import Block
 
 NAME = "quiche-quiche-iack-9ms"
 

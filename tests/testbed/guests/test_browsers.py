@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.testbed import command
-from testbed import series, stacks
+from testbed import stacks
+from testbed.trials import series
 from tests.testbed.guests.test_trials import run
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from testbed import guest
+from testbed.guest import guest
 from tests.waiting import until
 
 # The interpreter itself, outside of any virtual environment: a guest has no files of the host's /tmp.
@@ -184,7 +184,7 @@ def test_a_guest_that_does_not_end_is_stopped(tmp_path: Path) -> None:
 
 def test_a_killed_run_leaves_no_process(tmp_path: Path) -> None:
     """And the next run in its folder is not disturbed by what it left there."""
-    code = "import sys; from pathlib import Path; from testbed import guest; "
+    code = "import sys; from pathlib import Path; from testbed.guest import guest; "
     code += "guest.run(['sh', '-c', 'touch begun; while :; do :; done'], Path(sys.argv[1]))"
     killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
     try:

@@ -10,10 +10,11 @@ import pytest
 
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import binaries
-from testbed import apart, java, stacks
+from testbed import stacks
+from testbed.stacks import java, separate_package
 from tests.testbed import client_checks as checks
 
-PROGRAMS = apart.packages("pom.xml")
+PROGRAMS = separate_package.packages("pom.xml")
 
 
 def test_what_is_built_stays_until_its_sources_change() -> None:

@@ -21,7 +21,7 @@ import pytest
 from lab import internet, truth
 from lab.internet import DEFAULT
 from lab.link_log import LinkLog
-from testbed import guest
+from testbed.guest import guest
 from tests.end_to_end import oracle
 from tests.end_to_end.stamps import key_of, possible_send_ns, shifted, wrong_stamps
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from testbed import real
-from testbed.block import Block
+from testbed.trials import real_time
+from testbed.trials.block import Block
 from tests.testbed.test_real import CELL
 
 
 def test_a_trial_in_real_time_has_the_path_s_delay_and_drops(tmp_path: Path) -> None:
-    found = real.run(Block("x", CELL, 1, 1), tmp_path)
+    found = real_time.run(Block("x", CELL, 1, 1), tmp_path)
     (row,) = found.rows
     assert (row["outcome"], row["detail"], row["dropped"]) == ("done", None, 1)
     # A busy machine makes it later, none earlier; the clock of the capture counts whole microseconds.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from testbed import same, series, trial_row
-from testbed.cell import Cell
-from testbed.lateness import datagrams
+from testbed.experiment.cell import Cell
+from testbed.trials import series, trial_row, verify
+from testbed.trials.captures.lateness import datagrams
 from tests.testbed.guests.test_trials import run
 
 HELD = 'title = "x"\n[held]\nclient = "quic-go"\nanswering = "wfc"\nrtt_ms = 20\n'
@@ -28,7 +28,7 @@ def test_all_of_it_is_the_same_bytes_twice() -> None:
         reorder_ms=3,
         body_bytes=50_000,
     )
-    (found,) = same.twice("x", [cell], 1, 2)
+    (found,) = verify.twice("x", [cell], 1, 2)
     assert found.same and found.outcomes == {"done"}, found
 
 

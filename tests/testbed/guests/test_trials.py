@@ -11,9 +11,13 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import captured, checked, experiment, gain, own_log, same, sender_log, series, stacks
-from testbed.acks import asymmetry, checks
-from testbed.packets import crypto_bytes, has_stream
+from testbed import stacks, toml_file
+from testbed.experiment import experiment
+from testbed.measures import gain, own_log, sender_log
+from testbed.measures.acks import asymmetry, checks
+from testbed.trials import series, verify
+from testbed.trials.captures import captured_packets
+from testbed.trials.captures.packets import crypto_bytes, has_stream
 
 
 def run(out: Path, name: str, *arguments: str) -> str:
@@ -121,7 +125,7 @@ def test_a_chain_is_as_long_as_its_cell_says(tmp_path: Path) -> None:
     rows = series.rows(tmp_path, "chains")
     assert [row["outcome"] for row in rows] == ["done"] * 6
     for row in rows:
-        (packets,) = captured.connections(tmp_path / "chains", [row])
+        (packets,) = captured_packets.connections(tmp_path / "chains", [row])
         sent = [one for one in packets if not one["from_client"] and one["type"] == "handshake"]
         came = {at for one in sent for at in crypto_bytes(one["frames"])}
         # Encrypted extensions, the signature and Finished are some 340 bytes more.
@@ -168,7 +172,7 @@ def test_a_transfer_is_what_the_path_lets_through(tmp_path: Path) -> None:
     scenario.write_text(f'title = "whole"\nmeasure = "acks"\n[held]\n{held}[[cell]]\nrtt_ms = 95\n')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
     rows = series.rows(tmp_path, "whole")
-    ((packets,), (row,)) = captured.connections(tmp_path / "whole", rows), rows
+    ((packets,), (row,)) = captured_packets.connections(tmp_path / "whole", rows), rows
     came = {one["packet_number"] for one in packets if one["type"] == "1rtt" and not one["from_client"]}
     # quinn leaves out a number now and then, each time after twice as many packets.
     assert max(came) + 1 - len(came) <= 12
@@ -258,7 +262,7 @@ def test_clients_write_their_own_logs(tmp_path: Path) -> None:
     scenario = tmp_path / "logs.toml"
     scenario.write_text(f'title = "logs"\nmeasure = "rtt_updates"\n[held]\n{held}[vary]\n{vary}')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "2")
-    one, rows = checked.read(scenario, experiment.Experiment), series.rows(tmp_path, "logs")
+    one, rows = toml_file.read(scenario, experiment.Experiment), series.rows(tmp_path, "logs")
     found = own_log.clients(one, tmp_path / "logs", rows)
     assert [(each.logs, each.done, each.damaged) for each in found] == [(2, 2, None)] * len(clients)
     for each in found:
@@ -274,7 +278,7 @@ def test_a_server_writes_launch_times_that_fq_keeps(tmp_path: Path) -> None:
     more = 'congestion_control = "bbr"\nserver_log = true\n'
     scenario.write_text(f'title = "launches"\nmeasure = "launches"\n[held]\n[[cell]]\n{held}{more}')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
-    one, rows = checked.read(scenario, experiment.Experiment), series.rows(tmp_path, "launches")
+    one, rows = toml_file.read(scenario, experiment.Experiment), series.rows(tmp_path, "launches")
     (found,) = sender_log.cells(one, tmp_path / "launches", rows)
     assert found.datagrams is not None and found.datagrams > 250
     assert found.precision_ms is not None and found.precision_ms < 0.1
@@ -311,9 +315,9 @@ def test_cells_of_all_stacks_are_the_same_bytes_twice() -> None:
         # Long bodies are cut, for the time: each cell is run, and not every megabyte.
         cells = [
             cell.model_copy(update={"body_bytes": min(cell.body_bytes, 100_000)})
-            for cell in same.sample(one.cells())
+            for cell in verify.sample(one.cells())
         ]
-        for found in same.twice(name, cells, 1, 2):
+        for found in verify.twice(name, cells, 1, 2):
             assert found.same and found.outcomes == {"done"}, found
             compared += 1
     assert compared >= 30

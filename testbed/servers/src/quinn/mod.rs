@@ -1,7 +1,7 @@
 //! The server on quinn-proto, in the lab's loop of sockets and releases.
 //!
 //! quinn asks TLS for its answer only when a packet has come. An answer that is ready later needs a copy of quinn-proto that asks
-//! before it sends, too (testbed/patched/quinn/changes.toml): the program `firstflight-quinn-server` is built with it by `make testbed-setup`.
+//! before it sends, too (testbed/stacks/patched/quinn/changes.toml): the program `firstflight-quinn-server` is built with it by `make testbed-setup`.
 
 mod connection;
 mod session;

@@ -1,0 +1,214 @@
+"""Runs a command in a guest: user-mode Linux whose clock is simulated.
+
+The clock stands still while a program computes and jumps to the next timer when all sleep. The guest's root
+is the host's, read-only; it has no network device but its own loopback and what the command makes. The same
+command, files, seed and memory give the same results, byte for byte.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.system import children
+from firstflight.system.files import explain_os_errors
+from testbed.guest import kernel, processor
+from testbed.guest.c_programs import parts
+from testbed.guest.cache_folder import cache
+
+SHARED_MEMORY = Path("/dev/shm")
+"""Holds the guest's memory, as a file without a name, which the host frees however the guest ends."""
+STARTS_AT_NS = 1_700_000_000_000_000_000
+"""The guest's clock at its start: 2023-11-14 22:13:20 UTC."""
+WRITABLE = ("/tmp", "/var/tmp")
+"""Folders that are empty and in memory in every guest; so are /run and /dev/shm."""
+JOB = "/run/job"
+"""The job's folder inside the guest, and the command's working directory."""
+_OWN = ".guest"
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # The processor's own random numbers are not seeded. std::random_device asks for them, and OpenSSL where
+    # it is configured so (OPENSSL_ia32cap(3): off are bits 62 and 4 of the first word, 18 of the second).
+    "LD_PRELOAD": f"{JOB}/{_OWN}/random_device.so",
+    "OPENSSL_ia32cap": "~0x4000000000000010:~0x40000",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Exit status (128 + N if signal N ended it; 127 if not found), output, the guest's time in ns.
+
+    `cpu_s` is CPU time of the host, in seconds: it differs between two runs and is not compared.
+    """
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    took_ns: int
+    cpu_s: float = field(compare=False)
+
+
+def run(
+    argv: Sequence[str],
+    folder: Path,
+    *,
+    seed: int = 1,
+    limit_s: float = 600.0,
+    memory_mb: int = 512,
+    still: bool = True,
+    environment: Mapping[str, str] | None = None,
+    writable: Iterable[str] = (),
+    visible: Iterable[Path] = (),
+) -> Result:
+    """Run the command `argv` in a guest, in `folder`, whose files it reads and where it leaves results.
+
+    `seed` (0 to 2^64 - 1) determines all random numbers; another one is another repetition. `limit_s` is the
+    longest time in seconds of the host's clock. Unless `still`, the clock goes on while a program computes,
+    as the host's does: for programs that poll without reading it. No two runs are the same then.
+    `environment` is added to ENVIRONMENT; the host's is not passed on. Folders in `writable` are empty and in
+    memory, like WRITABLE. What the command leaves running is killed at its end. Folders in `visible` are the
+    host's, read-only, also below one that is empty.
+
+    UsageError if it cannot be started here; FirstflightError if it does not end in time or breaks down.
+    """
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"the seed {seed} is not between 0 and 2^64 - 1: choose another")
+    program, built = kernel.find(), parts()
+    check_shared_memory(memory_mb)
+    with _own_folder(folder) as own:
+        shutil.copyfile(built.random_device, own / "random_device.so")
+        variables = {**ENVIRONMENT, **(environment or {})}
+        _write_list(own / "argv", argv)
+        _write_list(own / "environment", (f"{name}={value}" for name, value in variables.items()))
+        _write_list(own / "writable", (*WRITABLE, *writable))
+        _write_list(own / "visible", (str(path.absolute()) for path in visible))
+        # Everything that differs between two runs is in files: this line feeds the guest's random pool.
+        command = [str(program), f"mem={memory_mb}M", "root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro"]
+        command += [f"init={built.init}", "con=null", "con0=fd:0,fd:1", "quiet", "umid=guest"]
+        command += ["time-travel=inf-cpu" if still else "time-travel", f"time-travel-start={STARTS_AT_NS}"]
+        host = {
+            "LD_PRELOAD": str(built.seeded),
+            "FIRSTFLIGHT_SEED": str(seed),
+            "TMPDIR": str(SHARED_MEMORY),
+            # The kernel keeps a folder for itself below it, and runs in the job's.
+            "HOME": str(own.absolute()),
+        }
+        with (own / "console").open("wb") as console, processor.reserved(cache()) as processors:
+            with processor.only(processors):
+                process = children.start(
+                    command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host
+                )
+            cpu_s = _wait(process, limit_s)
+        return _result(own, cpu_s)
+
+
+def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
+    """Wait for the guest's end, leave no process of it, and return its CPU seconds."""
+    try:
+        ended = os.pidfd_open(process.pid)
+        try:
+            poll = select.poll()
+            poll.register(ended, select.POLLIN)
+            if not poll.poll(limit_s * 1000):
+                raise FirstflightError(
+                    f"the guest did not end within {limit_s:g} s: look for a program that polls without "
+                    "reading a clock, or for what keeps the machine busy"
+                )
+        finally:
+            os.close(ended)
+        # Of this process alone: other guests may run beside it.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return used.ru_utime + used.ru_stime
+    finally:
+        # Its processes on the host are of its group.
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _result(own: Path, cpu_s: float) -> Result:
+    status = own / "status"
+    if not status.is_file():
+        lines = (own / "console").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        reason = next((line for line in lines if line.startswith("guest: ") or "panic" in line), None)
+        raise FirstflightError(f"the guest broke down: {reason or (lines or ['it gave no reason'])[0]}")
+    number, took_ns = status.read_text().split()
+    stdout, stderr = ((own / name).read_bytes() for name in ("stdout", "stderr"))
+    return Result(int(number), stdout, stderr, int(took_ns), cpu_s)
+
+
+def check_shared_memory(*memory_mb: int) -> None:
+    """Raise UsageError if the memory of these guests cannot be in SHARED_MEMORY together.
+
+    It is missing, noexec, or too small.
+    """
+    try:
+        about = os.statvfs(SHARED_MEMORY)
+    except OSError as error:
+        raise UsageError(f"a guest needs {SHARED_MEMORY}, and it is missing: mount a tmpfs there") from error
+    if about.f_flag & os.ST_NOEXEC:
+        raise UsageError(
+            f"a guest runs programs in {SHARED_MEMORY}, and it is mounted noexec: mount it with exec"
+        )
+    free_mb = about.f_bavail * about.f_frsize // 2**20
+    if free_mb >= sum(memory_mb):
+        return
+    free = f"{SHARED_MEMORY} ({free_mb} MB free)"
+    if len(memory_mb) == 1:
+        raise UsageError(f"a guest of {memory_mb[0]} MB does not fit into {free}: make it larger")
+    raise UsageError(
+        f"{len(memory_mb)} guests at a time, which take up to {sum(memory_mb)} MB, do not fit into {free}: "
+        "make it larger, or give fewer --jobs"
+    )
+
+
+@contextmanager
+def _own_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder in the job's for what is the guest's own; it is removed at the end.
+
+    InputError if the job's folder is missing; UsageError if another guest uses it.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"cannot read the job's folder {folder}: {error.strerror}") from error
+    own = folder / _OWN
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another guest uses {folder}: give each its own folder") from None
+        with explain_os_errors(own):
+            # One that was killed left it.
+            shutil.rmtree(own, ignore_errors=True)
+            own.mkdir()
+            try:
+                yield own
+            finally:
+                shutil.rmtree(own, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def _write_list(path: Path, strings: Iterable[str]) -> None:
+    """Write strings as testbed/guest/init.c reads them, each with a zero byte behind it."""
+    listed = list(strings)
+    for one in listed:
+        if "\0" in one:
+            raise UsageError(f"a command line has no zero bytes, and {one!r} has one: remove it")
+    path.write_bytes(b"".join(os.fsencode(one) + b"\0" for one in listed))

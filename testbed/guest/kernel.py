@@ -1,0 +1,168 @@
+"""Finds the guest's kernel in the user's cache folder, and builds it there from Debian's source.
+
+A kernel's folder is named by its version and a hash of version and recipe (configuration and changes of the
+source). Another recipe, or another version, is another folder; one that has its name is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.system.files import explain_os_errors
+from firstflight.system.lock import locked
+from testbed.guest.cache_folder import cache
+from testbed.guest.debian_package import Archive, open_archive
+
+PACKAGE = "linux-source-6.12"
+CONFIGURATION = Path(__file__).with_name("uml.config")
+# What is changed in the source: a patch each, which begins with why.
+CHANGES = Path(__file__).with_name("changes")
+# Program -> Debian package that has it.
+NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "perl", "patch")}
+NEEDED |= {"xz": "xz-utils", "strip": "binutils", "dpkg-deb": "dpkg"}
+NICENESS = 5
+_SCRATCH = "build-"
+
+
+def recipe() -> str:
+    """Return all that decides how the source is built: its configuration, and what is changed in it."""
+    return "\0".join(path.read_text() for path in (CONFIGURATION, *changes()))
+
+
+def changes() -> list[Path]:
+    """Return the changes of the source, in the order in which they are made."""
+    return sorted(CHANGES.glob("*.patch"))
+
+
+def key(version: str, made_by: str) -> str:
+    """Return the folder name of a kernel: the Debian version of its source, a hash of that and the recipe."""
+    digest = hashlib.sha256(f"{PACKAGE}\0{version}\0{made_by}".encode()).hexdigest()
+    return f"linux-{version}-{digest[:16]}"
+
+
+def built() -> Path | None:
+    """Return the newest kernel of the present recipe; None if there is none."""
+    made_by = recipe()
+    found = []
+    for path in cache().glob("linux-*/linux"):
+        version = path.parent.name.removeprefix("linux-").rpartition("-")[0]
+        if path.parent.name == key(version, made_by) and os.access(path, os.X_OK):
+            found.append((_order(version), path))
+    return max(found)[1] if found else None
+
+
+def find() -> Path:
+    """Return the guest's kernel; UsageError if it is not built."""
+    kernel = built()
+    if kernel is None:
+        raise UsageError(f"there is no kernel of this configuration in {cache()}: run `make testbed-setup`")
+    return kernel
+
+
+def missing_packages() -> list[str]:
+    """Return the Debian packages that a build needs and this machine lacks."""
+    return sorted(package for program, package in NEEDED.items() if shutil.which(program) is None)
+
+
+def refused(wanted: str, made: str) -> list[str]:
+    """Return the lines of the configuration `wanted` that do not hold in the one `made` from it.
+
+    Kconfig drops an option without a message if something that it depends on is off.
+    """
+    have = set(made.splitlines())
+    on = {line.partition("=")[0] for line in have}
+    missing = [line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in have]
+    # What is off has a line only if it could be on.
+    off = re.findall(r"^# (CONFIG_\w+) is not set$", wanted, re.MULTILINE)
+    return missing + [f"# {name} is not set" for name in off if name in on]
+
+
+def build(report: Callable[[str], None], jobs: int) -> Path:
+    """Return the kernel, built if there is none of this configuration; `report` receives a line per step.
+
+    It takes some nine minutes of CPU time and 2 GB in the cache folder, 9 MB of which remain. UsageError if
+    programs are missing or another build goes on; FirstflightError if the mirror or the build fails.
+    """
+    folder = cache()
+    with explain_os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "lock", "the testbed's cache folder"):
+        # Only builds that were killed left something here: the lock is ours.
+        for left in folder.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        kernel = built()
+        if kernel is not None:
+            return kernel
+        missing = missing_packages()
+        if missing:
+            raise UsageError(
+                f"the kernel's build needs Debian packages: run `apt-get install {' '.join(missing)}`"
+            )
+        with (
+            explain_os_errors(folder),
+            tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch,
+        ):
+            return _build(Path(scratch), open_archive(Path(scratch)), report, jobs)
+
+
+def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs: int) -> Path:
+    report("reading the lists of packages")
+    archive.update()
+    version = archive.candidate(PACKAGE)
+    report(f"downloading {PACKAGE} {version} (153 MB)")
+    fetched = scratch / "package"
+    fetched.mkdir()
+    package = archive.download(PACKAGE, version, fetched)
+    report("unpacking it")
+    _step(["dpkg-deb", "-x", str(package), str(fetched)], scratch)
+    _step(["tar", "-xf", str(fetched / "usr" / "src" / f"{PACKAGE}.tar.xz"), "-C", str(scratch)], scratch)
+    tree = scratch / PACKAGE
+    for change in changes():
+        _step(["patch", "--batch", "--forward", "-s", "-p1", "-i", str(change)], tree)
+    configuration = CONFIGURATION.read_text()
+    make = ["nice", "-n", str(NICENESS), "make", "-s", "ARCH=um"]
+    _step([*make, f"KCONFIG_ALLCONFIG={CONFIGURATION}", "allnoconfig"], tree)
+    dropped = refused(configuration, (tree / ".config").read_text())
+    if dropped:
+        raise FirstflightError(
+            f"{PACKAGE} {version} does not accept {dropped[0]} of {CONFIGURATION}: change it"
+        )
+    report(f"building it with {jobs} jobs, some nine minutes of CPU time")
+    _step([*make, f"-j{jobs}", "linux"], tree)
+    ready = scratch / "ready"
+    ready.mkdir()
+    _step(["strip", "-o", str(ready / "linux"), str(tree / "linux")], scratch)
+    place = cache() / key(version, recipe())
+    shutil.rmtree(place, ignore_errors=True)
+    ready.rename(place)
+    return place / "linux"
+
+
+def _step(argv: list[str], folder: Path) -> None:
+    """Run a program of the build; FirstflightError with its last message if it fails."""
+    # make passes its own options on by these, if this runs below `make testbed-setup`.
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+    }
+    done = subprocess.run(
+        argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        reason = next(
+            (line for line in lines if "error" in line.lower()), (lines or ["it gave no reason"])[-1]
+        )
+        program = next(one for one in argv if one not in ("nice", "-n", str(NICENESS)))
+        raise FirstflightError(f"the kernel was not built, {program} failed: {reason.strip()}")
+
+
+def _order(version: str) -> tuple[tuple[int, ...], str]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)), version

@@ -1,0 +1,194 @@
+"""When an instant ACK is better than waiting for the certificate (paper 000, Table 2), by our own trials.
+
+Each pair of cells of some experiments is of one of the table's conditions: what is lost, whether the
+certificate is over the limit (amplification_limit.py), and whether its delay is three RTTs or more. The
+earlier first byte is better. Where nothing is lost and both come at the same time, a client that probes before the
+ServerHello with IACK alone does so for nothing, so WFC is better; else the shorter first probe timeout is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from testbed.choices import Answering
+from testbed.measures import amplification_limit
+from testbed.measures.numeric import is_spurious
+from testbed.trials.captures import captured_packets
+from testbed.trials.cell_rows import column, difference, done, median_ms, median_of
+from testbed.trials.trial_row import Row
+
+SOURCES = ("iack-loss-server", "iack-loss-client", "iack-ttfb", "iack-first-pto", "iack-map")
+"""The experiments whose trials are taken: Figures 6 and 12, 7 and 13, 5, 16; further RTTs over the limit."""
+SAME_MS = 0.5
+"""Times nearer to each other are the same."""
+Lost = Literal["server flight", "second flight", "nothing"]
+Better = Literal["IACK", "WFC", "same"]
+_BOTH: tuple[Answering, Answering] = ("wfc", "iack")
+_CONDITIONS = ("client", "server", "rtt_ms", "certificate_bytes", "certificate_delay_ms")
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """Conditions of the table. `longer`: the delay is three RTTs or more; None where something is lost."""
+
+    over: bool
+    lost: Lost
+    longer: bool | None
+
+    @property
+    def published(self) -> Better:
+        """Return what Table 2 advises."""
+        return "WFC" if not self.over and (self.lost == "server flight" or self.longer) else "IACK"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two cells that differ in the answer alone. Times in ms, medians; null without a trial that was done.
+
+    `probes`: so many more of the client's probes come before the ServerHello with IACK; null where something
+    is lost. `better` is null if a time that it needs is not known.
+    """
+
+    case: Case
+    client: str
+    server: str
+    rtt_ms: float
+    gain_ms: float | None
+    pto_gain_ms: float | None
+    probes: float | None
+
+    @property
+    def better(self) -> Better | None:
+        """Return which answer is better for it."""
+        if self.gain_ms is None:
+            return None
+        if abs(self.gain_ms) > SAME_MS:
+            return "IACK" if self.gain_ms > 0 else "WFC"
+        if self.case.lost != "nothing":
+            return "same"
+        if self.probes is None or self.pto_gain_ms is None:
+            return None
+        if self.probes > 0:
+            return "WFC"
+        return "IACK" if self.pto_gain_ms > SAME_MS else "same"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Pairs of one case with one server at one RTT; `iack`, `wfc`, `same`: for how many each is better.
+
+    `ours` is what is better for more than half of them, or `split`. Gains in ms: least, median, most.
+    """
+
+    certificate: str
+    lost: str
+    delay: str
+    server: str
+    rtt_ms: float
+    pairs: int
+    iack: int
+    wfc: int
+    same: int
+    gain_low_ms: float
+    gain_median_ms: float
+    gain_high_ms: float
+    ours: str
+    published: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the columns by name."""
+        return asdict(self)
+
+
+def pairs(out: Path, rows: Sequence[Row]) -> list[Pair]:
+    """Return the pairs of cells of `rows`, which are of SOURCES in `out`; without those that are of no case.
+
+    InputError if a capture that is read for it was not kept.
+    """
+    found: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    for row in done(rows):
+        key = (row["experiment"], *(row[name] for name in _CONDITIONS))
+        found.setdefault(key, {name: [] for name in _BOTH})[row["answering"]].append(row)
+    return [made for both in found.values() if all(both.values()) for made in _pair(out, both)]
+
+
+def advices(found: Sequence[Pair]) -> list[Advice]:
+    """Return a line for each case, server and RTT."""
+    groups: dict[tuple[Case, str, float], list[Pair]] = {}
+    for one in found:
+        if one.better is not None:
+            groups.setdefault((one.case, one.server, one.rtt_ms), []).append(one)
+    ordered = sorted(groups.items(), key=lambda group: (_place(group[0][0]), *group[0][1:]))
+    return [_advice(case, server, rtt_ms, own) for (case, server, rtt_ms), own in ordered]
+
+
+def _pair(out: Path, both: dict[str, list[Row]]) -> Iterator[Pair]:
+    """Yield the pair of two cells' trials, if it is of a case."""
+    wfc, iack = (both[name] for name in _BOTH)
+    # The server acknowledged half a ClientHello at once, so WFC is an instant ACK in effect.
+    if any(row["partial_ack_us"] is not None for row in wfc):
+        return
+    row = iack[0]
+    lost = _lost(row)
+    over, longer, probes = False, None, None
+    if lost == "nothing":
+        # Without a delay both answers are the same.
+        if row["certificate_delay_ms"] <= 0:
+            return
+        folder = out / row["experiment"]
+        known = [amplification_limit.is_over(one) for one in captured_packets.connections(folder, wfc)]
+        if not known or None in known:
+            return
+        over = any(known)
+        longer = is_spurious(row["rtt_ms"], row["certificate_delay_ms"])
+        probes = difference(
+            *(median_of(captured_packets.summaries_of(folder, one), column("probes")) for one in (iack, wfc))
+        )
+    times = [median_ms(one, column("first_stream_us")) for one in (wfc, iack)]
+    timeouts = [median_ms(one, column("pto_first_us")) for one in (wfc, iack)]
+    yield Pair(
+        case=Case(over, lost, longer),
+        client=row["client"],
+        server=row["server"],
+        rtt_ms=row["rtt_ms"],
+        gain_ms=difference(*times),
+        pto_gain_ms=difference(*timeouts),
+        probes=probes,
+    )
+
+
+def _lost(row: Row) -> Lost:
+    if row["drop_second_flight"]:
+        return "second flight"
+    return "server flight" if row["drop_to_client"] else "nothing"
+
+
+def _place(case: Case) -> tuple[Any, ...]:
+    """Return what sorts cases as the table has them."""
+    return case.over, ("server flight", "second flight", "nothing").index(case.lost), bool(case.longer)
+
+
+def _advice(case: Case, server: str, rtt_ms: float, own: Sequence[Pair]) -> Advice:
+    answers = [one.better for one in own]
+    gains = [one.gain_ms for one in own if one.gain_ms is not None]
+    counts = {answer: answers.count(answer) for answer in ("IACK", "WFC", "same")}
+    return Advice(
+        certificate="over" if case.over else "within",
+        lost=case.lost,
+        delay="" if case.longer is None else ">= 3 RTT" if case.longer else "< 3 RTT",
+        server=server,
+        rtt_ms=rtt_ms,
+        pairs=len(own),
+        iack=counts["IACK"],
+        wfc=counts["WFC"],
+        same=counts["same"],
+        gain_low_ms=min(gains),
+        gain_median_ms=median(gains),
+        gain_high_ms=max(gains),
+        ours=next((answer for answer, count in counts.items() if 2 * count > len(own)), "split"),
+        published=case.published,
+    )

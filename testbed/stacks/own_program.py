@@ -1,0 +1,107 @@
+"""Answers requests by a stack's own program, a run for each (downloader/clients/contract.py).
+
+python -m testbed.stacks.own_program NAME/VERSION COMMAND... [KIND=LIST...]
+
+In COMMAND {host}, {ip}, {port}, {path} and {roots} are of the request. An argument with {log}, the folder for
+the client's logs, is left out unless the environment has one (QLOGDIR). {body} is an empty folder for the
+response's body, whose bytes are counted; without it nobody counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from downloader.clients import shared
+from downloader.clients.contract import Answer, Request
+from firstflight.errors import FirstflightError, UsageError
+
+_LISTS = ("blocklist=", "optout=", "allow-net=")
+_LOG, _BODY = "{log}", "{body}"
+
+
+def command(name: str, version: str, argv: list[str]) -> list[str]:
+    """Return the argument list of a client that answers by `argv`, and calls itself NAME/VERSION."""
+    return [sys.executable, "-P", "-m", "testbed.stacks.own_program", f"{name}/{version}", *argv]
+
+
+def filled(text: str, **names: str) -> str:
+    """Return a text with the names in braces that are known; others stay."""
+    for name, value in names.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def answer(request: Request, command: list[str]) -> Answer:
+    """Send a request by the stack's own program, and return how that ended."""
+    with tempfile.TemporaryDirectory() as body:
+        names = {
+            "host": request.host,
+            "ip": request.ip,
+            "port": str(request.port),
+            "path": request.path,
+            "roots": request.roots,
+            "log": os.environ.get("QLOGDIR", ""),
+            "body": body,
+        }
+        argv = [filled(one, **names) for one in command if names["log"] or _LOG not in one]
+        began, begun = time.time_ns(), time.monotonic()
+        end, detail = _run(argv, request.timeout_s)
+        took_us = round((time.monotonic() - begun) * 1e6)
+        came = sum(file.stat().st_size for file in Path(body).rglob("*") if file.is_file())
+    return Answer(end=end, detail=detail, started_at=began, duration_us=took_us, body_bytes=came)
+
+
+def _run(argv: list[str], timeout_s: float) -> tuple[str, str | None]:
+    """Run the program; return how that ended, and why it was not complete."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "timeout", "timed out"
+    except OSError as error:
+        return "failed", f"{argv[0]}: {error.strerror}"
+    if done.returncode == 0:
+        return "complete", None
+    lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+    return "failed", f"status {done.returncode}: {(lines or ['it gave no reason'])[-1]}"
+
+
+def _say(answer: Answer, *, counted: bool) -> None:
+    """Write an answer; unless `counted` without the bytes of its body: none that came is not what it says."""
+    known = {name: value for name, value in asdict(answer).items() if counted or name != "body_bytes"}
+    sys.stdout.write(json.dumps(known, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """Answer requests until standard input ends; return the exit status."""
+    lists = [one for one in arguments if one.startswith(_LISTS)]
+    version, *command = [one for one in arguments if one not in lists]
+    counted = any(_BODY in one for one in command)
+    try:
+        permitted = shared.permitted(lists)
+        shared.say_ready(version)
+        for line in sys.stdin:
+            try:
+                request = Request.of(line)
+            except (TypeError, ValueError) as error:
+                raise UsageError(f"{line.strip()!r} is no request: {error}") from error
+            why = shared.why_not(permitted, request.ip, request.host)
+            ended = Answer("blocked", why) if why is not None else answer(request, command)
+            _say(ended, counted=counted)
+    except FirstflightError as error:
+        sys.stderr.write(f"testbed.own_program: {error}\n")
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

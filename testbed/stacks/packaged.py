@@ -1,0 +1,108 @@
+"""Programs of Debian packages: unpacked into the user's cache folder, not installed.
+
+For stacks whose own client and server Debian has ([packaged] in testbed/stacks/NAME.toml). The newest version
+of the release and its backports counts; it stays until its folder is removed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from firstflight.errors import FirstflightError
+from firstflight.system.files import explain_os_errors
+from firstflight.system.lock import locked
+from testbed.guest import compiler, debian_package
+from testbed.guest.cache_folder import cache
+
+_VERSION = "unpacked-from"
+_Package = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
+_PATH = r"^usr/s?bin/[A-Za-z0-9._+-]+$"
+
+
+class Packaged(BaseModel):
+    """A stack's programs in `packages`, the first of which has its version.
+
+    `client` and `server` are paths in them. In their argument lists, `request` and `serve`, {program} is that
+    path; testbed/stacks/own_program.py and testbed/stacks/own_server.py have the other names.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    packages: tuple[_Package, ...] = Field(min_length=1)
+    client: str = Field(pattern=_PATH)
+    request: tuple[str, ...] = Field(min_length=1)
+    server: str = Field(pattern=_PATH)
+    serve: tuple[str, ...] = Field(min_length=1)
+
+    def folder(self, name: str) -> Path:
+        """Return where the packages of the stack NAME are unpacked."""
+        return cache() / f"packaged-{name}"
+
+    def version(self, name: str) -> str | None:
+        """Return the version that is unpacked; None if there is none."""
+        try:
+            return (self.folder(name) / _VERSION).read_text(encoding="utf-8").strip()
+        except OSError:
+            return None
+
+    def client_argv(self, name: str) -> list[str]:
+        """Return `request` with the program, which finds the libraries beside it."""
+        return self._argv(name, self.client, self.request)
+
+    def server_argv(self, name: str) -> list[str]:
+        """Return `serve` in the same way."""
+        return self._argv(name, self.server, self.serve)
+
+    def _argv(self, name: str, program: str, arguments: tuple[str, ...]) -> list[str]:
+        folder = self.folder(name)
+        libraries = ":".join(map(str, sorted(folder.glob("usr/lib/*-linux-gnu*"))))
+        started = ["env", f"LD_LIBRARY_PATH={libraries}", str(folder / program)]
+        return [word for one in arguments for word in (started if one == "{program}" else [one])]
+
+
+def unpack(name: str, stack: Packaged) -> Path:
+    """Unpack the packages of a stack unless they are there, with what they need and this machine lacks.
+
+    Returns their folder. UsageError: no source of apt has a package; FirstflightError: the mirror does not
+    answer, or a package has no such program; OutputError: the folder cannot be written.
+    """
+    folder = stack.folder(name)
+    with explain_os_errors(folder):
+        cache().mkdir(parents=True, exist_ok=True)
+    with (
+        locked(folder.with_name(f"{folder.name}.lock"), f"the testbed's folder for {name}", wait_s=600),
+        explain_os_errors(folder),
+    ):
+        if stack.version(name) is None:
+            # Only what was killed left something here: the lock is ours.
+            scratches = f"unpack-{name}."
+            for left in (*cache().glob(f"{scratches}*"), folder):
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=scratches, dir=cache()) as scratch:
+                _unpack(stack, Path(scratch)).rename(folder)
+    return folder
+
+
+def _unpack(stack: Packaged, scratch: Path) -> Path:
+    archive = debian_package.open_archive(scratch, debian_package.ORDINARY)
+    archive.update()
+    # Without one of its suites an older version would be the newest, and stay.
+    if archive.failure is not None:
+        raise archive.failure
+    versions = [archive.candidate(package) for package in stack.packages]
+    root = scratch / "root"
+    root.mkdir()
+    for package in archive.fetch(stack.packages):
+        compiler.run(["dpkg-deb", "--extract", str(package), str(root)], scratch, "packages need it")
+    for program in (stack.client, stack.server):
+        if not (root / program).is_file():
+            raise FirstflightError(f"no package of {', '.join(stack.packages)} {versions[0]} has {program}")
+    # Without what Debian adds to it.
+    upstream = re.sub(r"^\d+:|-[^-]*$|[+~].*$", "", versions[0])
+    (root / _VERSION).write_text(f"{upstream}\n", encoding="utf-8")
+    return root

@@ -1,0 +1,67 @@
+"""The packets of an experiment's captures, for what no column of its rows has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from firstflight.errors import InputError
+from testbed.trials.captures import dissected
+from testbed.trials.captures.block_files import TRIALS
+from testbed.trials.captures.packets import Packet, by_connection
+from testbed.trials.trial_row import Row, by_repetition, is_of
+
+
+def connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
+    """Return the packets of the connections of `rows`, which are trials that were done.
+
+    `folder` is the experiment's. InputError if a capture was not kept.
+    """
+    return [one for own in _by_capture(rows) for one in _connections(folder, own)]
+
+
+def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
+    """Return the rows of quic_connection of the captures of `rows`. InputError as `connections`."""
+    captures = {(row["cell"], row["capture_file"]): row for row in rows}
+    return [one for row in captures.values() for one in _dissected(folder, row, "quic_connection")]
+
+
+def summaries_of(folder: Path, rows: Sequence[Row]) -> list[Packet]:
+    """Return the rows of quic_connection of `rows`, which are trials that were done. InputError as above."""
+    made: list[Packet] = []
+    for own in _by_capture(rows):
+        connections = _dissected(folder, own[0], "quic_connection")
+        trials = _trials(folder, own)
+        made += [one for one in connections if any(is_of(one["start_time_ns"], trial) for trial in trials)]
+    return made
+
+
+def _by_capture(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows of each capture; a row without one is with those of its cell."""
+    captures: dict[tuple[str, str | None], list[Row]] = {}
+    for row in rows:
+        captures.setdefault((row["cell"], row["capture_file"]), []).append(row)
+    return list(captures.values())
+
+
+def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
+    """Return the packets of each connection that began in one of the trials of one capture."""
+    row = rows[0]
+    found = by_connection(_dissected(folder, row, "quic_packet"))
+    trials = _trials(folder, rows)
+    return [one for one in found if any(is_of(one[0]["time_ns"], trial) for trial in trials)]
+
+
+def _trials(folder: Path, rows: Sequence[Row]) -> list[Row]:
+    """Return what the guest wrote of `rows`, which are of one capture."""
+    trials = by_repetition((folder / rows[0]["capture_file"]).with_name(TRIALS))
+    return [trials[row["repetition"]] for row in rows if row["repetition"] in trials]
+
+
+def _dissected(folder: Path, row: Row, kind: str) -> list[Packet]:
+    if row["capture_file"] is None or row["keys_file"] is None:
+        raise InputError(
+            f"{folder}: the captures of cell {row['cell']} were not kept, and this table is of them"
+        )
+    keys, capture = (str(folder / row[name]) for name in ("keys_file", "capture_file"))
+    return dissected.rows(kind, "--keys", keys, capture)

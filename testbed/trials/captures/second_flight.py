@@ -1,0 +1,37 @@
+"""Which datagrams are a client's second flight: from its first Handshake packet to its first STREAM frame.
+
+By content, because stacks and versions divide flights differently (paper 000, Table 4, counts datagrams).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from testbed.trials.captures.packets import Packet, by_connection, has_stream
+
+
+def indices(packets: Iterable[Packet]) -> tuple[int, ...]:
+    """Return the numbers, from 1, of those among the client's datagrams of one connection.
+
+    `packets` are rows of quic_packet, in the capture's order. Empty if the client sent no Handshake packet;
+    up to its last datagram if it sent no STREAM frame.
+    """
+    first = number = 0
+    frame: int | None = None
+    for packet in packets:
+        if not packet["from_client"]:
+            continue
+        if packet["frame_number"] != frame:
+            number, frame = number + 1, packet["frame_number"]
+        if packet["type"] == "handshake" and not first:
+            first = number
+        if first and has_stream(packet["frames"]):
+            break
+    return tuple(range(first, number + 1)) if first else ()
+
+
+def usual(packets: Iterable[Packet]) -> tuple[int, ...]:
+    """Return the `indices` that most connections of a capture have; of equally many, those of the first."""
+    counted = Counter(map(indices, by_connection(packets))).most_common(1)
+    return counted[0][0] if counted else ()

@@ -1,0 +1,26 @@
+"""Whether a capture of a guest is whole: by what tcpdump reports at its end, and by what the file holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from testbed.trials.captures.lateness import datagrams
+
+_REPORTED = re.compile(r"^(\d+) packets? (captured|dropped by kernel)$", re.MULTILINE)
+
+
+def fault(file: Path) -> str | None:
+    """Return why a capture is not whole, or None; tcpdump's own messages are in FILE.log beside it."""
+    log = file.with_name(f"{file.name}.log").read_text(encoding="utf-8", errors="replace")
+    reported = {what: int(count) for count, what in _REPORTED.findall(log)}
+    if len(reported) < 2:
+        last = (log.strip().splitlines() or ["it gave no reason"])[-1]
+        return f"tcpdump did not end {file.name} in order: {last}"
+    if reported["dropped by kernel"]:
+        return f"tcpdump missed {reported['dropped by kernel']} packets of {file.name}"
+    # tcpdump counts a packet that it could not write, too.
+    held = sum(1 for _ in datagrams(file))
+    if held != reported["captured"]:
+        return f"{file.name} holds {held} of {reported['captured']} packets: the guest's memory was full"
+    return None

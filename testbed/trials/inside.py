@@ -1,0 +1,189 @@
+"""Runs inside a guest: the trials of one cell, one after the other, over the cell's path.
+
+python -m testbed.inside: reads job.json in the working directory and leaves there trials.jsonl (a line when a
+trial is over), path.pcap (at the client), path.keys and the logs of client, server and capture. In real time
+(real_time.py) it runs in namespaces of the host, and leaves lateness.csv of the lab's link, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from lab.certificates import Authority, make_authority
+from testbed.experiment.cell import Cell
+from testbed.trials import programs
+from testbed.trials.captures import block_files, second_flight
+from testbed.trials.network import path
+
+PAUSE_S = 2.0
+"""Between trials, when the path's queues are empty: what is still sent belongs to the trial before."""
+REAL_UNCOUNTED = 5
+"""Trials that show a client's second flight in real time."""
+FLUSHED_S = 0.3
+"""Until the lab's link has written a packet to its log: 100 ms, and what a busy machine adds."""
+
+
+def main() -> None:
+    """Do what job.json says."""
+    job = json.loads(Path("job.json").read_text(encoding="utf-8"))
+    cell = Cell.model_validate(job["cell"])
+    # Namespaces of a guest have a /run of their own: clients would see neither the job's folder nor the
+    # preload.
+    folder = Path(job["folder"])
+    folder.mkdir()
+    if given := os.environ.get("LD_PRELOAD"):
+        preload = folder / "random_device.so"
+        shutil.copyfile(given, preload)
+        os.environ["LD_PRELOAD"] = str(preload)
+    try:
+        _trials(job, cell, folder)
+    finally:
+        for file in sorted(folder.iterdir()):
+            if file.suffix in {".jsonl", ".pcap", ".keys", ".log", ".qlog", ".sqlog", ".csv"}:
+                shutil.copyfile(file, Path(file.name))
+
+
+def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
+    for command in path.commands(cell, delayed=job["link"] is None):
+        programs.run(command)
+    link = None if job["link"] is None else programs.link(job["link"], cell, folder)
+    authority = make_authority(folder)
+    server = programs.server(job, cell, folder)
+    captures = [programs.capture(folder, path.CLIENT, path.DEVICE, block_files.CAPTURE, "udp")]
+    if cell.body_bytes:
+        sent = f"udp and src host {path.SERVER_IP}"
+        captures.append(programs.capture(folder, path.LINK, path.TAP, block_files.SENT, sent))
+    try:
+        _repeat(job, cell, folder, authority)
+    finally:
+        # Their reports say whether they are whole (testbed/trials/captures/whole_capture.py).
+        for capture in captures:
+            capture.send_signal(signal.SIGINT)
+            capture.wait(programs.GRACE_S)
+        if link is not None:
+            time.sleep(FLUSHED_S)
+            link.kill()
+    server.kill()
+
+
+def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority) -> None:
+    """Do the trials, and leave a line for each in trials.jsonl when it is over."""
+    logs = folder / "logs"
+    if cell.client_qlog:
+        logs.mkdir()
+        os.environ["QLOGDIR"] = str(logs)
+    client = programs.Client(job["client"], folder)
+    request = {
+        "url": f"https://{programs.NAME}/",
+        "host": programs.NAME,
+        "ip": path.SERVER_IP,
+        "port": path.PORT,
+        "path": "/",
+        "user_agent": "firstflight testbed",
+        "timeout_s": job["timeout_s"],
+        "max_bytes": 1 << 30,
+        "roots": str(authority.path),
+        "verify": True,
+        "http": job["http"],
+    }
+    queues = (path.bottleneck(cell), (path.CLIENT, path.DEVICE))
+    with (folder / block_files.TRIALS).open("w", encoding="utf-8") as out:
+        # Repetition 0 is not counted (testbed/trials/block.py).
+        for repetition in (*[0] * _uncounted(job, cell), *range(job["first"], job["last"] + 1)):
+            if repetition == job["first"] and cell.drop_second_flight:
+                cell = _with_second_flight(cell, job["dissect"], folder)
+            # Repetition 0 loses nothing: it shows what is a flight of this client.
+            scripts = path.scripts(cell, repetition) if repetition else []
+            for _, script in scripts:
+                programs.run(path.NFT, script.encode())
+            before = [*(_drops(*queue, "tbf") for queue in queues), _lost_by_netem(cell)]
+            begun = time.time_ns()
+            answer = client.ask(request)
+            ended = time.time_ns()
+            time.sleep(PAUSE_S + path.longest_wait_s(cell))
+            if cell.client_qlog:
+                _keep_log(logs, folder, repetition)
+            hit = {table: _hit(table) for table, _ in scripts}
+            row = {
+                "repetition": repetition,
+                "begun_ns": begun,
+                "ended_ns": ended,
+                "client_version": client.version,
+                "end": answer.get("end"),
+                "detail": answer.get("detail"),
+                "transfer_us": answer.get("duration_us"),
+                "body_received": answer.get("body_bytes"),
+                "dropped": hit.get(path.DROPS, 0) + _lost_by_netem(cell) - before[2],
+                "reordered": hit.get(path.REORDERED, 0),
+                "drop_to_server": cell.drop_to_server,
+                "queue_drops": _drops(*queues[0], "tbf") - before[0],
+                "queue_to_server_drops": _drops(*queues[1], "tbf") - before[1],
+            }
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+    client.close()
+
+
+def _uncounted(job: dict[str, Any], cell: Cell) -> int:
+    """Return how many trials come before the first that is counted."""
+    # In real time a client divides its flights as packets happen to be read: several show what is usual.
+    return REAL_UNCOUNTED if job["link"] is not None and cell.drop_second_flight else 1
+
+
+def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
+    """Name the client's log of a trial after its repetition; one is kept if there is one, no more."""
+    written = list(logs.iterdir())
+    for one in written:
+        if len(written) == 1:
+            one.rename(folder / f"client-{repetition:04d}{one.suffix}")
+        else:
+            one.unlink()
+
+
+def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
+    """Return the cell with the datagrams of the client's second flight, as the capture so far shows it."""
+    argv = [
+        dissect,
+        "--kind",
+        "quic_packet",
+        "--keys",
+        str(folder / block_files.KEYS),
+        str(folder / block_files.CAPTURE),
+    ]
+    packets = [json.loads(line) for line in programs.run(argv).splitlines()]
+    found = second_flight.usual(packets)
+    if not found:
+        raise SystemExit("repetition 0 has no second flight of the client to drop")
+    return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *found}))})
+
+
+def _hit(table: str) -> int:
+    """Return how many datagrams of this trial a table of the link has dropped or held back."""
+    shown = programs.run([*programs.within(path.LINK), "nft", "-j", "list", "table", "inet", table])
+    rules = [one["rule"]["expr"] for one in json.loads(shown)["nftables"] if "rule" in one]
+    return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
+
+
+def _lost_by_netem(cell: Cell) -> int:
+    """Return how many packets netem has lost since the guest's start, where it does."""
+    lossy = (
+        (path.CLIENT, cell.netem_loss_to_client_percent),
+        (path.SERVER, cell.netem_loss_to_server_percent),
+    )
+    return sum(_drops(path.LINK, f"to_{end}", "netem") for end, percent in lossy if percent)
+
+
+def _drops(namespace: str, device: str, kind: str) -> int:
+    """Return how many packets a device's qdiscs of a kind have dropped since the guest's start."""
+    shown = programs.run(["tc", "-n", namespace, "-j", "-s", "qdisc", "show", "dev", device])
+    return sum(one["drops"] for one in json.loads(shown) if one["kind"] == kind)
+
+
+if __name__ == "__main__":
+    main()

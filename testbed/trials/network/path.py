@@ -1,0 +1,210 @@
+"""The path between a client and a server: commands for ip, tc and nft inside a guest.
+
+Three network namespaces in a row. Each end's own device has the rate and the queue, each device of the link
+in the middle the delay towards its end, so a datagram is dropped where it would leave the link. With another
+qdisc than pfifo the server's device has that alone. Behind it are delay, rate and queue, in this order, at
+the client's end of the link, as paper 001 has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from testbed.experiment.cell import Cell
+from testbed.trials.network import losses, reordering
+
+CLIENT, LINK, SERVER = "client", "link", "server"
+"""The namespaces."""
+CLIENT_IP, SERVER_IP = "10.91.1.2", "10.91.2.2"
+GATEWAY_IP = "10.91.1.1"
+"""Of the client: an address of LINK."""
+PORT = 443
+DEVICE = "path0"
+"""The device of either end."""
+NETWORK = "10.91.0.0/16"
+"""The path's addresses: private ones, not the lab's, which clients contact in the lab alone."""
+TAP = f"to_{SERVER}"
+"""The link's device where what the server sends comes in, before anything shapes it."""
+BUFFER_BYTES = 50 << 20
+"""Of sockets, as in paper 001, where a response has a body. What waits in the path's queue counts against the
+sender's, and a server that does not block loses what does not fit, before any queue that the cell names."""
+DROPS = "drops"
+"""The nft table in LINK that counts and drops datagrams of one trial."""
+REORDERED = "reordered"
+"""The one that counts them, too, and marks those of one trial that are held back."""
+
+_ENDS = ((CLIENT, "10.91.1", "1"), (SERVER, "10.91.2", "2"))
+_ETHERNET_BYTES = 14
+_CLASSES = 3
+"""The handle of the qdisc whose second class is the longer delay."""
+_LARGEST_FRAME = 1514
+# Longer than any delay-bandwidth product of a cell: only the queue at the sender drops.
+_DELAYED_PACKETS = 1_000_000
+# As paper 001 has them. etf takes a datagram out of its queue so many ns before its launch time.
+_OF_SERVER = {
+    "none": "",
+    "fq": "fq flow_limit 10000",
+    "fq_codel": "fq_codel",
+    "etf": "etf clockid CLOCK_TAI delta 200000",
+}
+
+
+def macs(number: str) -> tuple[str, str]:
+    """Return the Ethernet addresses of an end's device and of its peer in LINK; `number` as in _ENDS."""
+    return f"02:00:00:00:0{number}:02", f"02:00:00:00:0{number}:01"
+
+
+def commands(cell: Cell, *, delayed: bool = True) -> list[list[str]]:
+    """Return the commands that make the path of a cell, in order; each is an argument list.
+
+    MAC addresses and neighbours are fixed, so that no run differs by them or sends ARP. Unless `delayed`,
+    nothing delays what the ends of a cell with the qdisc pfifo send: testbed/trials/network/wire.py does.
+    """
+    lines = [f"ip netns add {name}" for name in (CLIENT, LINK, SERVER)]
+    for name, network, number in _ENDS:
+        near, far = macs(number)
+        peer = f"peer to_{name} netns {LINK} address {far}"
+        offloads = "tx off tso off gso off gro off tx-udp-segmentation off"
+        lines += [
+            f"ip -n {name} link add {DEVICE} address {near} type veth {peer}",
+            f"ip -n {name} addr add {network}.2/24 dev {DEVICE}",
+            f"ip -n {LINK} addr add {network}.1/24 dev to_{name}",
+            f"ip -n {name} link set lo up",
+            # A datagram is a packet of the capture: no segmentation, no checksum left to a device.
+            f"ip netns exec {name} ethtool -K {DEVICE} {offloads}",
+            f"ip -n {name} link set {DEVICE} up",
+            f"ip -n {LINK} link set to_{name} up",
+            f"ip -n {name} neigh add {network}.1 lladdr {far} dev {DEVICE}",
+            f"ip -n {LINK} neigh add {network}.2 lladdr {near} dev to_{name}",
+            f"ip -n {name} route add default via {network}.1",
+            *_queues(cell, name, delayed=delayed),
+        ]
+    lines.append(f"ip netns exec {LINK} sysctl -qw net.ipv4.ip_forward=1")
+    if cell.body_bytes:
+        lines.append(f"sysctl -qw net.core.wmem_default={BUFFER_BYTES} net.core.rmem_default={BUFFER_BYTES}")
+    return [line.split() for line in lines]
+
+
+def _queues(cell: Cell, end: str, *, delayed: bool) -> list[str]:
+    """Return the commands for what an end sends, and for what comes to it."""
+    near, link = f"tc -n {end} qdisc add dev {DEVICE}", f"tc -n {LINK} qdisc add dev to_{end}"
+    if cell.qdisc == "pfifo" or end == CLIENT:
+        packets = cell.up_queue_packets if end == CLIENT else cell.down_queue_packets
+        length = f"bfifo limit {cell.queue_bytes}" if packets is None else f"pfifo limit {packets}"
+        sends = [f"{near} root handle 1: tbf {_rate(cell, end)}", f"{near} parent 1:1 {length}"]
+    else:
+        kind = _OF_SERVER[cell.qdisc]
+        sends = [f"{near} root {kind}"] if kind else []
+    if cell.qdisc == "pfifo" or end == SERVER:
+        return [*sends, *(_delays(cell, end, link, "root", _DELAYED_PACKETS) if delayed else [])]
+    return [
+        *sends,
+        f"{link} root handle 1: tbf {_rate(cell, SERVER)}",
+        *_delays(cell, end, link, "parent 1:1", cell.queue_packets),
+    ]
+
+
+def _delays(cell: Cell, end: str, link: str, parent: str, packets: int) -> list[str]:
+    """Return the commands for the delay towards an end: one for all, or two if some arrive later."""
+    delay_ms, loss_percent = (
+        (cell.down_delay_ms, cell.netem_loss_to_client_percent)
+        if end == CLIENT
+        else (cell.up_delay_ms, cell.netem_loss_to_server_percent)
+    )
+    delays_ms = [delay_ms]
+    if reordering.reorders(cell, "to_client" if end == CLIENT else "to_server"):
+        delays_ms.append(delay_ms + (cell.reorder_ms or 0))
+    loss = f" loss random {loss_percent:.10g}%" if loss_percent else ""
+    netems = [f"netem delay {one * 1000:.0f}us{loss} limit {packets}" for one in delays_ms]
+    if len(netems) == 1:
+        return [f"{link} {parent} {netems[0]}"]
+    # What the table REORDERED gives no class is in the first one.
+    return [
+        f"{link} {parent} handle {_CLASSES}: prio bands 2 priomap {' '.join('0' * 16)}",
+        *(f"{link} parent {_CLASSES}:{number} {one}" for number, one in enumerate(netems, 1)),
+    ]
+
+
+def bottleneck(cell: Cell) -> tuple[str, str]:
+    """Return namespace and device of the queue towards the client."""
+    return (SERVER, DEVICE) if cell.qdisc == "pfifo" else (LINK, f"to_{CLIENT}")
+
+
+NFT = ["ip", "netns", "exec", LINK, "nft", "-f", "-"]
+"""Takes the scripts of a trial on standard input: an argument list would not have room for all of one."""
+
+
+def scripts(cell: Cell, repetition: int) -> list[tuple[str, str]]:
+    """Return what drops datagrams of a trial and what holds some back: tables and their scripts, for NFT."""
+    both = (DROPS, drops(cell, repetition)), (REORDERED, reordered(cell, repetition))
+    return [(table, script) for table, script in both if script is not None]
+
+
+def drops(cell: Cell, repetition: int) -> str | None:
+    """Return the script that restarts the count of datagrams, and drops those of a trial.
+
+    None if the cell drops none in any trial.
+    """
+    if not (cell.drop_to_client or cell.drop_to_server or cell.loss_percent):
+        return None
+    to_client = {*cell.drop_to_client, *losses.drawn(cell, "to_client", repetition)}
+    to_server = {*cell.drop_to_server, *losses.drawn(cell, "to_server", repetition)}
+    return _script(DROPS, 0, to_client, to_server, "drop")
+
+
+def reordered(cell: Cell, repetition: int) -> str | None:
+    """Return the script that restarts the count of datagrams, and gives those of a trial the longer delay.
+
+    None if the cell holds none back in any trial.
+    """
+    if not cell.reorders:
+        return None
+    to_client = reordering.numbers(cell, "to_client", repetition)
+    to_server = reordering.numbers(cell, "to_server", repetition)
+    # Before DROPS, so that what is dropped there counts here, too.
+    return _script(REORDERED, -1, to_client, to_server, f"meta priority set {_CLASSES}:2")
+
+
+def _script(
+    table: str, priority: int, to_client: Iterable[int], to_server: Iterable[int], verdict: str
+) -> str:
+    rules = []
+    for name, address, indices in ((CLIENT, CLIENT_IP, to_client), (SERVER, SERVER_IP, to_server)):
+        # numgen counts from 0 and restarts with its rule; the modulus is beyond any trial's datagrams.
+        numbers = ", ".join(str(index - 1) for index in sorted(indices))
+        if numbers:
+            rules.append(
+                f"add rule inet {table} forward ip daddr {address} udp dport != 0 oifname to_{name} "
+                f"numgen inc mod 1000000000 {{ {numbers} }} counter {verdict}"
+            )
+    made = [
+        f"add table inet {table}",
+        f"delete table inet {table}",
+        f"add table inet {table}",
+        f"add chain inet {table} forward {{ type filter hook forward priority {priority} ; }}",
+        *rules,
+    ]
+    return "".join(f"{line}\n" for line in made)
+
+
+def longest_wait_s(cell: Cell) -> float:
+    """Return the longest time in seconds that a datagram can be on the path: a full queue, and its delay."""
+    queued_ms = max(_queued_ms(cell, end) for end in (CLIENT, SERVER))
+    return (queued_ms + max(cell.up_delay_ms, cell.down_delay_ms) + (cell.reorder_ms or 0)) / 1000
+
+
+def _queued_ms(cell: Cell, end: str) -> float:
+    """Return how long the full queue of an end takes to run empty."""
+    rate_mbit, packets = (
+        (cell.up_mbit, cell.up_queue_packets) if end == CLIENT else (cell.rate_mbit, cell.down_queue_packets)
+    )
+    size = cell.queue_bytes if packets is None else packets * _LARGEST_FRAME
+    return (size or 0) * 8 / (rate_mbit * 1000)
+
+
+def _rate(cell: Cell, end: str) -> str:
+    """Return tbf's rate: bits of frames a second. Its bucket holds one frame, so nothing leaves in bursts."""
+    rate_mbit = cell.up_mbit if end == CLIENT else cell.rate_mbit
+    longest_ms = math.ceil(_queued_ms(cell, end)) + 1
+    return f"rate {rate_mbit * 1e6:.0f}bit burst {_LARGEST_FRAME + _ETHERNET_BYTES} latency {longest_ms}ms"

@@ -1,0 +1,140 @@
+"""The programs of a trial, each in its namespace: client, server, the lab's link, captures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from firstflight.system.lines import next_line
+from lab.certificates import issue, make_authority
+from testbed.experiment.cell import Cell
+from testbed.trials import server_config
+from testbed.trials.captures import block_files
+from testbed.trials.network import path, wire
+
+NAME = "www.testbed.test"
+"""Of the server."""
+GRACE_S = 5.0
+"""Until a program has ended, or a client that has given up has answered."""
+_READY_S = 60.0
+_BUFFER_KB = 32_768
+"""Of a capture: some 16,000 packets. With tcpdump's own 2 MB it misses some of a server with GSO."""
+
+
+class Client:
+    """A client in its namespace; it is started again after it died."""
+
+    def __init__(self, argv: list[str], folder: Path) -> None:
+        self.argv = [*within(path.CLIENT), *argv, f"allow-net={path.NETWORK}"]
+        self.folder = folder
+        self.version = ""
+        self._process = self._start()
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the client's answer, or one that says that it gave none."""
+        if self._process.poll() is not None:
+            self._process = self._start()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            answer = json.loads(_line(self._process, request["timeout_s"] + GRACE_S))
+            if isinstance(answer, dict):
+                return answer
+        except (BrokenPipeError, TimeoutError, ValueError) as error:
+            self._process.kill()
+            self._process.wait()
+            return {"end": "died", "detail": f"the client gave no answer: {error}"}
+        return {"end": "died", "detail": "the client's answer is no object"}
+
+    def close(self) -> None:
+        """End the client: its input is closed."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(GRACE_S)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        keys = {
+            **os.environ,
+            "SSLKEYLOGFILE": str(self.folder / block_files.KEYS),
+            "QUIC_GO_DISABLE_GSO": "true",
+        }
+        with (self.folder / "client.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0, env=keys
+            )
+        self.version = str(json.loads(_line(process, _READY_S))["ready"])
+        return process
+
+
+def server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the server with the cell's answer and wait until it listens."""
+    files = issue(
+        make_authority(folder),
+        "server",
+        [NAME],
+        chain_bytes=cell.certificate_bytes,
+        key_kind=cell.certificate_key,
+    )
+    configuration = server_config.configuration(
+        cell, NAME, job["alpn"], files, launch_times=job["launch_times"], log=folder / block_files.SENDER_LOG
+    )
+    file = folder / "server.json"
+    file.write_text(json.dumps(configuration), encoding="utf-8")
+    with (folder / "server.log").open("wb") as log:
+        argv = [*within(path.SERVER), *job["server"], "--config", str(file)]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
+    if _line(process, _READY_S).strip() != b"READY":
+        raise SystemExit("the server does not listen: see server.log")
+    return process
+
+
+def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
+    """Put the lab's link into the path, and wait until it delays what passes."""
+    for command in wire.commands():
+        run(command)
+    file = folder / "link.json"
+    file.write_text(json.dumps(wire.configuration(cell, folder / "lateness.csv")), encoding="utf-8")
+    with (folder / "link.log").open("wb") as log:
+        argv = [*within(wire.NAMESPACE), program, "--config", str(file), "--realtime"]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
+    if _line(process, _READY_S).strip() != b"READY":
+        raise SystemExit("the lab's link does not start: see link.log")
+    return process
+
+
+def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
+    """Start a capture and wait until it sees packets."""
+    argv = [*within(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
+    # While the clock stands still a server hands over all of its window before tcpdump gets the processor.
+    argv += ["-B", str(_BUFFER_KB), "-Z", "root", "-w", str(folder / name), *wanted.split()]
+    log = folder / f"{name}.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(argv, stderr=out)
+    for _ in range(1000):
+        if b"listening on" in log.read_bytes():
+            return process
+        time.sleep(0.01)
+    raise SystemExit(f"tcpdump does not start: see {log.name}")
+
+
+def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
+    """Return a program's next line; what it wrote if it ended; TimeoutError after `limit_s` seconds."""
+    assert process.stdout is not None
+    return next_line(process.stdout, limit_s)
+
+
+def within(namespace: str) -> list[str]:
+    """Return what begins a command that runs in a namespace."""
+    return ["ip", "netns", "exec", namespace]
+
+
+def run(argv: list[str], given: bytes = b"") -> bytes:
+    """Return what a command prints, which gets `given` as its input. SystemExit if it fails."""
+    done = subprocess.run(argv, input=given, capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout

@@ -1,0 +1,36 @@
+"""The record file of an experiment's trials, OUT/EXPERIMENT/testbed_trial.parquet, for `firstflight load`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firstflight.system import files
+from schemas import records
+from testbed.trials import series, trial_row
+
+KIND = trial_row.KIND
+"""The record kind that this module writes."""
+
+
+def path(out: Path, experiment: str) -> Path:
+    """Return where it is."""
+    return out / experiment / f"{KIND}.parquet"
+
+
+def write(out: Path, experiment: str) -> Path:
+    """Write the rows of all blocks below OUT in one file and return its path.
+
+    InputError if there are none, or if one is no row of the kind, as of another version of firstflight.
+    """
+    schema = records.load(KIND).arrow_schema()
+    rows = series.rows(out, experiment)
+    trial_row.check_version(out / experiment, rows)
+    made = path(out, experiment)
+    with files.explain_os_errors(made):
+        part = made.with_name(f"{made.name}.part")
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), part, compression="zstd")
+        part.rename(made)
+    return made

@@ -1,0 +1,215 @@
+"""A series of trials: the blocks of an experiment's cells, some at a time, each once.
+
+Results are in OUT/EXPERIMENT/CELL/FIRST-LAST. A block's folder is complete or not there, so a series that was
+killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstflight.errors import InputError, UsageError
+from firstflight.system import lock
+from testbed.experiment.cell import Cell
+from testbed.trials import block as blocks
+from testbed.trials import trial_row, versions
+from testbed.trials.block import Block
+from testbed.trials.captures import block_files as kept
+from testbed.trials.trial_row import Row
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a series has to do, and what is there already."""
+
+    out: Path
+    missing: tuple[Block, ...]
+    present: tuple[Block, ...]
+    again: tuple[Block, ...] = ()
+    """Those that are there and do not count: their guests failed, or their stack was not here."""
+    older: tuple[str, ...] = ()
+    """Of which stacks the trials that are kept have other versions than are here, a sentence each."""
+
+    @property
+    def trials(self) -> int:
+        """Return how many trials are to be done in guests."""
+        return sum(block.trials for block in self.missing if block.unavailable() is None)
+
+    @property
+    def guests(self) -> int:
+        """Return how many guests that takes."""
+        return sum(block.unavailable() is None for block in self.missing)
+
+    @property
+    def cpu_s(self) -> float:
+        """Return the CPU seconds that this takes, as foretold."""
+        return sum(block.cpu_s for block in self.missing if block.unavailable() is None)
+
+    def wall_s(self, jobs: int) -> float:
+        """Return the seconds that this takes with so many guests at a time, as foretold.
+
+        On a machine that does nothing else: a guest, which has one processor, then takes as long as its CPU
+        time. More guests than processors are not faster.
+        """
+        at_a_time = min(jobs, len(os.sched_getaffinity(0)))
+        free = [0.0] * at_a_time
+        for block in self.missing:
+            if block.unavailable() is None:
+                heapq.heapreplace(free, free[0] + block.cpu_s)
+        return max(free)
+
+    def folder(self, block: Block) -> Path:
+        """Return where a block's results are."""
+        return self.out / block.experiment / block.name
+
+
+def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:
+    """Return the plan of a series: each repetition once, whatever the blocks that are there are divided by.
+
+    UsageError if OUT has results of these cells and `resume` is not asked for, or some that cannot be kept:
+    of other conditions, or of the same repetitions twice. InputError if they cannot be read, or if results
+    of any cell of the experiment are of another version of firstflight: one record file has all of them.
+    """
+    folder = out / experiment
+    _check_version(folder)
+    missing: list[Block] = []
+    present: list[Block] = []
+    again: list[Block] = []
+    kept: set[versions.Version] = set()
+    chosen = list(cells)
+    for cell in chosen:
+        there: list[Block] = []
+        for block, made in _complete(folder, experiment, cell):
+            if _is_to_repeat(block, made):
+                again.append(block)
+            else:
+                there.append(block)
+                kept |= versions.of(made)
+        for block, after in itertools.pairwise(there):
+            if after.first <= block.last:
+                raise UsageError(
+                    f"{folder / after.name} has repetitions that {block.name} has, too: remove one of them"
+                )
+        present += there
+        missing += blocks.blocks(experiment, cell, repetitions, there)
+    named = {block.cell.name for block in (*present, *again)}
+    if named and not resume:
+        raise UsageError(
+            f"{folder} has results of {len(named)} of these {len(chosen)} cells: give --resume to keep them "
+            "and do the others, or another folder by --out"
+        )
+    return Plan(out, tuple(missing), tuple(present), tuple(again), tuple(versions.older(kept)))
+
+
+def check_conditions(out: Path, experiment: str, cells: Iterable[Cell]) -> None:
+    """Raise UsageError if trials that are there are of other conditions than the cells have now.
+
+    InputError if some are of another version of firstflight, which has other columns.
+    """
+    _check_version(out / experiment)
+    for cell in cells:
+        for _ in _complete(out / experiment, experiment, cell):
+            pass
+
+
+def _check_version(folder: Path) -> None:
+    for _, made in _found(folder):
+        trial_row.check_version(folder, made)
+
+
+def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block, list[Row]]]:
+    """Yield the blocks of a cell that are in an experiment's folder, with their rows. UsageError as above."""
+    for block in blocks.complete(folder, experiment, cell):
+        made = kept.rows(folder / block.name)
+        if not block.has_made(made):
+            raise UsageError(
+                f"{folder / block.name} has trials of other conditions than the cell has now: remove "
+                "this folder, or give another one by --out"
+            )
+        yield block, made
+
+
+def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
+    """Return whether trials that are there are to be done again: a guest may fail for a passing reason."""
+    outcomes = {row["outcome"] for row in rows}
+    return "guest_failed" in outcomes or ("unavailable" in outcomes and block.unavailable() is None)
+
+
+def run(
+    planned: Plan, jobs: int, say: Callable[[Block, Sequence[Row], float], None], *, captures: bool
+) -> None:
+    """Do what is missing, `jobs` guests at a time; `say` is called after each block with its wall time in s.
+
+    UsageError if another series writes to the same folder, or if guests of one of the blocks cannot be
+    started here: nothing is done then.
+    """
+    blocks.check(planned.missing, jobs)
+    planned.out.mkdir(parents=True, exist_ok=True)
+    with lock.locked(planned.out / "lock", f"the results in {planned.out}"):
+        # Only runs that were killed left the former: the lock is ours.
+        for left in (*planned.out.glob("*/*/*.part"), *map(planned.folder, planned.again)):
+            shutil.rmtree(left, ignore_errors=True)
+        queue = list(reversed(planned.missing))
+        going: dict[Future[list[Row]], tuple[Block, float]] = {}
+        with ThreadPoolExecutor(jobs) as pool:
+            # A fault ends the series after the blocks that are going on.
+            while queue or going:
+                while queue and len(going) < jobs:
+                    block = queue.pop()
+                    task = pool.submit(blocks.run, block, planned.folder(block), captures=captures)
+                    going[task] = (block, time.monotonic())
+                for task in wait(going, return_when=FIRST_COMPLETED).done:
+                    block, begun = going.pop(task)
+                    say(block, task.result(), time.monotonic() - begun)
+
+
+def rows(out: Path, experiment: str) -> list[Row]:
+    """Return the rows of an experiment. InputError if there are none, or one is no row."""
+    found = _rows(out / experiment)
+    if not found:
+        raise InputError(
+            f"{out / experiment} has no trials: `firstflight testbed run {experiment}` makes some"
+        )
+    return found
+
+
+def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[Row]]:
+    """Return the rows of those experiments that have some. InputError if none has, or one is no row."""
+    found = {name: own for name in experiments if (own := _rows(out / name))}
+    if not found:
+        raise InputError(
+            f"{out} has no trials of {', '.join(experiments)}: `firstflight testbed run {experiments[0]}` "
+            "makes some"
+        )
+    return found
+
+
+def _rows(folder: Path) -> list[Row]:
+    found: list[Row] = []
+    places: dict[tuple[str, int], Path] = {}
+    for place, made in _found(folder):
+        for row in made:
+            before = places.setdefault((row["cell"], row["repetition"]), place)
+            if before != place:
+                raise InputError(
+                    f"{place} has repetition {row['repetition']} of {row['cell']}, as {before.name} beside "
+                    "it has: remove one of these folders"
+                )
+            found.append(row)
+    return found
+
+
+def _found(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
+    """Yield the folders of all blocks of an experiment that are complete, with their rows."""
+    for place in sorted(file.parent for file in folder.glob(f"*/*/{kept.ROWS}")):
+        # What a killed run left has another name.
+        if not place.suffix:
+            yield place, kept.rows(place)

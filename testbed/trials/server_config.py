@@ -1,0 +1,69 @@
+"""The configuration of a trial's server: one endpoint, and what its stack is asked (docs/architecture.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lab.certificates import ServerCertificate
+from testbed.experiment.cell import Cell
+from testbed.trials.network import path
+
+_CLOCKS = {"fq": "monotonic", "etf": "tai"}
+
+
+def configuration(
+    cell: Cell, name: str, alpn: str, files: ServerCertificate, *, launch_times: bool, log: Path | None = None
+) -> dict[str, Any]:
+    """Return what the server of a cell is to do, with the certificate `files` of `name`.
+
+    `launch_times`: it can give its datagrams the times at which fq and etf send them; `log`: where it writes
+    them, if the cell asks for that.
+    """
+    endpoint: dict[str, Any] = {
+        "domain": name,
+        "ip": path.SERVER_IP,
+        "certificate": "chain",
+        "alpn": alpn,
+        "mode": {"iack": "iack", "wfc": "wait"}[cell.answering],
+        "delay_us": round(cell.certificate_delay_ms * 1000),
+        "http": {"status": 200, "headers": [], "delay_us": 0},
+    }
+    if cell.body_bytes:
+        endpoint["http"] = {**endpoint["http"], "body_bytes": cell.body_bytes}
+    made: dict[str, Any] = {
+        "port": path.PORT,
+        "listen": [path.SERVER_IP],
+        "endpoints": [endpoint],
+        "certificates": {"chain": {"chain": str(files.chain), "key": str(files.key)}},
+    }
+    # Only servers that have them take these keys.
+    asked = transport(cell, launch_times=launch_times)
+    if cell.server_log:
+        asked["log"] = str(log)
+    if asked:
+        made["transport"] = asked
+    return made
+
+
+def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
+    """Return what a server is asked beside its endpoint, as docs/architecture.md has it; empty: nothing.
+
+    `launch_times`: it can give its datagrams the times at which fq and etf send them.
+    """
+    asked: dict[str, Any] = {}
+    if cell.gso:
+        asked["gso"] = True
+    if cell.gso_paced:
+        asked["gso_paced"] = True
+    if launch_times and cell.qdisc in _CLOCKS:
+        asked["launch_clock"] = _CLOCKS[cell.qdisc]
+    if cell.congestion_control is not None:
+        asked["congestion_control"] = cell.congestion_control
+    if cell.ack_ratio is not None:
+        # Numbers of draft-ietf-quic-ack-frequency: packets beyond which an ACK is due; when reordering is.
+        asked["ack_eliciting_threshold"] = cell.ack_ratio - 1
+        asked["ack_reordering_threshold"] = 0 if cell.ack_reordering == "ignored" else 1
+        if cell.ack_delay_ms is not None:
+            asked["ack_delay_us"] = round(cell.ack_delay_ms * 1000)
+    return asked

@@ -1,0 +1,219 @@
+"""The row of a trial (record kind testbed_trial): its cell, how it ended, what the capture shows of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import InputError
+from firstflight.run import provenance
+from schemas import records
+from testbed import stacks
+from testbed.experiment.cell import Cell
+from testbed.trials.network import path
+
+Row = dict[str, Any]
+
+KIND = "testbed_trial"
+"""The record kind of a row."""
+_OUTCOMES = {"complete": "done", "limit": "done", "connect_failed": "no_connection", "timeout": "timeout"}
+MEASURES = (
+    *("first_answer", "first_ack_us", "ack_us", "partial_ack_us", "server_hello_us", "handshake_done_us"),
+    *("first_stream_us", "client_hello_copies", "amplification", "rtt_min_us"),
+    *("spurious_retransmissions_client", "spurious_retransmissions_server"),
+    *("datagrams_client", "datagrams_server", "ip_bytes_client", "ip_bytes_server"),
+    "min_ack_delay_us_client",
+)
+"""Columns of quic_connection that a trial takes over."""
+ACK_MEASURES = (
+    *("peer_eliciting", "ack_packets", "ack_only_packets", "bundled_packets"),
+    *("ack_only_ip_bytes", "ack_only_ip_bytes_p50"),
+    *(
+        "eliciting_per_ack",
+        "eliciting_per_ack_p50",
+        "eliciting_per_ack_first100",
+        "eliciting_per_ack_after100",
+    ),
+    *("acks_by_count", "acks_by_timer", "acks_by_reordering"),
+    *("requested_threshold", "requested_max_ack_delay_us", "requested_reordering"),
+    *(
+        "bytes_headers",
+        "bytes_tags",
+        "bytes_ack",
+        "bytes_crypto",
+        "bytes_stream",
+        "bytes_padding",
+        "bytes_other",
+    ),
+)
+"""Columns of quic_ack, of the client's acknowledgements, that a trial takes over."""
+PACING_MEASURES = ("gap_p50_ns", "share_in_trains_1", "share_in_trains_le5", "longest_train")
+"""Columns of pacing, of what the server sent, that a trial takes over."""
+_TRAIN_POINT = 10
+"""Of gaps_up_to: 0.1 ms, the paper's limit of a train."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a guest's captures hold: rows of quic_connection, quic_ack and pacing, and the link's lateness.
+
+    `fault`: why they are not whole, or None.
+    """
+
+    connections: Sequence[Row] = ()
+    acks: Sequence[Row] = ()
+    pacing: Sequence[Row] = ()
+    late_p99_us: Callable[[int, int], int | None] = lambda begun_ns, ended_ns: None  # noqa: ARG005
+    fault: str | None = None
+
+
+def by_repetition(lines: Path) -> dict[int, Row]:
+    """Return the trials of a guest that are over by their repetitions, as `inside` left them."""
+    # A guest that ended early may have left a part of a line.
+    whole = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
+    trials = [json.loads(line) for line in whole.splitlines()]
+    return {trial["repetition"]: trial for trial in trials}
+
+
+def conditions(cell: Cell) -> Row:
+    """Return the columns that say what a cell is."""
+    given = cell.model_dump()
+    return {
+        **{name: given[name] for name in ("client", "server", "answering", "rtt_ms", "rate_mbit")},
+        "delay_to_server_ms": cell.up_delay_ms,
+        "rate_to_server_mbit": cell.up_mbit,
+        "queue_packets": cell.down_queue_packets,
+        "queue_to_server_packets": cell.up_queue_packets,
+        **{name: given[name] for name in ("queue_bytes", "qdisc", "gso", "gso_paced")},
+        "congestion_control": cell.congestion_control,
+        "ack_policy": cell.ack_policy,
+        "body_bytes": cell.body_bytes,
+        **{name: given[name] for name in ("certificate_bytes", "certificate_key", "certificate_delay_ms")},
+        "loss_percent": cell.loss_percent,
+        "netem_loss_to_client_percent": cell.netem_loss_to_client_percent,
+        "netem_loss_to_server_percent": cell.netem_loss_to_server_percent,
+        "drop_to_client": list(cell.drop_to_client),
+        "drop_to_server": list(cell.drop_to_server),
+        "drop_second_flight": cell.drop_second_flight,
+        "reorder_to_client": list(cell.reorder_to_client),
+        "reorder_to_server": list(cell.reorder_to_server),
+        **{name: given[name] for name in ("reorder_percent", "reorder_ms")},
+    }
+
+
+def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> Row:
+    """Return the row of a trial that was not done: what only a trial has is null."""
+    client, server = stacks.find(cell.client), stacks.find(cell.server)
+    return {
+        "experiment": experiment,
+        "cell": cell.name,
+        "repetition": repetition,
+        "client_version": None,
+        "client_build": client.client.build if client.client else None,
+        "server_version": server.server_version,
+        "server_build": server.server_build,
+        **conditions(cell),
+        "dropped": None,
+        "reordered": None,
+        "queue_drops": None,
+        "queue_to_server_drops": None,
+        "outcome": outcome,
+        "detail": detail,
+        "seed": None,
+        **dict.fromkeys((*MEASURES, *ACK_MEASURES, "rtt_first_us", "pto_first_us", "transfer_us")),
+        **dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share", "link_late_p99_us", "guest_cpu_s")),
+        "capture_file": None,
+        "keys_file": None,
+        "kernel": None,
+        "tool_version": provenance.tool_version(),
+    }
+
+
+def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
+    """Return `row`, which `without_trial` made, with a trial that was done.
+
+    `trial`: what testbed/trials/inside.py wrote of it; `captured`: of its guest.
+    """
+    own = [one for one in captured.connections if is_of(one["start_time_ns"], trial)]
+    outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
+    # Null: a client does not count them (testbed/stacks/own_program.py).
+    if outcome == "done" and row["body_bytes"] and trial["body_received"] not in (None, row["body_bytes"]):
+        outcome = "failed"
+        detail = f"{trial['body_received']} of {row['body_bytes']} bytes of the body came"
+    faults = [captured.fault] if captured.fault else []
+    if len(own) != 1:
+        faults.append(f"the capture has {len(own)} connections of the trial")
+    if faults and outcome == "done":
+        outcome, detail = "not_captured", "; ".join(faults)
+    elif faults:
+        # What the client says of its end is the reason, and stays first.
+        detail = "; ".join([detail, *faults] if detail else faults)
+    found = own[0] if len(own) == 1 else {}
+    clients = [
+        one for one in captured.acks if is_of(one["start_time_ns"], trial) and one["acks_from"] == "client"
+    ]
+    acked = clients[0] if len(own) == len(clients) == 1 else {}
+    return {
+        **row,
+        "client_version": _client_version(row["client"], trial["client_version"]),
+        "outcome": outcome,
+        "detail": detail,
+        **{
+            name: trial[name]
+            for name in ("drop_to_server", "dropped", "reordered", "queue_drops", "queue_to_server_drops")
+        },
+        **{name: found.get(name) for name in MEASURES},
+        **{name: acked.get(name) for name in ACK_MEASURES},
+        **_paced(
+            [
+                one
+                for one in captured.pacing
+                if is_of(one["start_time_ns"], trial) and one["src_ip"] == path.SERVER_IP
+            ]
+        ),
+        "link_late_p99_us": captured.late_p99_us(trial["begun_ns"], trial["ended_ns"]),
+        "transfer_us": trial["transfer_us"] if outcome == "done" else None,
+        "rtt_first_us": _first(found, "rtt_series_us"),
+        "pto_first_us": _first(found, "pto_series_us"),
+    }
+
+
+def _paced(own: Sequence[Row]) -> Row:
+    """Return the columns about what the server sent; null without exactly one direction of a flow."""
+    if len(own) != 1:
+        return dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share"))
+    (found,) = own
+    upto, gaps = json.loads(found["gaps_up_to"] or "[]"), found["packets"] - 1
+    share = upto[_TRAIN_POINT] / gaps if upto and gaps else None
+    return {**{name: found[name] for name in PACING_MEASURES}, "gaps_up_to_100us_share": share}
+
+
+def check_version(folder: Path, rows: Sequence[Row]) -> None:
+    """Raise InputError if one of `rows`, which are in `folder`, has other columns than its kind has here."""
+    columns = {column.name for column in records.load(KIND).file_columns}
+    for row in rows:
+        if set(row) != columns:
+            raise InputError(
+                f"{folder} has trials of another version of firstflight (cell {row.get('cell')}): remove "
+                "them, or give another folder by --out"
+            )
+
+
+def is_of(start_time_ns: int, trial: Row) -> bool:
+    """Return whether what began then did so during a trial."""
+    return bool(trial["begun_ns"] <= start_time_ns <= trial["ended_ns"])
+
+
+def _client_version(client: str, ready: str) -> str | None:
+    """Return the version of the stack, whose client says NAME/VERSION of itself when it is ready."""
+    name, _, version = ready.partition("/")
+    # A stack inside another program, as ngtcp2 in libcurl.
+    return version if name == client else stacks.find(client).version.known()
+
+
+def _first(connection: Row, column: str) -> int | None:
+    series = json.loads(connection.get(column) or "[]")
+    return int(series[0]) if series else None

@@ -1,0 +1,118 @@
+"""Whether two runs of the same block are the same, byte by byte."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstflight.system import files, lock
+from testbed import stacks
+from testbed.experiment.cell import Cell
+from testbed.guest.cache_folder import cache
+from testbed.trials import block as blocks
+from testbed.trials.block import Block
+from testbed.trials.captures import block_files
+
+_HELD = "held"
+"""The lock in a folder of two runs that go on."""
+
+
+def repeatable(cell: Cell) -> bool:
+    """Return whether two runs of a cell are the same bytes: not with a client for which the clock goes on."""
+    return not stacks.find(cell.client).polls
+
+
+def sample(cells: Sequence[Cell]) -> list[Cell]:
+    """Return cells of pairs of stacks that are here, in their order; each time the same draw.
+
+    Each stack is in one of them at least, on either side.
+    """
+    pairs: dict[tuple[str, str], list[int]] = {}
+    for number, cell in enumerate(cells):
+        if blocks.blocks("", cell, 1)[0].unavailable() is None and repeatable(cell):
+            pairs.setdefault((cell.client, cell.server), []).append(number)
+    # Other pairs in each experiment.
+    draw = random.Random(cells[0].model_dump_json() if cells else None)
+    order = list(pairs)
+    draw.shuffle(order)
+    present: set[tuple[str, int]] = set()
+    chosen = []
+    for pair in order:
+        sides = {(stack, side) for side, stack in enumerate(pair)}
+        if not sides <= present:
+            present |= sides
+            chosen.append(draw.choice(pairs[pair]))
+    return [cells[number] for number in sorted(chosen)]
+
+
+@dataclass(frozen=True)
+class Twice:
+    """Two runs of a block: their hashes, None for a guest that failed, and how their trials ended."""
+
+    block: Block
+    hashes: tuple[str | None, str | None]
+    outcomes: frozenset[str]
+
+    @property
+    def not_done(self) -> list[str]:
+        """Return how trials ended that were not done."""
+        return sorted(self.outcomes - {"done"})
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a guest failed."""
+        return None in self.hashes
+
+    @property
+    def same(self) -> bool:
+        """Return whether both gave the same bytes: not if they failed alike."""
+        return not self.failed and self.hashes[0] == self.hashes[1]
+
+
+def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -> Iterator[Twice]:
+    """Run the first block of each cell twice, and yield what came of it.
+
+    Cells with a stack that is unavailable are left out, and those that are not repeatable. UsageError if
+    guests cannot be started here.
+    """
+    chosen = [blocks.blocks(experiment, cell, repetitions)[0] for cell in cells if repeatable(cell)]
+    chosen = [block for block in chosen if block.unavailable() is None]
+    blocks.check(2 * chosen, jobs)
+    with _scratch() as folder:
+
+        def hashed(number: int, block: Block) -> tuple[str | None, set[str]]:
+            place = folder / f"{number}" / block.name
+            outcomes = {row["outcome"] for row in blocks.run(block, place)}
+            return None if "guest_failed" in outcomes else block_files.digest(place), outcomes
+
+        with ThreadPoolExecutor(jobs) as pool:
+            pairs = [[pool.submit(hashed, number, block) for number in (1, 2)] for block in chosen]
+            for block, (first, second) in zip(chosen, pairs, strict=True):
+                (one, outcomes), (other, more) = first.result(), second.result()
+                yield Twice(block, (one, other), frozenset(outcomes | more))
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Yield an empty folder, which is removed at the end: at the next start if this one is killed."""
+    place = cache() / "twice"
+    with files.explain_os_errors(place):
+        place.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as holding:
+        # Held until the new folder has a lock of its own: no other start takes it for one that was left.
+        with lock.locked(place / "lock", "the testbed's folder for two runs", wait_s=60):
+            for left in place.iterdir():
+                if left.is_dir() and not lock.is_locked(left / _HELD):
+                    shutil.rmtree(left, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(dir=place))
+            holding.enter_context(lock.locked(folder / _HELD, f"the folder {folder}"))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
