@@ -136,7 +136,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
     with locked_store(EmbeddedLocation(world.folder / "store"), 0):
         campaign = subprocess.Popen(
             argv,
-            env=world.environmentironment,
+            env=world.environment,
             cwd=world.folder,
             stderr=subprocess.PIPE,
             stdout=subprocess.PIPE,

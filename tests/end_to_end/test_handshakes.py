@@ -240,7 +240,7 @@ def test_no_time_is_shorter_than_the_link_and_the_server_make_it(finished: Finis
             assert row[column] >= least - ROUNDING_US, (column, least, row)
             checked[column] += 1
     times = {*MILESTONES.values(), "settings_us", "rtt_first_us", "rtt_min_us"}
-    assert checked.keys() == times and min(checked.values()) > 4000
+    assert checked.keys() == times and min(checked.values()) > 1_300 * REPETITIONS
 
 
 def test_instant_acks_are_as_early_as_those_of_probes(finished: Finished) -> None:
