@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crawler.names import NotAName, normalise
 from firstflight.errors import InputError
+from firstflight.host_names import NotAName, normalise
 
 
 @dataclass

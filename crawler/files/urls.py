@@ -12,7 +12,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from w3lib.url import safe_url_string
 
-from crawler.names import NotAName, normalise
+from firstflight.host_names import NotAName, normalise
 
 _PORTS = {"https": 443, "http": 80}
 # Of no URL; a browser removes some of them, which we leave to browsers.

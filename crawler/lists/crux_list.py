@@ -16,8 +16,8 @@ from crawler import https
 from crawler.decompress import gunzipped
 from crawler.lists.distinct_targets import DistinctTargets, Target
 from crawler.lists.target_list import MAX_RANK, Rejected, TargetList
-from crawler.names import NotAName, normalise, shown
 from firstflight.errors import InputError, UsageError
+from firstflight.host_names import NotAName, normalise, shown
 from firstflight.system import files
 
 HEADER = "origin,rank"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crawler.lists.distinct_targets import DistinctTargets, Target
-from crawler.names import NotAName, normalise, shown
+from firstflight.host_names import NotAName, normalise, shown
 
 # Ranks are stored as uint32.
 MAX_RANK = 2**32 - 1

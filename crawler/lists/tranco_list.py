@@ -24,8 +24,8 @@ from tranco.tranco import TrancoCacheType
 
 from crawler import https
 from crawler.lists.target_list import TargetList, read_lines
-from crawler.names import shown
 from firstflight.errors import InputError, UsageError
+from firstflight.host_names import shown
 from firstflight.system import files
 
 # The length of the lists that the package fetches; the longer full lists are not used.

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from crawler import https
 from crawler.decompress import gunzip
-from crawler.names import shown
 from firstflight.errors import InputError
+from firstflight.host_names import shown
 from firstflight.system import files, from_outside
 
 FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
+from firstflight.host_names import NotAName, normalise
 from firstflight.layout import OWN_NAMES
 
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -120,9 +121,10 @@ def _contact(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    if not HOST_NAME.fullmatch(text.lower()) or len(text) > 253:
-        raise ValueError(f"{text!r} is not a host name in ASCII (write international names as xn--...)")
-    return text.lower()
+    try:
+        return normalise(text)
+    except NotAName as error:
+        raise ValueError(str(error)) from error
 
 
 def _store_url(url: str) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, InputError, Interrupted
+from firstflight.host_names import NotAName, normalise
 from firstflight.system import children, files
 
 # Refills of its bucket a second, where the rate allows it.
@@ -56,7 +57,11 @@ def _target(row: dict[str, str], path: Path, line: int) -> Target:
             raise ValueError(f"{port} is no port")
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: line {line}: {error}; nothing was sent") from error
-    return Target(str(address), (row["domain"] or "").strip(), port)
+    domain = (row["domain"] or "").strip()
+    try:
+        return Target(str(address), domain and normalise(domain), port)
+    except NotAName as error:
+        raise InputError(f"{path}: line {line}: {error}; nothing was sent") from error
 
 
 def write_input(listed: Iterable[Target], permitted: Permitted, path: Path) -> tuple[int, int]:

@@ -13,8 +13,8 @@ import pytest
 from crawler.lists import own_list
 from crawler.lists import stage as targets
 from crawler.lists.distinct_targets import Target
-from crawler.names import NotAName, normalise
 from firstflight.errors import InputError
+from firstflight.host_names import NotAName, normalise
 from tests import memory
 
 from .conftest import MakeRun

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from crawler.files.spider import _is_of_library
-from crawler.names import normalise
 from firstflight.errors import UsageError
+from firstflight.host_names import normalise
 from tests.attack.evil_https import serving
 
 SCRIPT = """

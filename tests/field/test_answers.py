@@ -28,9 +28,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtensionOID, NameOID
 
-from crawler.names import NotAName, normalise
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
+from firstflight.host_names import NotAName, normalise
 from firstflight.system import binaries
 from scanner.imports import certificates
 from scanner.resolver.configured import Resolver

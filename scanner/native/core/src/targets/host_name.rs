@@ -1,6 +1,6 @@
 //! Names of hosts, in lists and in the feed.
 //!
-//! `crawler/names.py` reads the same names; both are tested with tests/field/names.json. It also converts
+//! `firstflight/host_names.py` reads the same names; both are tested with tests/field/names.json. It also converts
 //! international names, which engines take in ASCII alone.
 
 use std::net::IpAddr;

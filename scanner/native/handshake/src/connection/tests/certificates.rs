@@ -1,8 +1,45 @@
-//! What comes with a certificate: a stapled OCSP response, compression.
+//! What comes with a certificate: a signature by its key, a stapled OCSP response, compression.
 
 use rustls::compress::{BROTLI_COMPRESSOR, ZLIB_COMPRESSOR};
 
 use super::*;
+
+/// A server that shows this certificate, whatever it is, and signs by the key of [`authority`].
+fn showing(certificate: Vec<u8>) -> Arc<dyn rustls::server::ResolvesServerCert> {
+    let (_, key) = authority().clone();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).unwrap();
+    let shown = rustls::sign::CertifiedKey::new(vec![certificate.into()], key);
+    Arc::new(rustls::sign::SingleCertAndKey::from(shown))
+}
+
+#[test]
+fn a_signature_is_right_whatever_else_the_certificate_is() {
+    let (certificate, key) = authority().clone();
+    let of_key = PrivatePkcs8KeyDer::from(key);
+    let key = rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&of_key, &rcgen::PKCS_ECDSA_P256_SHA256);
+    let mut unknown = rcgen::CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![5, 0]);
+    unknown.set_criticality(true);
+    let mut parameters = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap();
+    parameters.custom_extensions.push(unknown);
+    let critical = parameters.self_signed(&key.unwrap()).unwrap();
+    let other = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).unwrap();
+    for (shown, expected) in [
+        ([&certificate[..], b"behind"].concat(), Some(true)),
+        (critical.der().to_vec(), Some(true)),
+        (certificate, Some(true)),
+        // Of another key; none at all.
+        (other.cert.der().to_vec(), Some(false)),
+        (b"no certificate".to_vec(), None),
+    ] {
+        let mut world = World::new(b"h3");
+        world.change_tls(|tls| tls.cert_resolver = showing(shown));
+        let mut client = client();
+        world.run(&mut client);
+        assert_eq!(client.observed.outcome, Some(Outcome::Done));
+        assert_eq!(client.note.signature_valid, expected);
+    }
+}
 
 #[test]
 fn a_stapled_response_is_noted() {

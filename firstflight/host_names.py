@@ -1,11 +1,13 @@
-"""Normalises domain names of target lists to the form that is resolved and sent as SNI."""
+"""Names of hosts in lists, options and settings: the form that is resolved and sent as SNI.
+
+`scanner/native/core/src/targets/host_name.rs` takes the same names for the engines; both are tested with
+tests/field/names.json.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-
-import idna
 
 # LDH labels (RFC 1123 2.1), plus the underscore, which names in use have although host names may not.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
@@ -35,6 +37,9 @@ def normalise(text: str) -> str:
     if "\ufffd" in name:
         raise NotAName(f"{shown(name)} is not UTF-8 text")
     if not name.isascii():
+        # Here, because few names need its tables.
+        import idna
+
         try:
             name = idna.encode(name, uts46=True).decode("ascii")
         except idna.IDNAError as error:
