@@ -3,7 +3,7 @@
 Each cell is done once in a guest and once by the host's clock over the lab's link
 (testbed/trials/real_time.py), with the same programs, certificate and configuration. In simulated time
 computing takes no time. Real time adds the computing of the stacks and the delays of this machine; the lab's
-link says how late it released each packet. Nothing here fails because a machine is slow; only trials that were not done do.
+link says how late it released each packet. A slow machine fails nothing here; a trial that was not done does.
 
 Which datagrams are a client's second flight is seen in trials before the first. In real time a client may
 divide its flights otherwise in a later one, which then loses something else: it is no trial of the cell, and

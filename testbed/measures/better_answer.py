@@ -1,9 +1,10 @@
 """When an instant ACK is better than waiting for the certificate (paper 000, Table 2), by our own trials.
 
-Each pair of cells of some experiments is of one of the table's conditions: what is lost, whether the
-certificate is over the limit (amplification_limit.py), and whether its delay is three RTTs or more. The
-earlier first byte is better. Where nothing is lost and both come at the same time, a client that probes before the
-ServerHello with IACK alone does so for nothing, so WFC is better; else the shorter first probe timeout is.
+Each pair of cells belongs to one of the table's conditions: what is lost, whether the certificate exceeds the
+limit (amplification_limit.py), and whether its delay is three RTTs or more. The answer with the earlier first
+byte is better. If nothing is lost and both first bytes come at the same time, then WFC is better if the client
+probes before the ServerHello only with IACK, because that probe is useless. Otherwise the answer with the
+shorter first probe timeout is better.
 """
 
 from __future__ import annotations
