@@ -56,5 +56,5 @@ def _sections(command: click.Command, name: str, parent: click.Context) -> Itera
 
 def _native(program: str) -> str:
     """Return the help of a native program."""
-    asked = [binaries.find(program), "--help"]
+    asked = [str(binaries.find(program)), "--help"]
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout

@@ -41,5 +41,6 @@ def _site() -> Iterable[Metric]:
 
 
 def _dashboard() -> Iterator[Metric]:
-    found: Iterator[Metric] = text_string_to_metric_families(dashboard.text(None).decode())
+    text = dashboard.text(None).decode()
+    found: Iterator[Metric] = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     return found

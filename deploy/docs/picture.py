@@ -1,7 +1,7 @@
 """Draws Table 1 of a run as a small SVG: `python -m deploy.docs.picture TRUTH > docs/images/table1.svg`.
 
-TRUTH is the output of `firstflight lab truth --table1`, which `make demo` writes to var/table1_truth.jsonl. The
-measured shares come from the view `table1` of the store in `FIRSTFLIGHT_STORE` (var/store).
+TRUTH is the output of `firstflight lab truth --table1`; `make demo` writes it to var/table1_truth.jsonl.
+The measured shares come from the view `table1` of the store in `FIRSTFLIGHT_STORE` (var/store).
 """
 
 from __future__ import annotations

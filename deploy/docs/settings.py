@@ -17,8 +17,8 @@ HEAD = """\
 # Settings
 
 A campaign's settings file is TOML with these tables. Copy `examples/own-list.toml` to start. `--set
-SECTION.KEY=VALUE` overrides one setting. An unknown key, or a value outside its bounds, is an error: nothing is
-sent. `--dry-run` checks a file.
+SECTION.KEY=VALUE` overrides one setting. An unknown key, or a value outside its bounds, is an error, and
+nothing is sent. `--dry-run` checks a file.
 """
 # Types of firstflight/settings, in the words of a reader.
 TYPES = {
@@ -57,9 +57,8 @@ def markdown() -> str:
         if arguments := get_args(section):
             section, repeated = arguments[0], True
         assert isinstance(section, type) and issubclass(section, sections.Section)
-        parts.append(
-            f"## {name}\n\n`{'[[' if repeated else '['}{name}{']]' if repeated else ']'}`. {_about(section)}\n"
-        )
+        table = f"[[{name}]]" if repeated else f"[{name}]"
+        parts.append(f"## {name}\n\n`{table}`. {_about(section)}\n")
         parts += [*_rows(section), ""]
     return "\n".join(parts)
 

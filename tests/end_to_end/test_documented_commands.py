@@ -55,7 +55,7 @@ def folder(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
     return made
 
 
-@pytest.mark.parametrize("shown", filter(runs_here, SHOWN), ids=str)
+@pytest.mark.parametrize("shown", [shown for shown in SHOWN if runs_here(shown)], ids=str)
 def test_a_command_of_a_page_runs(shown: Shown, finished: Finished, folder: Path) -> None:
     words = [finished.run if word == "RUN" else word for word in shown.words[1:]]
     done = subprocess.run(
