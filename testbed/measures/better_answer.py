@@ -1,8 +1,8 @@
 """When an instant ACK is better than waiting for the certificate (paper 000, Table 2), by our own trials.
 
-Each pair of cells belongs to one of the table's conditions: what is lost, whether the certificate exceeds the
-limit (amplification_limit.py), and whether its delay is three RTTs or more. The answer with the earlier first
-byte is better. If nothing is lost and both first bytes come at the same time, then WFC is better if the client
+Each pair of cells belongs to one condition of the table: what is lost, whether the certificate exceeds the
+limit (amplification_limit.py), and whether its delay is three RTTs or more. The answer whose first byte is
+earlier is better. If nothing is lost and both first bytes come at the same time, WFC is better if the client
 probes before the ServerHello only with IACK, because that probe is useless. Otherwise the answer with the
 shorter first probe timeout is better.
 """
