@@ -39,10 +39,10 @@ def status() -> None:
     from firstflight.egress import current, lists
 
     stdout.check_open()
-    value = os.environ.get(current.VARIABLE, "")
-    path = Path(value.removeprefix(current.FOLLOWED))
-    if not value:
+    value = current.machine_list()
+    if value is None:
         raise UsageError(f"{current.VARIABLE} names no list: only the lists of a run are in force")
+    path = Path(value.removeprefix(current.FOLLOWED))
     count = sum(1 for _ in lists.checked(path, names_too=True))
     if not value.startswith(current.FOLLOWED):
         terminal.echo(f"{path}  {count} entries")
@@ -70,8 +70,8 @@ def follow(centre: str | None, secret_file: Path) -> None:
     from firstflight.errors import Interrupted
     from orchestration.site.optout import Follower
 
-    value = os.environ.get(current.VARIABLE, "")
-    if not value.startswith(current.FOLLOWED):
+    value = current.machine_list()
+    if value is None or not value.startswith(current.FOLLOWED):
         raise UsageError(f"{current.VARIABLE} must be followed:FILE: the file that senders here read")
     url = centre or os.environ.get("AIRFLOW__EDGE__API_URL", "").partition("/edge_worker/")[0]
     if not url.startswith(("https://", "http://")):

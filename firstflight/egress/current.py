@@ -18,7 +18,7 @@ from pathlib import Path
 
 from firstflight.egress import lists
 from firstflight.egress.lists import Range
-from firstflight.errors import InputError
+from firstflight.errors import InputError, UsageError
 from firstflight.system import terminal
 
 VARIABLE = "FIRSTFLIGHT_OPTOUT"
@@ -58,16 +58,27 @@ class _ListFile:
         return list(lists.checked(self.path, names_too=self.names_too))
 
 
+def machine_list() -> str | None:
+    """Return the value of FIRSTFLIGHT_OPTOUT; None if it is not set. UsageError if it names no file.
+
+    An empty value is a mistake in a unit file or a script, and must not look like no list.
+    """
+    value = os.environ.get(VARIABLE)
+    if value in ("", FOLLOWED):
+        raise UsageError(f"{VARIABLE}={value} names no file: name the list, or unset it; nothing was sent")
+    return value
+
+
 class Current:
     """The lists of a program and of its machine. InputError if one of its own cannot be read.
 
-    `machine`: the value of FIRSTFLIGHT_OPTOUT.
+    `machine`: the value of FIRSTFLIGHT_OPTOUT (default: of the environment, UsageError if it names no file).
     """
 
     def __init__(
         self, blocklists: Sequence[Path], optouts: Sequence[Path], machine: str | None = None
     ) -> None:
-        value = os.environ.get(VARIABLE, "") if machine is None else machine
+        value = (machine_list() or "") if machine is None else machine
         self.followed = Path(value.removeprefix(FOLLOWED)) if value.startswith(FOLLOWED) else None
         self._files = [_ListFile(path, names_too=False) for path in blocklists]
         self._files += [_ListFile(path, names_too=True) for path in optouts]

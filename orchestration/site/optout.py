@@ -8,11 +8,9 @@ few seconds (`follow`), keeps a copy, and beside it says when the centre last co
 
 from __future__ import annotations
 
-import os
 import secrets
 import tomllib
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -36,8 +34,8 @@ EVERY_S = 2.0
 
 def own_list() -> Path:
     """Return the file of this machine's own list; UsageError if there is none, or if it is a copy."""
-    value = os.environ.get(current.VARIABLE, "")
-    if not value:
+    value = current.machine_list()
+    if value is None:
         raise UsageError(f"{current.VARIABLE} names no list: let it be the file of the site's opt-out list")
     if value.startswith(current.FOLLOWED):
         raise UsageError(f"{current.VARIABLE} is a copy of the centre's list: enter it there")
@@ -131,7 +129,7 @@ class Follower:
                 ended.wait(EVERY_S)
 
     def once(self, session: requests.Session) -> None:
-        """Ask the centre once; CentreUnreachable or OutputError: nothing is confirmed."""
+        """Ask the centre once; CentreUnreachable, InputError or OutputError: nothing is confirmed."""
         confirmed = current.confirmation()  # as of before the question: what is entered later is not in it
         nonce = secrets.token_hex(16)
         source = Centre(session, self._centre, "", lambda: centre_token.sign_optout(self._secret()), SOON_S)
@@ -142,29 +140,42 @@ class Follower:
             except ValueError as error:
                 raise CentreUnreachable(f"the centre's opt-out list has {entry!a}, which {error}") from error
         text = "".join(f"{entry}\n" for entry in entries)
-        kept = self._kept()
+        kept = _text_of(self._path)
         if kept != text:
-            self._refuse_loss(kept.splitlines() if kept else [], entries)
+            # A copy that is not there forgets everything: so a user says that entries shall be forgotten.
+            ever = set() if kept is None else {*kept.splitlines(), *(_text_of(self._ever) or "").splitlines()}
+            self._refuse_loss(ever, entries)
+            files.write_text(self._ever, "".join(f"{entry}\n" for entry in sorted(ever.union(entries))))
             files.write_text(self._path, text)
             self._say(f"{len(entries)} entries")
         files.write_text(current.confirmed_file(self._path), confirmed, lasting=False)
         self._tell(None)
 
-    def _refuse_loss(self, kept: list[str], entries: Iterable[str]) -> None:
-        """Raise CentreUnreachable if most entries are gone: one that was set up again has none."""
-        lost = len(set(kept) - set(entries))
-        if 2 * lost > len(kept):
+    @property
+    def _ever(self) -> Path:
+        """The file of all entries that the copy ever had: a list must not lose them step by step."""
+        return self._path.with_name(f"{self._path.name}.ever")
+
+    def _refuse_loss(self, ever: set[str], entries: Iterable[str]) -> None:
+        """Raise CentreUnreachable if most entries are gone: a centre that was set up again has none."""
+        lost = len(ever.difference(entries))
+        if 2 * lost > len(ever):
             raise CentreUnreachable(
-                f"the centre's opt-out list lacks {lost} of the {len(kept)} entries of {self._path}: "
+                f"the centre's opt-out list lacks {lost} of the {len(ever)} entries that {self._path} had: "
                 "put them back there, or remove this file here if they shall be forgotten"
             )
-
-    def _kept(self) -> str | None:
-        with suppress(OSError, UnicodeDecodeError):
-            return self._path.read_text(encoding="utf-8")
-        return None
 
     def _tell(self, fault: str | None) -> None:
         if fault != self._said:
             self._say(fault or "the list is confirmed again")
         self._said = fault
+
+
+def _text_of(path: Path) -> str | None:
+    """Return the text of a file; None if there is none. InputError if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}; mend it, or remove it to begin anew") from error

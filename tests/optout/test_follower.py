@@ -115,13 +115,58 @@ def test_a_list_without_most_of_its_entries_is_not_taken(
         before = path.read_text(), current.confirmed_file(path).read_text()
         given.append(listing(*(f"*.{name}.test" for name in offered)))
         if not is_taken:
-            with pytest.raises(CentreUnreachable, match=f"lacks . of the {len(kept)} entries of {path}"):
+            with pytest.raises(CentreUnreachable, match=f"lacks . of the {len(kept)} entries that {path} had"):
                 follower.once(session)
             assert (path.read_text(), current.confirmed_file(path).read_text()) == before
             path.unlink()
         follower.once(session)
         assert path.read_text() == "".join(f"*.{name}.test\n" for name in offered)
         assert current.confirmed_file(path).read_text() != before[1]
+
+
+def test_a_list_is_not_halved_again_and_again(answers: tuple[str, list[Answers]], tmp_path: Path) -> None:
+    """Each step takes half; what counts is all that the copy ever had."""
+    url, given = answers
+    path = tmp_path / "list"
+    names = [f"*.name{number}.test" for number in range(1024)]
+    with requests.Session() as session:
+        for kept in (1024, 512):
+            given.append(listing(*names[:kept]))
+            Follower(url, lambda: SECRET, path, lambda _: None).once(session)
+        confirmed = current.confirmed_file(path).read_text()
+        for kept in (511, 256, 1, 0):
+            given.append(listing(*names[:kept]))
+            with pytest.raises(CentreUnreachable, match=f"lacks {1024 - kept} of the 1024 entries"):
+                Follower(url, lambda: SECRET, path, lambda _: None).once(session)
+            assert path.read_text().count("\n") == 512
+            assert current.confirmed_file(path).read_text() == confirmed
+        path.unlink()  # as the message says
+        Follower(url, lambda: SECRET, path, lambda _: None).once(session)
+        assert path.read_text() == ""
+
+
+@pytest.mark.parametrize("name", ["list", "list.ever"])
+@pytest.mark.parametrize("fault", ["no UTF-8", "a folder"])
+def test_a_copy_that_cannot_be_read_is_not_an_empty_one(
+    answers: tuple[str, list[Answers]], tmp_path: Path, name: str, fault: str
+) -> None:
+    url, given = answers
+    path = tmp_path / "list"
+    follower = Follower(url, lambda: SECRET, path, lambda _: None)
+    with requests.Session() as session:
+        given.append(listing("*.a.test", "*.b.test", "*.c.test"))
+        follower.once(session)
+        confirmed = current.confirmed_file(path).read_text()
+        broken = tmp_path / name
+        if fault == "a folder":
+            broken.unlink()
+            broken.mkdir()
+        else:
+            broken.write_bytes(b"\xff\n")
+        given.append(listing())
+        with pytest.raises(InputError, match=f"{broken} cannot be read: "):
+            follower.once(session)
+        assert current.confirmed_file(path).read_text() == confirmed
 
 
 def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,4 +287,13 @@ def test_a_copy_is_trusted_as_long_as_it_is_confirmed(tmp_path: Path) -> None:
     assert trust(0) == Trust.ALL
     path.write_text("10.0.0\n")
     assert trust(0) == Trust.NONE, "a broken list"
-    assert Current([], [], "").look() == Trust.ALL
+
+
+@pytest.mark.parametrize("value", ["", current.FOLLOWED])
+def test_a_variable_that_names_no_file_is_no_absent_list(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.delenv(current.VARIABLE, raising=False)
+    assert Current([], []).look() == Trust.ALL
+    monkeypatch.setenv(current.VARIABLE, value)
+    for ask in (lambda: Current([], []), lambda: Permitted([], [], []), optout.own_list):
+        with pytest.raises(UsageError, match=f"{current.VARIABLE}={value} names no file: name the list"):
+            ask()

@@ -92,15 +92,21 @@ struct Confirmation {
 
 impl Current {
     /// Reads the lists of the run and `machine`, the value of [`VARIABLE`], into `listed`. A list of the
-    /// run's that cannot be read is an error; a followed one is waited for.
+    /// run's that cannot be read is an error, and a value that names no file; a followed list is waited for.
     pub fn read(
         blocklists: &[PathBuf],
         optouts: &[PathBuf],
         machine: Option<&str>,
         listed: &mut Listed,
     ) -> Result<Current, Failure> {
+        // A mistake in a unit file or a script; it must not look like no list.
+        if let Some(value @ ("" | FOLLOWED)) = machine {
+            return Err(Failure::Usage(format!(
+                "{VARIABLE}={value} names no file: name the list, or unset it; nothing was sent"
+            )));
+        }
         let followed = machine.and_then(|value| value.strip_prefix(FOLLOWED));
-        let plain = machine.filter(|value| followed.is_none() && !value.is_empty());
+        let plain = machine.filter(|_| followed.is_none());
         let paths = blocklists.iter().map(|path| (Kind::Block, path.clone()));
         let paths = paths.chain(optouts.iter().map(|path| (Kind::OptOut, path.clone())));
         let paths = paths.chain(plain.map(|path| (Kind::OptOut, PathBuf::from(path))));

@@ -231,5 +231,9 @@ fn a_list_of_this_machine_needs_nobodys_confirmation() {
     assert!(out(&listed, "10.0.0.1"));
     let missing = Current::read(&[], &[], Some("/nonexistent"), &mut listed);
     assert!(matches!(missing, Err(Failure::Input(_))));
-    assert!(Current::read(&[], &[], Some(""), &mut listed).is_ok());
+    assert!(Current::read(&[], &[], None, &mut listed).is_ok());
+    for value in ["", FOLLOWED] {
+        let empty = Current::read(&[], &[], Some(value), &mut listed);
+        assert!(matches!(empty, Err(Failure::Usage(_))), "{value:?} is not absent");
+    }
 }
