@@ -19,6 +19,7 @@ _HEADER = re.compile(rf';{_SPACE}charset{_SPACE}={_SPACE}(?:"([^"]*)"|([^\t\n\f\
 _META = re.compile(rf"""charset{_SPACE}={_SPACE}(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"']*))""", re.IGNORECASE)
 # Browsers begin again with the right encoding if they find it later than the standard's 1,024 bytes.
 _LOOKED_AT = 65_536
+_XML = re.compile(rb"""<\?xml[^>]*?encoding[\t\n\f\r ]*=[\t\n\f\r ]*["']([^"'>]*)""")
 _DIFFERENT = {"iso-8859-8-i": "iso8859-8", "x-mac-cyrillic": "mac-cyrillic", "ibm866": "cp866"}
 """Names of the standard that Python has in another way, and w3lib does not translate."""
 # In front of an escape sequence that chooses another set of characters.
@@ -61,7 +62,7 @@ def _of_header(content_type: str) -> str | None:
 
 
 def _of_page(body: bytes) -> str | None:
-    """Return the encoding that a meta element names."""
+    """Return the encoding that a meta element names, or else an XML declaration."""
     for tag in tags(body[:_LOOKED_AT].decode("latin-1")):
         if tag.name != "meta":
             continue
@@ -69,12 +70,12 @@ def _of_page(body: bytes) -> str | None:
         if label is None and tag.attributes.get("http-equiv", "").lower() == "content-type":
             match = _META.search(tag.attributes.get("content", ""))
             label = match and (match[1] or match[2] or match[3])
-        name = None if label is None else _named(label)
+        name = _named(label)
         if name is not None:
-            return {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}.get(
-                name, name
-            )
-    return None
+            return _INSTEAD.get(name, name)
+    declared = _XML.match(body, 0, 1024)
+    name = None if declared is None else _named(declared[1].decode("latin-1"))
+    return None if name is None else _INSTEAD.get(name, name)
 
 
 def _named(label: str | None) -> str | None:

@@ -22,12 +22,15 @@ from firstflight.errors import InputError, UsageError
 from firstflight.settings.types import RESOLVER_RATE, is_ours
 
 RESOLV_CONF = Path("/etc/resolv.conf")
-SILENCE = 20
-"""After so many questions in a row without an answer the resolver is asked for the root's name servers.
+CHECKS = 3
+"""After so many checks in a row without an answer the resolver counts as gone.
 
-Names in a row may have the same silent name server; a resolver that answers this question is not gone.
+A check follows a question without an answer, if no other had one meanwhile. It asks for the name servers of
+the root: the name servers of a name may be silent, and those of the next names in a list, too.
 """
 _AT_ONCE = 64
+# What the library raises if no answer comes, or none that can be read.
+_SILENT = (dns.exception.DNSException, OSError, EOFError)
 
 
 class ResolverDown(InputError):
@@ -67,7 +70,9 @@ class Lookup:
             rate = 0 if resolver and is_ours(self.address) else RESOLVER_RATE
         self._pace = Pace(rate or math.inf, 0)
         self._pace.is_free, self._pace.is_ending = policy.is_confirmed, is_ending
-        self._silent = 0
+        self._gone = f"the resolver {self.address} does not answer; what was found is kept, try again later"
+        self._answers = 0
+        self._failed_checks = 0
         self._policy = policy
         self._checking = asyncio.Lock()
 
@@ -85,44 +90,56 @@ class Lookup:
         return []
 
     async def _ask(self, name: str, qtype: str) -> list[str]:
-        await self._pace.turn(self.address)
-        try:
-            answer = await self._resolver.resolve(name + ".", qtype)
-        except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
-            self._silent = 0
-            return []
-        except dns.resolver.NoNameservers as error:  # it answered, with an error
-            self._silent = 0
-            raise LookupError("the resolver could not find its address") from error
-        except (dns.exception.DNSException, OSError, EOFError) as error:
-            self._silent += 1
-            await self._check()
-            raise LookupError("the resolver did not answer") from error
-        self._silent = 0
-        found = [str(ipaddress.ip_address(record.address)) for record in answer]
-        for alias in answer.chaining_result.cnames:
-            target = alias[0].target.to_text(omit_final_dot=True)
-            why = self._policy.why_not(found[0], target)
-            # What is wrong with the address is wrong without an alias.
-            if why is not None and self._policy.why_not(found[0]) is None:
-                raise Blocked(f"it is an alias of {target[:100]}: {why}", found[0])
-        return found
+        while True:
+            await self._pace.turn(self.address)
+            before = self._answers
+            try:
+                answer = await self._resolver.resolve(name + ".", qtype)
+            except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
+                self._answered()
+                return []
+            except dns.resolver.NoNameservers as error:  # it answered, with an error
+                self._answered()
+                raise LookupError("the resolver could not find its address") from error
+            except _SILENT as error:
+                if await self._answers_since(before):
+                    raise LookupError("the resolver did not answer") from error
+                continue  # that says nothing of the name
+            self._answered()
+            found = [str(ipaddress.ip_address(record.address)) for record in answer]
+            self._check_aliases(answer, found[0])
+            return found
 
-    async def _check(self) -> None:
-        """Ask whether the resolver still answers, after a long silence; ResolverDown if it does not."""
+    async def _answers_since(self, before: int) -> bool:
+        """Return whether it has answered since it had done so `before` times; ResolverDown if it is gone."""
         async with self._checking:
-            if self._silent < SILENCE:  # it has answered since
-                return
+            if self._answers != before:
+                return True
             await self._pace.turn(self.address)
             try:
                 await self._resolver.resolve(dns.name.root, dns.rdatatype.NS, raise_on_no_answer=False)
             except (dns.resolver.NXDOMAIN, dns.resolver.NoNameservers):
-                pass  # it answered
-            except (dns.exception.DNSException, OSError, EOFError) as error:
-                raise ResolverDown(
-                    f"the resolver {self.address} does not answer; what was found is kept, try again later"
-                ) from error
-            self._silent = 0
+                pass
+            except _SILENT as error:
+                self._failed_checks += 1
+                if self._failed_checks >= CHECKS:
+                    raise ResolverDown(self._gone) from error
+                return False
+            self._answered()
+            return True
+
+    def _answered(self) -> None:
+        self._answers += 1
+        self._failed_checks = 0
+
+    def _check_aliases(self, answer: dns.resolver.Answer, address: str) -> None:
+        """Blocked if a name that the asked one is an alias of is on a list."""
+        for alias in answer.chaining_result.cnames:
+            target = alias[0].target.to_text(omit_final_dot=True)
+            why = self._policy.why_not(address, target)
+            # What is wrong with the address is wrong without an alias.
+            if why is not None and self._policy.why_not(address) is None:
+                raise Blocked(f"it is an alias of {target[:100]}: {why}", address)
 
 
 def endpoint(text: str) -> tuple[str, int]:

@@ -52,7 +52,8 @@ def links(body: bytes, url: str, limits: Limits, content_type: str = "") -> Link
     """
     found = Links()
     text, encoding = charset.decoded(body, content_type)
-    base_reference, references, found.left_out = _references(text, limits)
+    is_xml = content_type.lower().startswith("application/xhtml+xml")
+    base_reference, references, found.left_out = _references(text, limits, is_xml=is_xml)
     base = _base(base_reference, url, limits, encoding)
     files: dict[str, int] = {}
     pages: dict[str, None] = {}
@@ -82,12 +83,12 @@ def _base(reference: str, url: str, limits: Limits, encoding: str) -> str:
         return url
 
 
-def _references(text: str, limits: Limits) -> tuple[str, list[tuple[str, str]], int]:
+def _references(text: str, limits: Limits, *, is_xml: bool) -> tuple[str, list[tuple[str, str]], int]:
     """Return the href of the first base element, each (tag, reference) once, and how many are left out."""
     base: str | None = None
     kept: dict[tuple[str, str], None] = {}
     left_out = set[int]()  # hashes: the references themselves may be long
-    for tag, attributes in tags(text):
+    for tag, attributes in tags(text, is_xml=is_xml):
         if tag == "base" and base is None:
             base = attributes.get("href")
         reference = attributes.get(_ATTRIBUTES.get(tag, ""))

@@ -49,10 +49,14 @@ class Tag(NamedTuple):
     attributes: dict[str, str]
 
 
-def tags(text: str) -> Iterator[Tag]:
-    """Yield the start tags of `text`, which may be cut anywhere; a tag that does not end is none."""
+def tags(text: str, *, is_xml: bool = False) -> Iterator[Tag]:
+    """Yield the start tags of `text`, which may be cut anywhere; a tag that does not end is none.
+
+    `is_xml`: the text is XHTML, where no element has only text, and `<script/>` is a whole element.
+    """
     place = 0
-    foreign: str | None = None
+    # The element of SVG or MathML that the text is within: the same holds there.
+    foreign: str | None = "" if is_xml else None
     while less_than := _BEGIN.search(text, place):
         begin = less_than.start()
         is_end = text.startswith("/", begin + 1)
@@ -68,6 +72,8 @@ def tags(text: str) -> Iterator[Tag]:
             foreign = None if name == foreign else foreign
             continue
         yield Tag(name, attributes)
+        if is_xml:
+            continue
         if name in _BREAK_OUT:
             foreign = None
         elif name in _FOREIGN and foreign is None and not text.startswith("/", place - 2):

@@ -17,7 +17,7 @@ import pytest
 
 from crawler.files import lookup
 from crawler.files.fetch import Blocked
-from crawler.files.lookup import SILENCE, Lookup, ResolverDown
+from crawler.files.lookup import Lookup, ResolverDown
 from crawler.files.policy import Policy
 
 NAMES = 20
@@ -98,29 +98,51 @@ def test_questions_to_others_have_a_rate(
         assert asked._pace.reserve("") == 0
 
 
-@pytest.mark.parametrize("code", [dns.rcode.NOERROR, dns.rcode.REFUSED, None])
-def test_names_in_a_row_may_be_silent_but_not_the_resolver(code: dns.rcode.Rcode | None) -> None:
-    """Their name servers do not answer; what the resolver says of the root tells whether it is gone."""
+@pytest.mark.parametrize("code", [dns.rcode.NOERROR, dns.rcode.REFUSED])
+def test_names_in_a_row_may_be_silent(code: dns.rcode.Rcode) -> None:
+    """Their name servers do not answer, but the resolver does, if it is asked for the root."""
 
     def answer(question: Message) -> Message | None:
         name = question.question[0].name.to_text()
         if name == ".":
-            return None if code is None else without_answer(question, code)
+            return without_answer(question, code)
         return None if name.startswith("silent") else with_records(question, f"{name} A 127.1.0.1")
 
     async def ask(asked: Lookup) -> list[str]:
-        for number in range(2 * SILENCE):
+        for number in range(25):
             with pytest.raises(LookupError, match="the resolver did not answer"):
                 await asked.addresses(f"silent{number}.test")
         return await asked.addresses("good.test")
 
     with serving(answer) as address:
         asked = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.02, attempts=1)
-        if code is None:
+        assert asyncio.run(ask(asked)) == ["127.1.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("silent", "found"),
+    [
+        (0, ["127.1.0.1"]),
+        # Two questions for the name and two checks: then it is there again, and the name has its address.
+        (4, ["127.1.0.1"]),
+        (1000, None),
+    ],
+)
+def test_a_resolver_that_is_gone_makes_no_name_fail(silent: int, found: list[str] | None) -> None:
+    left = silent
+
+    def answer(question: Message) -> Message | None:
+        nonlocal left
+        left -= 1
+        return None if left >= 0 else with_records(question, "good.test. A 127.1.0.1")
+
+    with serving(answer) as address:
+        asked = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.1, attempts=1)
+        if found is None:
             with pytest.raises(ResolverDown, match="does not answer"):
-                asyncio.run(ask(asked))
+                asyncio.run(asked.addresses("good.test"))
         else:
-            assert asyncio.run(ask(asked)) == ["127.1.0.1"]
+            assert asyncio.run(asked.addresses("good.test")) == found
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,8 @@ CASES = [
                 "text/html; charset=utf-16",
             ),
             ("percent-encoded", link(b"/%C3%A4.zip"), ""),
+            ("XML declaration", b'<?xml version="1.0" encoding="latin1"?>' + link(b"/\xe4.zip"), "text/html"),
+            ("meta, not XML", b"<?xml encoding='gbk'?>" + link(UMLAUT, b"<meta charset=utf-8>"), "text/html"),
         )
     ),
     # A query is written in the page's encoding, a path in UTF-8.
@@ -139,6 +141,13 @@ CASES = [
         URL,
     ),
     Case("query of utf-16", "\ufeff<a href=/a.zip?\u00e4>".encode("utf-16-le"), ["/a.zip?%C3%A4"], URL),
+    Case(
+        "XHTML",
+        b"<script src='/a.zip'/><title/><style><![CDATA[<a href='/c.zip'/>]]></style><a href='/b.zip'/>",
+        AB,
+        "XML 1.0",
+        "application/xhtml+xml",
+    ),
     # Markup.
     *(
         Case(kind, body, files, f"{HTML} 13.2.5")
