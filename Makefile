@@ -36,7 +36,7 @@ testbed-setup: ## Build the kernel of the testbed's guests into the user's cache
 docs: ## Build the documentation site into var/docs, without network.
 	@deploy/setup.sh docs
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
-	@echo "var/docs/index.html"
+	@echo "var/docs/index.html (to search, serve it: python3 -m http.server --bind 127.0.0.1 --directory var/docs)"
 
 build: setup ## The same as setup.
 
