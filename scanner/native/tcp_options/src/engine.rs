@@ -131,7 +131,7 @@ impl Engine {
             return false;
         }
         self.parts.connects.close(number);
-        self.ended(number, Verdict::NotEcn);
+        self.conclude(number, Verdict::NotEcn);
         true
     }
 
@@ -146,12 +146,12 @@ impl Engine {
         let connects = &mut self.parts.connects;
         let drained = connects.read(|number, how| ended.push((number, how)));
         for (number, how) in ended {
-            self.ended(number, how);
+            self.conclude(number, how);
         }
         drained
     }
 
-    fn ended(&mut self, number: u32, how: Verdict) {
+    fn conclude(&mut self, number: u32, how: Verdict) {
         let Some(asking) = self.take(number) else {
             return;
         };

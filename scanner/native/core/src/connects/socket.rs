@@ -99,13 +99,13 @@ impl Connecting {
 
     /// Returns how it ended; `None`: not yet.
     pub fn verdict(&mut self) -> Option<Verdict> {
-        match self.ended() {
+        match self.outcome() {
             Some(Verdict::Failed(_)) if self.has_dropped() => Some(Verdict::NotEcn),
-            ended => ended,
+            outcome => outcome,
         }
     }
 
-    fn ended(&mut self) -> Option<Verdict> {
+    fn outcome(&mut self) -> Option<Verdict> {
         let failed = |error: Errno| Some(Verdict::Failed(error.into()));
         if let Some(error) = self.failed {
             return failed(error);
