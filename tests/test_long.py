@@ -27,9 +27,9 @@ def test_the_closing_line(text: str, expected: str) -> None:
 
 def test_output_and_status_are_kept(tmp_path: Path) -> None:
     code = "import os; print(os.environ['WORD']); raise SystemExit(3)"
-    result = long.run("own", Group("fails", (sys.executable, "-c", code), {"WORD": "said"}), tmp_path)
-    assert (result.name, result.status, result.closing) == ("own", 3, "said")
-    assert (tmp_path / "own.log").read_text() == "said\n"
+    result = long.run("own", Group("fails", (sys.executable, "-c", code), {"WORD": "stated"}), tmp_path)
+    assert (result.name, result.status, result.closing) == ("own", 3, "stated")
+    assert (tmp_path / "own.log").read_text() == "stated\n"
 
 
 def test_the_table_says_how_each_ended(
