@@ -30,6 +30,7 @@ from tests import drawn
 from tests.crawl.conftest import RIB_4, RIB_6
 from tests.crawl.test_as2org import TEXT
 from tests.crawl.test_rib import whole_records
+from tests.field.test_routing import record, to
 
 from .evil_https import Answer, EvilHost, InPlaceOf, endless, serving, whole
 from .mutation import mutations
@@ -43,6 +44,12 @@ JSONL = b"\n".join(
     )
 )
 CRUX = b"origin,rank\nhttps://www.example.com,1000\nhttp://b.example:8080,5000\n"
+# Additional paths (RFC 8050) of both families, and a generic record.
+PATHS = (
+    record(8, "c63364/24", to(3), to(4), has_id=True)
+    + record(10, "20010db8/32", to(5), has_id=True)
+    + record(6, "cb0071/24", to(6), family="000101")
+)
 NAMES = b"rank,domain\n1,a.example\n2,m\xc3\xbcller.example # ours\n\nb.example\n"
 
 
@@ -104,7 +111,7 @@ PARSERS: dict[str, tuple[Callable[[Path], list[str]], list[bytes], int]] = {
     "crux": (_crux, [gzip.compress(CRUX)], 500),
     "crux lines": (_crux_lines, [CRUX], 1500),
     "own list": (_own_list, [NAMES], 1500),
-    "rib": (_rib, [_first_records(RIB_4, 8000), _first_records(RIB_6, 8000)], 600),
+    "rib": (_rib, [_first_records(RIB_4, 8000), _first_records(RIB_6, 8000), PATHS], 600),
     "rib bz2": (_rib, [bz2.compress(_first_records(RIB_4, 8000))], 200),
     "offer": (_offer, [OFFER], 2000),
 }
