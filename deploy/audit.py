@@ -53,10 +53,12 @@ class AuditError(Exception):
 
 
 def pinned(tree: Path) -> list[Package]:
-    """Return what requirements*.txt, Cargo.lock files and the Go modules pin, without our own packages."""
+    """Return what requirements*.txt, pyproject.toml, Cargo.lock and go.sum files pin, without our own."""
     requirements = "\n".join(
         path.read_text(encoding="utf-8") for path in sorted(tree.glob("requirements*.txt"))
     )
+    build = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    requirements = "\n".join([requirements, *build])
     found = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
     locked = [
         one

@@ -3,8 +3,9 @@
     make dist
 
 One wheel of firstflight with its native programs inside, wheels of everything that it needs (also of what is
-published only as source), static programs, the DAG files, `sbom.cdx.json` and `SHA256SUMS`. Exit status 0,
-or 2 with one sentence.
+published only as source), static programs, the DAG files, `sbom.cdx.json` and `SHA256SUMS`. With
+FIRSTFLIGHT_SIGNING_KEY=FILE, a private key of SSH, or a public one whose private key an agent has, also
+`SHA256SUMS.sig` (`ssh-keygen -Y`). Exit status 0, or 2 with one sentence.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from pathlib import Path
 from deploy import sbom
 from firstflight.run import provenance
 from firstflight.system import files
+
+SIGNING_KEY = "FIRSTFLIGHT_SIGNING_KEY"
+NAMESPACE = "firstflight-release"
+"""What a signature is for: ssh-keygen accepts it for nothing else."""
 
 TREE = Path(__file__).resolve().parent.parent
 OUT = TREE / "dist"
@@ -113,8 +118,17 @@ def needed_wheels(out: Path) -> None:
 
 def checksums(folder: Path) -> str:
     """Return the lines of SHA256SUMS, as sha256sum prints them, for all files below `folder` by path."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
+    own = ("SHA256SUMS", "SHA256SUMS.sig")
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in own)
     return "".join(f"{files.sha256_of(path)}  {path.relative_to(folder)}\n" for path in found)
+
+
+def sign(sums: Path, key: str) -> Path:
+    """Sign SHA256SUMS by a key of SSH and return the signature's file. DistError if that fails."""
+    if not Path(key).is_file():
+        raise DistError(f"there is no key {key!r}: let {SIGNING_KEY} name a key of SSH, or unset it")
+    run(["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", NAMESPACE, sums])
+    return sums.with_name(f"{sums.name}.sig")
 
 
 def build(out: Path) -> None:
@@ -130,6 +144,9 @@ def build(out: Path) -> None:
     inside = sbom.crates(run(["cargo", "tree", "--locked", *sbom.TREE_FORMAT, *packages]))
     (part / "sbom.cdx.json").write_text(sbom.text(part, inside), encoding="utf-8")
     (part / "SHA256SUMS").write_text(checksums(part), encoding="utf-8")
+    key = os.environ.get(SIGNING_KEY)
+    if key is not None:
+        sign(part / "SHA256SUMS", key)
     shutil.rmtree(out, ignore_errors=True)
     part.rename(out)
 

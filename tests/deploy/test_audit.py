@@ -60,7 +60,8 @@ def test_which_versions_are_affected(
 
 def test_everything_that_is_pinned_is_looked_at() -> None:
     packages = audit.pinned(audit.TREE)
-    lines = [line for path in audit.TREE.glob("requirements*.txt") for line in path.read_text().splitlines()]
+    files = [*audit.TREE.glob("requirements*.txt"), audit.TREE / "pyproject.toml"]
+    lines = [line for path in files for line in path.read_text().splitlines()]
     assert sum(p.ecosystem == "PyPI" for p in packages) == sum("==" in line for line in lines) > 100
     names = {(p.ecosystem, p.name) for p in packages}
     assert {("PyPI", "cryptography"), ("crates.io", "parquet"), ("Go", "github.com/quic-go/quic-go")} <= names
