@@ -129,7 +129,8 @@ def command(
                 confined.changing(
                     run.settings.store.url, readable=[*reached.paths(run.path)], writable=[run.path]
                 )
-            execute.run_here(run, stage, stage_key, again, times.arguments() if stage.timed else {})
+            more = times.arguments() if stage.timed else {}
+            execute.run_here(run, stage, stage_key, again, more, patient=here)
         if stage.scope is not Scope.KEY:
             report = run.report(stage.name, stage_key)
             rejected = rejected or bool(report is not None and report.rejected)

@@ -16,9 +16,14 @@ from firstflight.layout import StageKey
 from firstflight.run.engines import await_engine
 from firstflight.run.run import Run
 from firstflight.settings.types import Command
-from firstflight.system import files, terminal
+from firstflight.system import files, lock, terminal
 from orchestration import held, runner, stages
 from orchestration.stages import Stage
+
+BUSY_S = 30.0
+"""How long a user's stage waits for another process that runs the same one."""
+LOOK_S = 1.0
+"""How often a stage that waits looks for the run's stop file."""
 
 
 def remote_commands(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
@@ -77,19 +82,32 @@ def _run_process(name: str, argv: Sequence[str], *, behind: bool = False) -> int
 
 
 def run_here(
-    run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: Mapping[str, object]
+    run: Run,
+    stage: Stage,
+    key: StageKey | None,
+    again: bool,
+    arguments: Mapping[str, object],
+    *,
+    patient: bool = False,
 ) -> None:
     """Run a stage in this process, unless it is done; with `again` replace its output.
 
-    That is removed first, unless the stage replaces it in one step.
+    That is removed first, unless the stage replaces it in one step. `patient`: wait as long as another
+    process works on the same stage, so that a campaign does not fail because a user started one, too;
+    otherwise UsageError after 30 s.
     """
+    if patient:
+        _install_signal_handlers()
+        _await_other(run, stage, key)
     if not stage.looks_itself and not again and run.done(stage.name, key):
         terminal.echo(f"{stage.name}: already done", err=True)
         return
     _install_signal_handlers()
     if again and not stage.replaces:
-        for folder in stage.folders:
-            _remove(run, run.layout.stage(folder, key))
+        # Its output is not removed under another process.
+        with lock.locked(run.layout.stage_lock(stage.name, key), f"stage {stage.name}", wait_s=BUSY_S):
+            for folder in stage.folders:
+                _remove(run, run.layout.stage(folder, key))
     keys = () if key is None else (key,)
     stage.function()(run, *keys, **arguments)
 
@@ -109,6 +127,17 @@ def _remove(run: Run, folder: Path) -> None:
         await_engine(written, run.check_not_stopped)
     with files.explain_os_errors(folder), suppress(FileNotFoundError):
         shutil.rmtree(folder)
+
+
+def _await_other(run: Run, stage: Stage, key: StageKey | None) -> None:
+    """Wait until no other process runs the stage, or until the run is stopped."""
+    path = run.layout.stage_lock(stage.name, key)
+    holder = lock.holder_pid(path)
+    if not lock.is_locked(path):
+        return
+    terminal.echo(f"{stage.name}: waits for process {holder or '?'}, which runs the same stage", err=True)
+    while not lock.wait_until_free(path, LOOK_S):
+        run.check_not_stopped()
 
 
 def _install_signal_handlers() -> None:
