@@ -92,7 +92,9 @@ class Units:
                 continue
             if not origin.may_replace(row["origin"], row["source_file"]):
                 raise self._other_origin(_shown(self._file.kind, unit), row["source_file"])
-        if "run" in self._file.kind.unit:
+        known = [self._logged[unit] for unit in self._content.rows if unit in self._logged]
+        is_copy = len(known) == len(self._content.rows) and all(row["sha256"] == sha256 for row in known)
+        if "run" in self._file.kind.unit and not is_copy:
             at = self._file.kind.unit.index("run")
             runs = sorted({unit[at] for unit in self._content.rows})
             for row in load_log.of_site(self._store, runs, origin.text):

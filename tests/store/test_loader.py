@@ -13,7 +13,7 @@ import pytest
 from firstflight.errors import FirstflightError
 from schemas import records
 from store import Store, open_store
-from store.load import loader, record_file, units
+from store.load import loader, origin, record_file, units
 from store.load.loader import Loaded, Refused, Result
 from tests import memory
 
@@ -69,7 +69,7 @@ def test_every_value_arrives_as_it_was(tmp_path: Path) -> None:
     (stored,) = ask("SELECT *, toUnixTimestamp64Nano(sent_at) AS ns FROM quic_probe")
     assert stored.pop("ns") == row["sent_at"]
     assert stored.pop("sent_at") == "2026-11-20 06:00:00.987654321"
-    assert stored.pop("source_file") == str(tmp_path / "quic_probe.parquet")
+    assert stored.pop("source_file") == origin.name_outside(tmp_path / "quic_probe.parquet")
     assert stored["amplification"] == pytest.approx(row["amplification"], rel=1e-6)
     assert stored.pop("day") == "2026-11-20"
     assert stored.pop("family") == 6

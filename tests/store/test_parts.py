@@ -14,7 +14,7 @@ from firstflight.layout import RunLayout, StageKey
 from firstflight.run.run import Run
 from firstflight.shard import all_of
 from store import open_store
-from store.load import derived, loader, run_row, units
+from store.load import derived, loader, origin, run_row, units
 from store.load.loader import Loaded, Refused, Result
 
 from .rows import RUN, many, write
@@ -72,14 +72,18 @@ def test_a_copy_without_its_run_replaces_no_shard(folder: Path, tmp_path: Path) 
     assert actions(loader.load_files(files(folder))) == ["unchanged"] * 3
 
 
-def test_the_run_replaces_what_was_loaded_of_it_without_its_folder(folder: Path, tmp_path: Path) -> None:
+def test_the_run_replaces_what_was_loaded_of_it_without_its_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(folder.parent))
     copy = shutil.copy(files(folder)[1], tmp_path / "quic_probe.parquet")
     assert actions(loader.load_files([Path(copy)])) == ["loaded"]
     assert counted() == (10, 10)
     assert actions(loader.load_files(files(folder))) == ["replaced", "loaded", "loaded"]
     assert counted() == (30, 30)
     assert actions(loader.load_files(files(folder))) == ["unchanged"] * 3
-    whole = ask(f"SELECT rows, toString(state) AS s FROM load_file FINAL WHERE source_file = '{copy}'")
+    name = origin.name_outside(Path(copy))
+    whole = ask(f"SELECT rows, toString(state) AS s FROM load_file FINAL WHERE source_file = '{name}'")
     assert whole == [{"rows": 0, "s": "loaded"}]
 
 
