@@ -1,4 +1,4 @@
-"""Hooks of MkDocs (mkdocs.yml): add generated pages, list the design notes, rewrite links out of docs/."""
+"""Hooks of MkDocs (mkdocs.yml): add generated pages, list folders in the navigation, rewrite links."""
 
 from __future__ import annotations
 
@@ -22,22 +22,33 @@ PROJECT = {
     "project/conduct.md": "CODE_OF_CONDUCT.md",
 }
 GENERATED = ("commands", "settings", "metrics")
-DESIGN = "Design notes"
+# Entries of the navigation that list a folder of docs/, by the titles of its pages.
+FOLDERS = {"Measurements": "measured", "Results of the testbed": "testbed", "Design notes": "design"}
 _LINK = re.compile(r"(?<!!)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the design notes, by their titles, where the navigation says so."""
-    notes: list[Any] = [
-        {_title(path): f"design/{path.name}"} for path in sorted((ROOT / "docs" / "design").glob("*.md"))
-    ]
+    """Fill the entries of the navigation that list a folder; an entry without pages disappears."""
     for part in config.nav or []:
-        for pages in part.values():
-            for page in pages if isinstance(pages, list) else []:
-                if isinstance(page, dict) and DESIGN in page:
-                    page[DESIGN] = notes
+        for title, pages in part.items():
+            filled = [_filled(page) for page in pages]
+            part[title] = [page for page in filled if not isinstance(page, dict) or all(page.values())]
     return config
+
+
+def _filled(page: Any) -> Any:
+    """Return an entry of the navigation; one of `FOLDERS` gets the pages of its folder."""
+    if not isinstance(page, dict):
+        return page
+    (title,) = page
+    if title not in FOLDERS:
+        return page
+    folder = FOLDERS[title]
+    listed = [
+        {_title(path): f"{folder}/{path.name}"} for path in sorted((ROOT / "docs" / folder).glob("*.md"))
+    ]
+    return {title: [*page[title], *listed]}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -54,8 +54,9 @@ def test_links_and_anchors_lead_somewhere_and_nothing_comes_from_elsewhere(site:
 def test_every_page_is_in_the_navigation(site: Path) -> None:
     """A page that the navigation lacks has no previous or next page, and nobody finds it."""
     index = (site / "index.html").read_text(encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
-        assert f'href="{page.stem}.html"' in index, page.name
+    for page in (ROOT / "docs").rglob("*.md"):
+        place = page.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        assert f'href="{place}"' in index, place
 
 
 @pytest.mark.parametrize("broken", ["[x](missing.md)", "[x](other.md#missing)"])
