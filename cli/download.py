@@ -53,7 +53,14 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     help="Keep captures and key logs here.",
 )
 @click.option("--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="jsonl.")
-@click.option("--timeout", default=45.0, show_default=True, type=click.FloatRange(1, 600), metavar="SECONDS")
+@click.option(
+    "--timeout",
+    default=45.0,
+    show_default=True,
+    type=click.FloatRange(1, 600),
+    metavar="SECONDS",
+    help="Longest time of one download.",
+)
 @click.option(
     "--max-bytes",
     default=10 << 20,

@@ -83,7 +83,14 @@ def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
 @command.command(epilog="Example: firstflight lab truth --format jsonl | head -1")
 @_STATE
 @_BEHAVIOUR
-@click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl"]),
+    default="jsonl",
+    show_default=True,
+    help="Format of the output.",
+)
 @click.option("--table1", "as_table1", is_flag=True, help="Table 1 as declared, one line per CDN.")
 @click.option("--certificates", is_flag=True, help="Each certificate that servers send, one line each.")
 @click.option("--files", is_flag=True, help="What a crawl must find, one line per name with a web site.")

@@ -20,7 +20,14 @@ STOP_WAIT_S = 200.0
     "Example: firstflight runs stop 20261120T063905Z-a1b2c3"
 )
 @click.argument("names", nargs=-1, metavar="[RUN]...")
-@click.option("--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="Format of the output.",
+)
 def command(names: tuple[str, ...], form: str) -> None:
     """List runs, oldest first, with state and counts; with RUN, its stages too.
 

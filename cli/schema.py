@@ -10,7 +10,13 @@ from firstflight.system import stdout, terminal
 
 @click.command(epilog="Example: firstflight schema quic_probe --format json")
 @click.argument("kind", required=False)
-@click.option("--format", "output_format", type=click.Choice(["table", "json"]), default="table")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="Format of the output.",
+)
 def command(kind: str | None, output_format: str) -> None:
     """Print name, type, unit and meaning of the columns of a record KIND; without KIND, list the kinds."""
     from schemas import records

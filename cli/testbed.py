@@ -50,7 +50,13 @@ def command() -> None:
 
 @command.command("list", epilog="Example: firstflight testbed list iack-ttfb")
 @click.argument("name", metavar="[EXPERIMENT]", required=False)
-@click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    help="Format of the output.",
+)
 def listed(name: str | None, output_format: str) -> None:
     """List the experiments, and the stacks, with what is missing of them; of one experiment, its cells."""
     from testbed import stacks
@@ -198,7 +204,13 @@ def run(
     show_default=True,
     help="Medians of cells, or of pairs of them, or a line per trial (jsonl only).",
 )
-@click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    help="Format of the output.",
+)
 @click.option(
     "--page",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -295,7 +307,14 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
 @command.command(epilog="Example: firstflight testbed verify --cells quiche-aioquic")
 @click.argument("name", metavar="[EXPERIMENT]", required=False)
 @_CELLS
-@click.option("--seeds", type=click.IntRange(1, 100), default=2, show_default=True, metavar="N")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Repetitions of each cell.",
+)
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
 def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> None:
     """Run cells twice, and compare captures and results byte by byte; one hash each.

@@ -16,7 +16,14 @@ from firstflight.system import stdout, terminal
 @click.argument("ip")
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Only this one [default: all].")
 @click.option("--slot", type=click.IntRange(min=0), metavar="N", help="Of a watch: only this slot.")
-@click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "jsonl"]),
+    default="text",
+    show_default=True,
+    help="Format of the output.",
+)
 def command(
     run_name: str, vantage: str, domain: str, ip: str, repetition: int | None, slot: int | None, form: str
 ) -> None:

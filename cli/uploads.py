@@ -50,7 +50,13 @@ def load() -> None:
 
 
 @command.command(epilog="Example: firstflight uploads clean --keep-days 90")
-@click.option("--keep-days", type=click.FloatRange(min=0, max=36_500), required=True, metavar="N")
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(min=0, max=36_500),
+    required=True,
+    metavar="N",
+    help="Keep runs of the last N days.",
+)
 def clean(keep_days: float) -> None:
     """Remove runs that are completely loaded and older than N days, with their captures and inputs.
 

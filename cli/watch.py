@@ -15,7 +15,14 @@ from firstflight.system import terminal
     "--config", type=click.Path(path_type=Path), metavar="FILE", required=True, help="Settings (TOML)."
 )
 @click.option("--period", type=click.FloatRange(min=1), metavar="SECONDS", help="Length of a period.")
-@click.option("--periods", type=click.IntRange(min=1, max=100_000), default=1, show_default=True, metavar="N")
+@click.option(
+    "--periods",
+    type=click.IntRange(min=1, max=100_000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of periods to probe.",
+)
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
 @click.option("--dry-run", is_flag=True, help="Describe what would be done; fetch and send nothing.")
 def command(

@@ -155,3 +155,16 @@ def test_what_prints_nothing_needs_no_output(tmp_path: Path) -> None:
     done = subprocess.run(closed, cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == 0
     assert (tmp_path / "var" / "store").is_dir()
+
+
+@pytest.mark.parametrize("words", list(names(root)), ids=" ".join)
+def test_every_option_has_a_sentence(words: tuple[str, ...]) -> None:
+    """An option without help says only its name."""
+    command: click.Command = root
+    for name in words:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    assert [option.opts for option in options if not option.help] == []
