@@ -11,20 +11,20 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 
+from reports.dashboard.fair_queue import FairQueue, TooManyWait
 from reports.dashboard.faults import NoAnswer
 from reports.dashboard.limits import Allowances
 from reports.dashboard.served import ServedStore
-from reports.dashboard.turns import TooManyWait, Turns
 from store.base import Limits
 from store.url import ServerLocation
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
 """Who asks, as `limits.client_key` names clients: the questions of a page are of whom the page is for."""
 # Questions at the same time; in public mode one client has one of them, so that it never has all. What the
-# dashboard asks for itself, as each page needs it, has a turn that no client takes.
+# dashboard asks for itself, as each page needs it, has a place that no client takes.
 _AT_ONCE, _OWN_AT_ONCE = 2, 1
-# How long a question waits for its turn, at least.
-_TURN_S = 20.0
+# How long a question waits in the queue, at least.
+_QUEUE_S = 20.0
 # A process's start and what it asks of the schema, in addition to the query itself.
 _BESIDE_S = 20
 # Then a process ends, so that what its engine keeps cannot grow for weeks.
@@ -53,8 +53,8 @@ class Asker:
         self.limits = limits
         self._served = served or ServedStore()
         self._allowances = allowances
-        self._turns = Turns(_AT_ONCE, each=_AT_ONCE if allowances is None else 1)
-        self._own_turns = Turns(_OWN_AT_ONCE, each=_OWN_AT_ONCE)
+        self._queue = FairQueue(_AT_ONCE, each=_AT_ONCE if allowances is None else 1)
+        self._own_queue = FairQueue(_OWN_AT_ONCE, each=_OWN_AT_ONCE)
         self._idle: list[_Worker] = []
 
     async def answer(self, question: Question, *, own: bool = False) -> bytes:
@@ -63,10 +63,10 @@ class Asker:
         `own`: the dashboard asks for itself, and no client pays.
         """
         client = "" if own else CLIENT.get()
-        turns = self._own_turns if own else self._turns
+        queue = self._own_queue if own else self._queue
         try:
-            async with asyncio.timeout(max(self.limits.seconds, _TURN_S)):
-                await turns.take(client)
+            async with asyncio.timeout(max(self.limits.seconds, _QUEUE_S)):
+                await queue.take(client)
         except (TimeoutError, TooManyWait):
             raise NoAnswer(
                 "busy", "others ask too much of the store at this moment: try again later"
@@ -77,7 +77,7 @@ class Asker:
             worker = await self._worker(await self._served.location())
             return await self._ask(worker, question)
         finally:
-            turns.give_back(client)
+            queue.give_back(client)
             if client and self._allowances is not None:
                 now = time.monotonic()
                 self._allowances.store_s.charge(client, now, now - began)

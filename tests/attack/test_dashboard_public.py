@@ -16,9 +16,9 @@ import uvicorn
 
 from reports.dashboard import connections, events, sending
 from reports.dashboard.asking import CLIENT, Asker, Question, _Worker
+from reports.dashboard.fair_queue import MOST_WAITING, FairQueue, TooManyWait
 from reports.dashboard.faults import NoAnswer
 from reports.dashboard.limits import PUBLIC, Allowances, ClientRate
-from reports.dashboard.turns import MOST_WAITING, TooManyWait, Turns
 from store.url import ServerLocation
 from tests.dashboard.serving import Dashboard, dashboard
 from tests.waiting import until
@@ -88,14 +88,14 @@ def test_a_header_section_that_drips_has_an_end(served: Dashboard) -> None:
         one.sendall(HALF)
         began = time.monotonic()
 
-        def ended() -> bool:
+        def is_over() -> bool:
             try:
                 one.sendall(b"x")
             except ConnectionError:
                 return True
             return is_closed(one)
 
-        until(ended, "the connection ends")
+        until(is_over, "the connection ends")
         assert time.monotonic() - began < 6 * connections.REQUEST_S
 
 
@@ -262,7 +262,7 @@ class _Somewhere:
         return None
 
 
-def test_costly_questions_of_one_client_leave_turns_to_others() -> None:
+def test_costly_questions_of_one_client_leave_places_to_others() -> None:
     """Six of eight requests of others were answered by 503."""
     allowances = Allowances()
     asker = _Slow({"bad": 0.2, "good": 0.001, "": 0.001}, allowances)
@@ -300,27 +300,27 @@ def test_a_client_that_used_the_store_for_too_long_is_refused_and_others_are_not
     assert asyncio.run(ask("good")) == b""
 
 
-def test_turns_go_around_and_survive_those_who_leave() -> None:
+def test_the_queue_goes_around_and_survives_those_who_leave() -> None:
     async def attack() -> list[str]:
-        turns, order = Turns(2, each=1), list[str]()
+        queue, order = FairQueue(2, each=1), list[str]()
 
         async def one(client: str) -> None:
-            await turns.take(client)
+            await queue.take(client)
             order.append(client)
             await asyncio.sleep(0)
-            turns.give_back(client)
+            queue.give_back(client)
 
-        await turns.take("a")
+        await queue.take("a")
         waiting = [asyncio.create_task(one("a")) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
         waiting += [asyncio.create_task(one(client)) for client in "bcbc"]
         await asyncio.sleep(0)
-        turns.give_back("a")
+        queue.give_back("a")
         await asyncio.gather(*waiting, return_exceptions=True)
-        # Nothing is left: both turns are free for anybody.
-        await turns.take("x")
-        await turns.take("y")
+        # Nothing is left: both places are free for anybody.
+        await queue.take("x")
+        await queue.take("y")
         return order
 
     order = asyncio.run(attack())
@@ -330,12 +330,12 @@ def test_turns_go_around_and_survive_those_who_leave() -> None:
 
 def test_questions_of_one_client_that_wait_are_bounded() -> None:
     async def attack() -> None:
-        turns = Turns(1, each=1)
-        await turns.take("a")
-        waiting = [asyncio.create_task(turns.take("a")) for _ in range(MOST_WAITING)]
+        queue = FairQueue(1, each=1)
+        await queue.take("a")
+        waiting = [asyncio.create_task(queue.take("a")) for _ in range(MOST_WAITING)]
         await asyncio.sleep(0)
         with pytest.raises(TooManyWait):
-            await turns.take("a")
+            await queue.take("a")
         for one in waiting:
             one.cancel()
 

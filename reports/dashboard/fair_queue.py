@@ -1,4 +1,4 @@
-"""Turns at the store: clients that wait get them one after the other, however much each of them asks."""
+"""A queue for the store: clients that wait are served one after the other, however much each asks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class TooManyWait(Exception):
     """The client has MOST_WAITING questions that wait."""
 
 
-class Turns:
-    """`slots` turns at once, `each` of one client at most; the client whose turn is longest ago is next."""
+class FairQueue:
+    """`slots` places, `each` of one client at most; the client that had one longest ago is next."""
 
     def __init__(self, slots: int, each: int) -> None:
         self._slots = slots
         self._each = each
         self._running: Counter[str] = Counter()
-        # The client whose turn is the longest ago comes first.
+        # The client that had a place longest ago comes first.
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def take(self, client: str) -> None:
-        """Wait for a turn, which `give_back` ends. TooManyWait if too many questions of `client` wait."""
+        """Wait for a place, which `give_back` ends. TooManyWait if too many questions of `client` wait."""
         queue = self._waiting.setdefault(client, deque())
         if len(queue) >= MOST_WAITING:
             raise TooManyWait
@@ -41,7 +41,7 @@ class Turns:
             raise
 
     def give_back(self, client: str) -> None:
-        """End a turn of `client`."""
+        """Give a place of `client` to the next one."""
         self._running[client] -= 1
         if not self._running[client]:
             del self._running[client]
