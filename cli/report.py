@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import sys
 import tempfile
@@ -15,7 +13,7 @@ import click
 
 from cli import options
 from firstflight.errors import InputError
-from firstflight.system import stdout, terminal
+from firstflight.system import spreadsheet, stdout, terminal
 
 
 @click.group(
@@ -77,9 +75,20 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     metavar="FILE",
     help="Declared values for comparison (JSON lines or CSV: cdn, domains, iack_share_max, variation).",
 )
-@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
 @click.option(
-    "--resamples", type=click.IntRange(min=100, max=100_000), default=2000, show_default=True, metavar="N"
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "jsonl", "csv"]),
+    default="table",
+    help="Format of the output.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=100, max=100_000),
+    default=2000,
+    show_default=True,
+    metavar="N",
+    help="Resamples of the bootstrap.",
 )
 @click.option(
     "--seed",
@@ -121,7 +130,13 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 
 @command.command(epilog="Example: firstflight report table3 captures/ --format jsonl")
 @click.argument("folder", metavar="DIR", type=options.InputPath(folder=True))
-@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "jsonl", "csv"]),
+    default="table",
+    help="Format of the output.",
+)
 def table3(folder: Path, output_format: str) -> None:
     """Print Table 3 from captures: the ACK delay that each server reports.
 
@@ -150,7 +165,13 @@ def table3(folder: Path, output_format: str) -> None:
     metavar="DIR",
     help="Write a page with the tables and Figures 1 to 3 to DIR/downloads.html instead, and print its path.",
 )
-@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "jsonl", "csv"]),
+    default="table",
+    help="Format of the output.",
+)
 def downloads(run: str, out: Path | None, output_format: str) -> None:
     """Print Tables 1 and 2 of downloads and the TCP option survey, beside the ANRW 2023 paper's values.
 
@@ -190,7 +211,13 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
     ),
     help="One table of the answer; default: all as a table, outcomes in any other format.",
 )
-@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "jsonl", "csv"]),
+    default="table",
+    help="Format of the output.",
+)
 def handshakes(run: str, part: str | None, output_format: str) -> None:
     """Print what completed handshakes found: outcomes, stacks, ciphers, certificates, servers, edges.
 
@@ -246,7 +273,6 @@ def _jsonl(rows: list[dict[str, Any]]) -> str:
 
 def _csv(rows: list[dict[str, Any]]) -> str:
     """Return rows as CSV; an interval becomes two columns, *_low and *_high."""
-    out = io.StringIO()
     flat = []
     for row in rows:
         made: dict[str, Any] = {}
@@ -256,8 +282,4 @@ def _csv(rows: list[dict[str, Any]]) -> str:
             else:
                 made[name] = value
         flat.append(made)
-    if flat:
-        writer = csv.DictWriter(out, flat[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(flat)
-    return out.getvalue()
+    return spreadsheet.table(flat[0], flat) if flat else ""

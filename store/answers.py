@@ -6,6 +6,8 @@ import re
 import tempfile
 from collections.abc import Sequence
 
+from firstflight.system import spreadsheet
+from store.base import Answer
 from store.engine import Engine
 from store.protocol.blocks import Block
 from store.sql import identifier, literal
@@ -33,6 +35,13 @@ def settings_for(output_format: str) -> dict[str, object]:
     """Return the settings for an answer in this format: SETTINGS, and decimals in tables for people."""
     decimals = SHOWN_DECIMALS if output_format.startswith(_FOR_PEOPLE) else 0
     return {**SETTINGS, "output_format_float_precision": decimals}
+
+
+def answer(content: bytes, output_format: str) -> Answer:
+    """Return an answer for users: in CSV, no text is a formula of a spreadsheet."""
+    if spreadsheet.is_csv(output_format):
+        content = spreadsheet.answer(content)
+    return Answer(content, output_format)
 
 
 def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> bytes:

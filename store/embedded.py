@@ -103,7 +103,7 @@ class EmbeddedStore:
             session = Engine(str(self._path), access.READER)
             try:
                 self._limit_to_reading(session, self._reading | answers.settings_for(wanted))
-                return Answer(session.run(sql, output_format), wanted)
+                return answers.answer(session.run(sql, output_format), wanted)
             finally:
                 session.close()
         except EngineError as error:

@@ -117,7 +117,7 @@ class ServerStore:
             parsed = guard.check_reading(self._engine, sql)
             blocks = self._ask(sql)
             wanted = answers.format_of(parsed) or output_format
-            return Answer(answers.formatted(self._engine, blocks, wanted), wanted)
+            return answers.answer(answers.formatted(self._engine, blocks, wanted), wanted)
         except EngineError as error:
             raise from_engine(str(error), self.location) from error
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from firstflight.run.provenance import tool_version
+from firstflight.system import spreadsheet
 from firstflight.system.terminal import lines
 from reports import wording
 from reports.figures import style
@@ -85,13 +84,9 @@ def _shown(value: Any) -> Any:
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as CSV with a header; arrays are JSON."""
-    out = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(out, dict.fromkeys(name for row in rows for name in row), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()}
-            for row in rows
-        )
-    return out.getvalue()
+    """Return rows as CSV with a header; arrays are JSON, and no text is a formula."""
+    if not rows:
+        return ""
+    names = dict.fromkeys(name for row in rows for name in row)
+    made = ({key: json.dumps(v) if isinstance(v, list) else v for key, v in row.items()} for row in rows)
+    return spreadsheet.table(names, made)
