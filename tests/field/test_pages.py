@@ -209,6 +209,11 @@ def test_a_redirect_leads_where_browsers_go(field: bytes, url: str) -> None:
 PAGE = b"<a href=/a.zip>"
 
 
+def zipped(content: bytes) -> bytes:
+    """Return `content` as gzip without a time: names of tests must not change."""
+    return gzip.compress(content, mtime=0)
+
+
 def raw(body: bytes) -> bytes:
     """Return a deflate stream without the header of zlib, as some servers send it."""
     packer = zlib.compressobj(wbits=-15)
@@ -218,18 +223,18 @@ def raw(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("field", "body", "content"),
     [
-        ("gzip", gzip.compress(PAGE), PAGE),
-        ("X-GZIP", gzip.compress(PAGE), PAGE),
+        ("gzip", zipped(PAGE), PAGE),
+        ("X-GZIP", zipped(PAGE), PAGE),
         ("deflate", zlib.compress(PAGE), PAGE),
         ("deflate", raw(PAGE), PAGE),
-        ("identity, gzip", gzip.compress(PAGE), PAGE),
+        ("identity, gzip", zipped(PAGE), PAGE),
         ("", PAGE, PAGE),
-        ("gzip", gzip.compress(PAGE)[:-9], PAGE),  # cut
-        ("gzip", gzip.compress(b"x" * 5_000_000), b"x" * 1_000_000),  # a bomb
-        ("gzip", gzip.compress(PAGE) * 2, PAGE),
+        ("gzip", zipped(PAGE)[:-9], PAGE),  # cut
+        ("gzip", zipped(b"x" * 5_000_000), b"x" * 1_000_000),  # a bomb
+        ("gzip", zipped(PAGE) * 2, PAGE),
         ("gzip", PAGE, None),
         ("br", PAGE, None),
-        ("gzip, gzip", gzip.compress(gzip.compress(PAGE)), None),
+        ("gzip, gzip", zipped(zipped(PAGE)), None),
     ],
 )
 def test_codings_that_nobody_asked_for(field: str, body: bytes, content: bytes | None) -> None:
