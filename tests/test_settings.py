@@ -215,15 +215,6 @@ def test_the_lab_campaign_is_valid_once_the_lab_has_its_files() -> None:
     assert not found.campaign.contact and found.probe.allow_net
 
 
-def test_the_page_names_every_setting() -> None:
-    page = (ROOT / "docs" / "campaign.md").read_text(encoding="utf-8")
-    for section, about in settings.Settings.model_fields.items():
-        kind = settings.Vantage if section == "vantage" else about.annotation
-        assert isinstance(kind, type) and issubclass(kind, settings.Section)
-        for key in kind.model_fields:
-            assert f"`{section}.{key}`" in page, f"docs/campaign.md lacks {section}.{key}"
-
-
 def test_rules_of_cdns_that_nobody_set_are_not_stored(folder: Path) -> None:
     """A vantage point of an earlier version refuses settings that it does not know."""
     plain = load(folder, minimal.CONFIG)

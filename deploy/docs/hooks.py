@@ -22,6 +22,11 @@ PROJECT = {
     "project/conduct.md": "CODE_OF_CONDUCT.md",
 }
 GENERATED = ("commands", "settings", "metrics")
+# What a generated page is made from: a link to the source leads to the page.
+SOURCES = {
+    "reference/settings.md": "firstflight/settings/sections.py",
+    "reference/commands.md": "cli/main.py",
+}
 # Entries of the navigation that list a folder of docs/, by the titles of its pages.
 FOLDERS = {"Measurements": "measured", "Results of the testbed": "testbed", "Design notes": "design"}
 _LINK = re.compile(r"(?<!!)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -86,7 +91,7 @@ def rewritten(markdown: str, place: str, source: str) -> str:
     to a page of the top folder leads to its place on the site. A link to any other file becomes its label,
     because the site has no copy of the code. A link to a missing file stays, and MkDocs rejects it.
     """
-    places = {name: at for at, name in PROJECT.items()}
+    places = {name: at for at, name in (PROJECT | SOURCES).items()}
 
     def one(found: re.Match[str]) -> str:
         label, target, anchor = found[1], found[2], found[3] or ""

@@ -51,35 +51,44 @@ class Section(BaseModel):
 class Campaign(Section):
     """Name, contact and repetitions of the campaign."""
 
+    # Name of the campaign, shown in lists of runs.
     name: str = Field(default="campaign", pattern=r"^[A-Za-z0-9_.-]+$")
-    # Sent in every CONNECTION_CLOSE, so that an operator can ask to stop the probes.
+    # How operators can reach you: one line of at most 500 bytes, sent in every CONNECTION_CLOSE. Required
+    # unless probe.allow_net is set.
     contact: Contact = ""
+    # Number of passes over the list.
     repetitions: int = Field(default=1, ge=1, le=1000)
-    # From the start of one repetition to the start of the next; in the field a day or more (definitions.md).
+    # Seconds from the start of one repetition to the start of the next; at least a day on the Internet.
     repetition_interval_s: float = Field(default=DAY_S, ge=0, le=YEAR_S)
-    # Run on this machine before each repetition; {repetition} is replaced by its number.
+    # Command to run on this machine before each repetition; {repetition} is replaced by its number. It may
+    # run twice.
     before_repetition: Command = ()
-    # The limits of [probe] per address and prefix hold for all vantage points together
-    # (firstflight/egress/shared_limits.py).
+    # Whether the limits of [probe] per address and prefix apply to all vantage points together.
     shared_limits: bool = True
-    # Tolerance for clock differences between vantage points and for packet delay.
+    # Maximum difference in seconds between the clocks of vantage points, including packet delays.
     clock_slack_s: float = Field(default=2.0, gt=0, le=60)
 
 
 class Targets(Section):
     """Source of the names."""
 
+    # Where the names come from; `tranco+crux` joins both lists.
     source: Literal["tranco", "file", "crux", "tranco+crux"]
-    # Tranco: the list of a day, or a list by its id.
+    # Tranco: the day of the list. Give either this or list_id.
     date: DateSetting | None = None
+    # Tranco: the id of the list.
     list_id: str | None = None
-    # CrUX: the list of a month as YYYYMM, and the folder of the monthly files.
+    # CrUX: the month of the list, as YYYYMM.
     crux_month: str | None = Field(default=None, pattern=r"^20\d\d(0[1-9]|1[0-2])$")
+    # CrUX: URL of the folder with the monthly files.
     crux_url: str = Field(default=CRUX_URL, pattern=r"^https://.+$")
-    # The user's own list: a name per line, or `rank,name`.
+    # Your own list: one name per line, or `rank,name`.
     file: FileSetting | None = None
+    # Number of names to use; none: all. Required for Tranco. For CrUX, the largest rank bucket to use.
     top: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    # Folder that keeps lists from Tranco.
     cache_dir: PathSetting = Field(default=Path("var/cache/tranco"), validate_default=True)
+    # Folder that keeps lists from CrUX.
     crux_cache_dir: PathSetting = Field(default=Path("var/cache/crux"), validate_default=True)
 
     @model_validator(mode="after")
@@ -105,20 +114,29 @@ class Targets(Section):
 class AsData(Section):
     """Routing table, and the map from AS to CDN."""
 
+    # Where the routing table comes from.
     rib: Literal["routeviews", "file"]
+    # RouteViews: the day of the table.
     date: DateSetting | None = None
+    # MRT table dumps, for rib = "file"; they may be bz2 or gz.
     files: tuple[FileSetting, ...] = ()
-    # None = the paper's Table 5, which firstflight includes.
+    # Map from AS to CDN; none: the IMC 2024 paper's Table 5, which firstflight includes.
     cdn_map: FileSetting | None = None
+    # Maps that extend cdn_map.
     cdn_map_extra: tuple[FileSetting, ...] = ()
-    # Rules for names, headers and certificates; None = firstflight's own.
+    # Rules that identify a CDN by names, headers and certificates; none: the built-in rules.
     cdn_rules: FileSetting | None = None
+    # Rules that precede cdn_rules.
     cdn_rules_extra: tuple[FileSetting, ...] = ()
-    # AS organisations: CAIDA's newest file of that day or before, or a file in its format. None = unknown.
+    # Where organisations of ASes come from; none: they are unknown.
     as2org: Literal["caida", "file"] | None = None
+    # CAIDA: use the newest file up to this day.
     as2org_date: DateSetting | None = None
+    # A file in CAIDA's format, as-org2info.txt or .jsonl, optionally gzipped.
     as2org_file: FileSetting | None = None
+    # Folder that keeps routing tables.
     cache_dir: PathSetting = Field(default=Path("var/cache/routeviews"), validate_default=True)
+    # Folder that keeps files of AS organisations.
     as2org_cache_dir: PathSetting = Field(default=Path("var/cache/as2org"), validate_default=True)
 
     @model_serializer(mode="wrap")
@@ -148,15 +166,21 @@ class AsData(Section):
 class Resolve(Section):
     """Resolver and limits of DNS queries."""
 
-    # None = the first name server in the vantage point's /etc/resolv.conf.
+    # Resolver to ask; none: the first name server in the vantage point's /etc/resolv.conf.
     resolver: Address | None = None
+    # Port of the resolver.
     port: int = Field(default=53, ge=1, le=65535)
-    # Several that share the queries: ADDRESS or ADDRESS#PORT, with ,weight=N for a larger share.
+    # Several resolvers that share the queries, instead of resolver and port: ADDRESS or ADDRESS#PORT, with
+    # ,weight=N for a larger share.
     resolvers: tuple[WeightedResolver, ...] = ()
+    # Maximum number of outstanding queries.
     concurrency: int = Field(default=64, ge=1, le=10_000)
-    # Queries per second to each resolver; 0 = no limit, None = RESOLVER_RATE to one that is not our own.
+    # Queries per second to each resolver. None: no limit for a named resolver in loopback, private or lab
+    # networks, 200 for all others.
     rate: Limit | None = None
-    timeout_s: float = Field(default=3.0, gt=0, le=300)  # per attempt
+    # Seconds to wait for an answer, per attempt.
+    timeout_s: float = Field(default=3.0, gt=0, le=300)
+    # Attempts per query.
     attempts: int = Field(default=3, ge=1, le=10)
 
     @model_validator(mode="after")
@@ -185,29 +209,46 @@ InitialSize = Annotated[int, Field(ge=1200, le=1472)]
 class Probe(Section):
     """Probing of servers; the options of `firstflight probe`."""
 
-    rate: Rate = 500  # new probes per second and vantage point
-    per_address_rate: Limit = 1  # 0 = no limit
-    per_prefix_rate: Limit = 10  # /24 and /48; 0 = no limit
-    timeout_s: float = Field(default=3.0, gt=0, le=60)  # the answer window
+    # New probes per second and vantage point.
+    rate: Rate = 500
+    # New probes per second to an address.
+    per_address_rate: Limit = 1
+    # New probes per second to a /24 or /48.
+    per_prefix_rate: Limit = 10
+    # Answer window in seconds.
+    timeout_s: float = Field(default=3.0, gt=0, le=60)
+    # Milliseconds to wait after the ServerHello.
     settle_ms: int = Field(default=100, ge=0, le=10_000)
+    # Maximum number of connections per probe.
     attempts: int = Field(default=2, ge=1, le=5)
-    # None = 1252 bytes on IPv4, 1232 on IPv6. RFC 9000 14.1: at least 1200.
+    # UDP payload of the Initial in bytes (RFC 9000, 14.1: at least 1200); none: 1252 on IPv4, 1232 on IPv6.
     initial_size: InitialSize | None = None
-    # Instead of it, a sweep: repetition N probes with the Nth, from the first again after the last.
+    # A sweep of sizes: repetition N uses the Nth size, and the list repeats. Use a separate run. Watches use
+    # the default.
     initial_sizes: tuple[InitialSize, ...] = Field(default=(), max_length=32)
-    # Seconds in which an answered server is sent nothing and its retransmissions are recorded; None = no.
+    # Seconds to stay silent after an answer and record the server's retransmissions; none: do not listen. For
+    # at most 1,000 addresses; not for watches and pairs.
     listen_s: float | None = Field(default=None, gt=0, le=60)
-    # ECN mark of all datagrams, None = no mark; QUIC version of the Initials.
+    # ECN mark of all datagrams; none: no mark. Not for watches.
     ecn: Literal["ect0", "ect1"] | None = None
+    # QUIC version of the Initials; `reserved` requests Version Negotiation, in a separate run. Not for
+    # watches.
     version: Literal["1", "reserved"] = "1"
+    # Destination port.
     port: int = Field(default=443, ge=1, le=65535)
+    # Whether to probe all addresses of a name instead of the first.
     all_addresses: bool = False
+    # Address families to probe.
     families: tuple[Literal[4, 6], ...] = (4, 6)
-    # Source ports, bound while the probe runs; above Linux's default ephemeral range.
+    # Source ports, bound while the prober runs; the default is above Linux's ephemeral range.
     ports: PortRange = "61000-61063"
-    seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = random per run
+    # Seed of the random order; none: random, recorded in the manifest.
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
+    # Lists of networks that are never contacted, in ZMap's format.
     blocklist: tuple[FileSetting, ...] = ()
+    # Lists of names and networks whose owners opted out.
     optout: tuple[FileSetting, ...] = ()
+    # Lab networks that may be probed without a contact.
     allow_net: tuple[LabNetwork, ...] = ()
 
     @model_validator(mode="after")
@@ -230,29 +271,41 @@ ProtocolName = Annotated[str, Field(pattern=r"^[!-+\--~]{1,32}$")]
 class Drawn(Section):
     """A share of the names that a stage contacts beside the probes."""
 
+    # Whether the stage runs.
     enabled: bool = False
-    # Of the names, drawn by a hash of the run's seed and the name: the same ones in every repetition.
+    # Share of the names, drawn by a hash of the run's seed and the name: the same names in every repetition.
     share: float = Field(default=0.01, ge=0, le=1)
-    cdn: tuple[str, ...] = ()  # only addresses of these CDNs; empty = of all
-    limit: int | None = Field(default=None, ge=1)  # most names
-    rate: Rate = 50  # new connections per second and vantage point
+    # CDNs to restrict the stage to; none: all.
+    cdn: tuple[str, ...] = ()
+    # Maximum number of names; none: no limit.
+    limit: int | None = Field(default=None, ge=1)
+    # New connections per second and vantage point.
+    rate: Rate = 50
 
 
 class Handshake(Drawn):
     """Handshakes completed with a share of the names after the probes; what is not here is as in [probe]."""
 
-    timeout_s: float = Field(default=10.0, gt=0, le=60)  # of a whole connection
+    # Seconds for a whole connection.
+    timeout_s: float = Field(default=10.0, gt=0, le=60)
+    # What to check and record of certificates.
     verify: Literal["none", "signature", "chain"] = "signature"
-    roots: FileSetting | None = None  # PEM, for `chain`; None = Mozilla's
+    # PEM file with the roots, for verify = "chain"; none: Mozilla's.
+    roots: FileSetting | None = None
+    # Group of the key share.
     key_share: Literal["x25519", "x25519mlkem768"] = "x25519"
-    # QUIC versions to offer, the one of the first packet first.
+    # QUIC versions to offer; the first packet uses the first version.
     version: Literal["1", "2", "1,2", "2,1"] = "1"
-    ech: Literal["none", "grease"] = "none"  # of Encrypted ClientHello
-    sni: Literal["target", "none"] = "target"  # whether the ClientHello names the server
+    # `grease` sends a GREASE extension for Encrypted ClientHello.
+    ech: Literal["none", "grease"] = "none"
+    # `none` sends no name in the ClientHello.
+    sni: Literal["target", "none"] = "target"
     # Application protocols to offer; the request is sent if the server chooses h3.
     alpn: tuple[ProtocolName, ...] = Field(default=("h3",), min_length=1)
-    path: str = Field(default="/", pattern=r"^/[!-~]{0,255}$")  # of the request
-    second: bool = False  # a second connection with each target, by ticket and token of the first
+    # Path of the HEAD request.
+    path: str = Field(default="/", pattern=r"^/[!-~]{0,255}$")
+    # Whether to open a second connection to each target, with the ticket and token from the first.
+    second: bool = False
 
     @model_validator(mode="after")
     def _uses_its_roots(self) -> Handshake:
@@ -264,66 +317,96 @@ class Handshake(Drawn):
 class Calibrate(Drawn):
     """Pairs of a probe and a handshake with a share of the names; the rest is as in their sections."""
 
-    # Pairs sent together: a smaller block brings the sides of a pair closer, and all takes longer.
+    # Pairs per block. A smaller block brings the two sides of a pair closer together, and takes longer in
+    # total.
     block: int = Field(default=50, ge=2, le=10_000)
-    gap_s: float = Field(default=1.0, ge=0, le=3600)  # from the end of one engine to the start of the next
+    # Seconds between the end of one engine and the start of the next; longer if a limit requires it.
+    gap_s: float = Field(default=1.0, ge=0, le=3600)
 
 
 class Crawl(Section):
     """The crawl for files to download, once per run at the centre; what is not here is as in [probe]."""
 
+    # Whether to crawl the web sites of the list for files to download, once per run, from the centre.
     enabled: bool = False
-    limit: int | None = Field(default=None, ge=1)  # most names, the first of the list
-    rate: Rate = 20  # requests per second
-    per_address_rate: Limit = 1  # requests per second to one address; 0 = no limit
-    concurrency: int = Field(default=64, ge=1, le=10_000)  # names at a time
-    max_requests: int = Field(default=200, ge=1, le=10_000)  # per name
-    roots: FileSetting | None = None  # certificates to trust, PEM; None = Mozilla's
+    # Maximum number of names, from the start of the list; none: all.
+    limit: int | None = Field(default=None, ge=1)
+    # Requests per second in total.
+    rate: Rate = 20
+    # Requests per second to an address.
+    per_address_rate: Limit = 1
+    # Names crawled concurrently.
+    concurrency: int = Field(default=64, ge=1, le=10_000)
+    # Maximum number of requests per name.
+    max_requests: int = Field(default=200, ge=1, le=10_000)
+    # PEM file with the certificates to trust; none: Mozilla's.
+    roots: FileSetting | None = None
 
 
 class TcpOptions(Drawn):
     """The survey of TCP options; what is not here is as in [probe]."""
 
+    # Share of the names, drawn as for handshakes.
     share: float = Field(default=1.0, ge=0, le=1)
-    rate: Rate = 100  # new connections per second and vantage point, those that ask again included
-    timeout_s: float = Field(default=10.0, gt=0, le=60)  # from the first SYN of a connection to its end
-    attempts: int = Field(default=3, ge=1, le=10)  # connections to a target: asked again after a lost SYN
+    # New connections per second and vantage point, including those that ask again.
+    rate: Rate = 100
+    # Seconds from the first SYN of a connection to its end.
+    timeout_s: float = Field(default=10.0, gt=0, le=60)
+    # Maximum number of connections to a target; it is asked again after a lost SYN.
+    attempts: int = Field(default=3, ge=1, le=10)
+    # Destination port.
     port: int = Field(default=443, ge=1, le=65535)
 
 
 class Download(Section):
     """Downloads under TCP option sets and over QUIC; what is not here is as in [probe]."""
 
+    # Whether to download files under option sets at each vantage point.
     enabled: bool = False
+    # Option sets in addition to the warm-up.
     sets: tuple[str, ...] = Field(default=("bl", "ws14", "all14", "quiche"), min_length=1)
-    # CSV with header url,ip; None = the files that the crawl stage found.
+    # CSV with header `url,ip`; none: the files that the crawl found, each from the first IPv4 address that
+    # the vantage point resolves.
     targets: FileSetting | None = None
-    # Files to draw of each CDN, and of all other networks; None = all (the ANRW paper: 200 and 1,000).
+    # Number of files sampled per CDN (200 in the ANRW 2023 paper); a large number means no limit.
     per_cdn: int | None = Field(default=200, ge=1)
+    # Number of files sampled from all other networks (1,000 in the paper); a large number means no limit.
     others: int | None = Field(default=1000, ge=1)
+    # Maximum seconds per download.
     timeout_s: float = Field(default=45.0, ge=1, le=600)
-    max_bytes: int = Field(default=10_485_760, ge=1, le=2**30)  # of a body
-    pause_s: float = Field(default=1.0, ge=0, le=3600)  # between two downloads
-    # Between two runs (warm-up and all sets) of a name and address, over vantage points that share limits.
+    # Maximum bytes of a body.
+    max_bytes: int = Field(default=10_485_760, ge=1, le=2**30)
+    # Seconds between two downloads.
+    pause_s: float = Field(default=1.0, ge=0, le=3600)
+    # Seconds between two runs (warm-up and all sets) for a name and address, across vantage points that share
+    # limits; at most campaign.repetition_interval_s.
     run_pause_s: float = Field(default=3600.0, gt=0, le=DAY_S)
-    fixed_order: bool = False  # sets in the order given, as the paper does, not as drawn
-    roots: FileSetting | None = None  # certificates to trust, PEM; None = Mozilla's
+    # Whether to keep the given order of sets, as the paper does, instead of a random one.
+    fixed_order: bool = False
+    # PEM file with the certificates to trust; none: Mozilla's.
+    roots: FileSetting | None = None
 
 
 class Watch(Section):
     """Names probed repeatedly at set times: those of the target list, and `owned` ones more often."""
 
-    period_s: float = Field(default=3600, ge=1, le=DAY_S)  # duration of one stage
-    # Interval between probes of a name: a minute; shorter only in a lab.
+    # Length of a period in seconds; one stage measures one period.
+    period_s: float = Field(default=3600, ge=1, le=DAY_S)
+    # Seconds between two probes of a name; shorter than 60 only in a lab.
     minute_s: float = Field(default=60, ge=0.5, le=3600)
+    # Names to probe more often than the limit per address allows; their owner must agree.
     owned: tuple[HostName, ...] = ()
+    # Probes per minute of each owned name.
     owned_per_minute: int = Field(default=60, ge=1, le=600)
-    # Who owns these names and agreed: only such names may be probed above the limit per address.
+    # Who owns these names and agreed.
     ownership: str = ""
+    # Address families to probe.
     families: tuple[Literal[4, 6], ...] = (4,)
-    grace_ms: int = Field(default=250, ge=1, le=60_000)  # a probe that cannot be sent by then is skipped
+    # A probe that cannot be sent within this time is skipped.
+    grace_ms: int = Field(default=250, ge=1, le=60_000)
+    # Seconds between two resolutions of a name.
     resolve_every_s: float = Field(default=300, ge=1, le=DAY_S)
-    # Skip slots while another watch runs at the same vantage point: limits hold for both together.
+    # Whether to skip planned probes while another watch is active at the same vantage point.
     gives_way: bool = False
 
     @model_validator(mode="after")
@@ -338,66 +421,84 @@ class Watch(Section):
 class Backoff(Section):
     """When probing of a network is paused, and the control names that indicate its state."""
 
+    # Whether networks are paused.
     enabled: bool = True
-    control: tuple[HostName, ...] = ()  # probed beside the campaign
+    # Control names, probed during the campaign.
+    control: tuple[HostName, ...] = ()
+    # Seconds between two probes of a control name.
     control_every_s: float = Field(default=60, ge=0.5, le=DAY_S)
-    baseline_s: float = Field(default=300, gt=0, le=DAY_S)  # an AS's first minutes
-    window_s: float = Field(default=120, gt=0, le=DAY_S)  # compared with them
-    least_probes: int = Field(default=30, ge=5)  # minimum in either, for a decision
+    # Baseline: the first seconds of an AS.
+    baseline_s: float = Field(default=300, gt=0, le=DAY_S)
+    # Length in seconds of the window that is compared with the baseline.
+    window_s: float = Field(default=120, gt=0, le=DAY_S)
+    # Minimum number of probes in baseline and window for a decision.
+    least_probes: int = Field(default=30, ge=5)
+    # Minimum rise of the share of timeouts and Retries that causes a pause.
     factor: float = Field(default=2.0, gt=1)
-    least_share: float = Field(default=0.1, gt=0, lt=1)  # a lower share never causes a pause
-    resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)  # 0 = never in this repetition
+    # Minimum share of timeouts and Retries that causes a pause.
+    least_share: float = Field(default=0.1, gt=0, lt=1)
+    # Length of a pause in seconds; 0: until the end of the repetition.
+    resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)
 
 
 class Clock(Section):
     """Reference for a vantage point's clock."""
 
-    # Any page of a server with a correct clock (its Date header); None = the campaign's own clock.
+    # URL of a web server with an accurate Date header; none: the clock of the campaign's machine.
     reference: str | None = Field(default=None, pattern=r"^https?://.+$")
+    # Offset in seconds that causes a warning.
     warn_s: float = Field(default=5.0, gt=0, le=DAY_S)
 
 
 class Capture(Section):
     """The capture of the probe's traffic."""
 
+    # Whether probes are captured.
     enabled: bool = True
-    snaplen: int = Field(default=262_144, ge=256, le=262_144)  # bytes
-    buffer_kib: int = Field(default=16_384, ge=256, le=2_097_151)  # tcpdump -B
-    # Delay between the prober's end and the stop: the kernel may delay packets by a second (capture.py).
+    # Bytes captured of each packet.
+    snaplen: int = Field(default=262_144, ge=256, le=262_144)
+    # Size of the kernel's buffer in KiB (tcpdump -B).
+    buffer_kib: int = Field(default=16_384, ge=256, le=2_097_151)
+    # Milliseconds to wait before stopping the capture; the kernel may delay packets by up to a second.
     drain_ms: int = Field(default=1100, ge=0, le=10_000)
-    # Whether the dissect stage removes from captures what nobody can open, and padding (dissector/trim.py).
+    # Whether the dissect stage trims captures after checking the rows.
     trim: bool = True
 
 
 class Network(Section):
     """Network access for lists and tables."""
 
-    # Certificates to trust instead of the system's own (requests' `verify`).
+    # Certificates to trust when fetching lists and tables; none: the system's.
     ca_bundle: FileSetting | None = None
 
 
 class Store(Section):
     """The store's URL: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
 
+    # Address of the store; none: FIRSTFLIGHT_STORE, else the address in the file FIRSTFLIGHT_STORE_FILE, else
+    # chdb:./var/store.
     url: StoreUrl | None = None
 
 
 class Centre(Section):
     """Where targets and AS data are fetched: `command` is put before these stages' commands."""
 
+    # Command to prepend to the stages that run at the centre: targets, as_data, crawl.
     command: Command = ()
 
 
 class VantagePoint(Section):
     """Common settings of a vantage point, in a campaign's settings and in a site's vantage_points.toml."""
 
+    # Name of the vantage point. Names of the run's folder are reserved (load, logs, rules, stop, ...).
     name: VantageName
+    # City of the vantage point, for tables and pages.
     city: str = ""
-    # Source addresses of probes; empty = as routing selects. Rows hold the one used (src_ip).
+    # Source addresses of probes; none: selected by routing. Rows hold the address used (src_ip).
     sources: tuple[Address, ...] = ()
-    # Interface to capture on; None = the one of the default route.
+    # Interface to capture on; none: the interface of the default route.
     interface: Interface | None = None
-    # Processes among which the names of a scan are divided; together they keep the limits of one.
+    # Number of processes that divide the names of a scan, each with at least two source ports.
     shards: int = Field(default=1, ge=1, le=MOST)
 
     @model_serializer(mode="wrap")
@@ -412,8 +513,11 @@ class VantagePoint(Section):
 class Vantage(VantagePoint):
     """One vantage point of a campaign. `command` precedes every stage's command; empty = this machine."""
 
+    # Command to prepend to every stage of this vantage point; none: it is this machine.
     command: Command = ()
-    # Path of the firstflight program there; None = the one that runs the campaign.
+    # Path of the firstflight program there; none: the program that runs the campaign.
     program: str | None = None
+    # Overrides probe.rate.
     rate: Rate | None = None
+    # Overrides probe.ports.
     ports: PortRange | None = None
