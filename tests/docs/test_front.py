@@ -1,0 +1,50 @@
+"""The README and the changelog stay short, and the picture shows the numbers of the README."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from deploy.docs import picture
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("name", "most_lines"), [("README.md", 90), ("CHANGELOG.md", 60)])
+def test_a_page_is_short(name: str, most_lines: int) -> None:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= most_lines
+    assert [line for line in lines if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda path: path.name)
+def test_a_guide_is_at_most_100_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_the_changelog_lists_features() -> None:
+    """A release describes what it has. It is not compared with states that nobody could install."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"\b(?:before|no longer|any more|instead of|used to)\b", text, re.IGNORECASE) == []
+
+
+def test_the_picture_is_what_the_script_draws() -> None:
+    """The numbers in the picture are those of the README's table."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = [
+        (cdn, int(names), float(measured) / 100, float(declared) / 100)
+        for cdn, names, measured, declared in re.findall(
+            r"^    ([A-Z]\w+) +(\d+) +\d+ +([\d.]+) +([\d.]+) ", readme, re.MULTILINE
+        )
+    ]
+    assert len(rows) == 8
+    drawn = picture.svg(
+        [{"cdn": cdn, "domains": names, "iack_share_max": share} for cdn, names, share, _ in rows],
+        {cdn: declared for cdn, _, _, declared in rows},
+    )
+    kept = (ROOT / "docs" / "images" / "table1.svg").read_text(encoding="utf-8")
+    text = re.compile(r"<text[^>]*>([^<]*)<")
+    assert text.findall(drawn) == text.findall(kept)
+    assert len(kept) < 10_000
