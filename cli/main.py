@@ -19,7 +19,7 @@ import click
 
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.system import stdout, terminal
+from firstflight.system import open_files, stdout, terminal
 
 # Group of `firstflight --help` -> subcommand -> (module, one line of help).
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -78,7 +78,7 @@ VERSION = click.version_option(version("firstflight"), prog_name="firstflight")
 
 
 def add_version(command: click.Command) -> None:
-    """Add `--version` to a command and all its subcommands, except those that execute a Rust program."""
+    """Add `--version` to a command and all its subcommands, except commands that execute a Rust program."""
     if command.add_help_option and all(option.name != "version" for option in command.params):
         VERSION(command)
     if isinstance(command, click.Group):
@@ -141,6 +141,8 @@ def main() -> None:
         _drop_output()  # the reader has closed the pipe
         sys.exit(0)
     except OSError as error:
+        if many := open_files.sentence(error):
+            _fail(many, 1)
         where = f" ({error.filename})" if error.filename else _likely_cause()
         terminal.echo(f"firstflight: I/O error: {error.strerror or error}{where}", err=True)
         _drop_output()
@@ -148,7 +150,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        _fail(_internal_error(error), 1)
+        _fail(open_files.sentence(error) or _internal_error(error), 1)
     # Without standalone mode click gives the status of `ctx.exit` as the value; commands give none.
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -52,6 +52,7 @@ _PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 # Prose is read in these; released migrations and past entries of the changelog stay as they are.
 _TEXT = {".py", ".rs", ".go", ".java", ".md", ".toml", ".yaml", ".sql", ".sh", ".html"}
 _LEFT_OUT = (
+    "CODE_OF_CONDUCT.md",  # hosts of repositories look for this name
     "tests/fixtures/",
     "schemas/migrations/",
     "CHANGELOG.md",

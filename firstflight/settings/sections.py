@@ -269,7 +269,7 @@ ProtocolName = Annotated[str, Field(pattern=r"^[!-+\--~]{1,32}$")]
 
 
 class Drawn(Section):
-    """A share of the names that a stage contacts beside the probes."""
+    """A share of the names that a stage contacts in addition to the probes."""
 
     # Whether the stage runs.
     enabled: bool = False
@@ -284,7 +284,7 @@ class Drawn(Section):
 
 
 class Handshake(Drawn):
-    """Handshakes completed with a share of the names after the probes; what is not here is as in [probe]."""
+    """Handshakes completed with a share of the names after the probes; [probe] has the other settings."""
 
     # Seconds for a whole connection.
     timeout_s: float = Field(default=10.0, gt=0, le=60)
@@ -325,7 +325,7 @@ class Calibrate(Drawn):
 
 
 class Crawl(Section):
-    """The crawl for files to download, once per run at the centre; what is not here is as in [probe]."""
+    """The crawl for files to download, once per run at the centre; [probe] has the other settings."""
 
     # Whether to crawl the web sites of the list for files to download, once per run, from the centre.
     enabled: bool = False
@@ -344,7 +344,7 @@ class Crawl(Section):
 
 
 class TcpOptions(Drawn):
-    """The survey of TCP options; what is not here is as in [probe]."""
+    """The survey of TCP options; [probe] has the other settings."""
 
     # Share of the names, drawn as for handshakes.
     share: float = Field(default=1.0, ge=0, le=1)
@@ -359,7 +359,7 @@ class TcpOptions(Drawn):
 
 
 class Download(Section):
-    """Downloads under TCP option sets and over QUIC; what is not here is as in [probe]."""
+    """Downloads under TCP option sets and over QUIC; [probe] has the other settings."""
 
     # Whether to download files under option sets at each vantage point.
     enabled: bool = False
@@ -388,7 +388,7 @@ class Download(Section):
 
 
 class Watch(Section):
-    """Names probed repeatedly at set times: those of the target list, and `owned` ones more often."""
+    """Names of the target list, probed repeatedly at set times; `owned` names more often."""
 
     # Length of a period in seconds; one stage measures one period.
     period_s: float = Field(default=3600, ge=1, le=DAY_S)
