@@ -26,7 +26,7 @@ from firstflight.errors import FirstflightError
 _WAITING = 500
 # Of these come the exceptions of a request that got no answer; others are faults of ours.
 _LIBRARIES = ("twisted.", "scrapy.", "OpenSSL.", "service_identity.", "idna.")
-_OURS = Path(__file__).parents[1]
+_OURS = tuple(Path(__file__).parents[2] / package for package in ("crawler", "firstflight", "schemas"))
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,8 @@ def _is_of_library(error: Exception) -> bool:
         return False
     if f"{type(error).__module__}.".startswith(_LIBRARIES):
         return True
-    where = traceback.extract_tb(error.__traceback__)
-    return type(error).__module__ == "builtins" and not Path(where[-1].filename).is_relative_to(_OURS)
+    where = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    return type(error).__module__ == "builtins" and not any(where.is_relative_to(own) for own in _OURS)
 
 
 def _in_words(error: BaseException) -> str:
