@@ -15,7 +15,7 @@ COMMON_TESTS := not testbed and not superset and not cloud and not dist and not 
 PYTEST := tests/isolated .venv/bin/python -m pytest -q -n 5
 CARGO_TEST := cargo --config 'target."cfg(all())".runner=$(RUNNER)' test
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo docs setup-site testbed-setup build demo demo-downloads airflow test test-unit test-profile test-long test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
+.PHONY: help setup setup-demo docs setup-site testbed-setup demo demo-downloads airflow test test-unit test-profile test-long test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -37,8 +37,6 @@ docs: ## Build the documentation site into var/docs, without network.
 	@deploy/setup.sh docs
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 	@echo "var/docs/index.html (to search, serve it: python3 -m http.server --bind 127.0.0.1 --directory var/docs)"
-
-build: setup ## The same as setup.
 
 demo: setup-demo ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
 	@deploy/demo.sh
