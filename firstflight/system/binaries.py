@@ -28,7 +28,7 @@ def folder() -> tuple[Path, str]:
     inside = repository() / "firstflight" / "programs"
     if inside.is_dir():
         return inside, "a wheel has only what measures; lab and benches need a checkout"
-    return repository() / "target" / "release", "run `make build`"
+    return repository() / "target" / "release", "run `make setup`"
 
 
 def find(name: str) -> Path:
