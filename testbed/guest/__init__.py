@@ -1,0 +1,1 @@
+"""The guest: user-mode Linux whose clock is simulated, and what builds it."""

@@ -1,0 +1,1 @@
+"""The captures of trials: whether they are whole, and what they show."""
