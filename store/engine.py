@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from firstflight.errors import FirstflightError
+from firstflight.system import open_files
 from store import access
 from store.sql import field, literal
 
@@ -22,9 +24,14 @@ from store.sql import field, literal
 _WHILE_IMPORTED = {"TZ": "UTC", "JE_MALLOC_CONF": "dirty_decay_ms:100,muzzy_decay_ms:0"}
 _before = {name: os.environ.get(name) for name in _WHILE_IMPORTED}
 os.environ.update(_WHILE_IMPORTED)
+open_files.raise_limit()
 try:
     from chdb import ChdbError
     from chdb.state.sqlitelike import Connection
+except (ImportError, OSError, RuntimeError) as _error:
+    if _sentence := open_files.sentence(_error):
+        raise FirstflightError(_sentence) from _error
+    raise
 finally:
     for _name, _value in _before.items():
         if _value is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from firstflight.errors import FirstflightError, OutputError, UsageError
+from firstflight.system import open_files
 
 
 class StoreError(UsageError):
@@ -75,6 +76,8 @@ def from_engine(text: str, location: str) -> FirstflightError:
     code = int(found[1]) if found else 0
     if code == NOT_ENOUGH_SPACE or "No space left on device" in text or "errno: 28" in text:
         return DiskFull(f"no space left on the disk of the store ({location}): free some and do it again")
+    if many := open_files.sentence(text):
+        return FirstflightError(many)
     if code == READONLY:
         return StoreError("the store is open for reading only: use SELECT, SHOW, DESCRIBE or EXPLAIN", code)
     message = " ".join(text.split())

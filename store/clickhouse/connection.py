@@ -27,6 +27,8 @@ UNEXPECTED_PACKET = 101
 LOGICAL_ERROR = 49
 HELLO_S = 10.0
 _KILL_AGAIN_MS = 50
+# What a client shows as the server's name; the host's own name is nobody else's business.
+_SHOWN_NAME = "firstflight"
 
 _EVENTS = Block(
     ["host_name", "current_time", "thread_id", "type", "name", "value"],
@@ -104,7 +106,7 @@ class Connection:
             self._counts.refused()
             self._send_last(packets.exception(error.code, error.message))
             return None
-        self._send(packets.hello(self._revision, self._version, self._timezone, socket.gethostname()))
+        self._send(packets.hello(self._revision, self._version, self._timezone, _SHOWN_NAME))
         packets.read_addendum(self._reader, self._revision)
         self._sock.settimeout(None)
         return session

@@ -24,6 +24,7 @@ LEFT_OUT = re.compile(
     r"|generateserialid|structureto\w+schema|lemmatize|synonyms|naivebayes\w+"
     r"|detect(charset|language\w*|programminglanguage|tonality)|regionto\w+|regionhierarchy|regionin|zookeeper\w+"
     r"|currentrequesturl|currenthandler|getclienthttpheader|serveruuid|fuzzquery|showcertificate|tcpport"
+    r"|hostname|fullhostname|fqdn|displayname|getserversetting|getmacro"
 )
 """Lower-case names of scalar functions that are refused."""
 REVIEWED, REVIEWED_TABLE_FUNCTIONS = 1885, 94

@@ -1,4 +1,4 @@
-"""A second process for a running stage does not fail the campaign, and does not remove the first one's output."""
+"""A second process for a running stage fails no campaign and does not remove the output of the first one."""
 
 from __future__ import annotations
 

@@ -163,3 +163,15 @@ def test_every_function_of_the_engine_was_reviewed() -> None:
     finally:
         engine.close()
     assert len(names) == vocabulary.REVIEWED
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["hostName()", "hostname()", "FQDN()", "fullHostName()", "displayName()", "getServerSetting('path')"],
+)
+def test_the_name_of_the_host_is_not_told(client: Client, asked: str) -> None:
+    with pytest.raises(ServerException) as refused:
+        client.execute(f"SELECT {asked}")
+    assert refused.value.code == NOT_IMPLEMENTED
+    client.connection.force_connect()
+    assert client.connection.server_info.display_name == "firstflight"
