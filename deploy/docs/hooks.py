@@ -28,7 +28,7 @@ SOURCES = {
     "reference/commands.md": "cli/main.py",
 }
 # Entries of the navigation that list a folder of docs/, by the titles of its pages.
-FOLDERS = {"Measurements": "measured", "Results of the testbed": "testbed", "Design notes": "design"}
+FOLDERS = {"Measurements": "measured", "The testbed in detail": "testbed", "Design notes": "design"}
 _LINK = re.compile(r"(?<!!)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
