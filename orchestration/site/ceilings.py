@@ -16,14 +16,17 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from downloader import targets
 from firstflight import settings
 from firstflight.egress import lab
-from firstflight.errors import UsageError
+from firstflight.errors import InputError, UsageError
+from firstflight.layout import RunLayout
 from firstflight.settings.types import LabNetwork, Rate, is_ours
 from orchestration.site.vantage_points import VantagePoint
 
@@ -92,6 +95,41 @@ def faults(asked: settings.Settings, here: VantagePoint, ceilings: Ceilings) -> 
         yield "download.enabled is true, and nothing is downloaded from here"
     if (asked.handshake.enabled or asked.calibrate.enabled) and not ceilings.handshakes:
         yield "handshake.enabled or calibrate.enabled is true, and no handshakes are completed from here"
+
+
+def faults_of_files(asked: settings.Settings, run: RunLayout, ceilings: Ceilings) -> Iterator[str]:
+    """Yield what of a fetched run's files to download is above the ceilings.
+
+    A file that cannot be read here has no fault: the stage cannot read it either, and contacts nobody.
+    """
+    if lab.is_lab():
+        return
+    found: set[int] = set()
+    listed = asked.download.targets
+    if listed is not None and listed.is_file():
+        with suppress(InputError):
+            found |= {one.port for one in targets.read(listed) if isinstance(one, targets.Target)}
+    crawled = run.crawl("download_file")
+    if crawled.is_file():
+        found |= _ports_of_crawl(crawled)
+    for port in sorted(found - set(ceilings.ports)):
+        yield f"the files to download have URLs with port {port}, which is not in the ports permitted here"
+
+
+def _ports_of_crawl(path: Path) -> set[int]:
+    """Return the ports of the URLs that a crawl has found; those that are no target are never contacted."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = set()
+    with suppress(OSError, pa.ArrowException, KeyError):
+        # As a dictionary, so that a value that is there often is in memory once.
+        table = pq.ParquetFile(path, read_dictionary=["url"])
+        for batch in table.iter_batches(columns=["url"]):
+            for url in batch.column("url").unique().to_pylist():
+                with suppress(ValueError):
+                    found.add(targets.of(0, url or "", "").port)
+    return found
 
 
 def _networks(asked: settings.Settings, ceilings: Ceilings) -> Iterator[str]:

@@ -105,6 +105,7 @@ def fetch(
         ):
             _check_space(offer)
             fetched = _complete(run, offer, source, vantage, f"{centre.rstrip('/')}{PATH}/")
+            _check_downloads(run, offer)
             if not run.layout.manifest.is_file():
                 # Last, because the manifest makes the folder a run.
                 here = {"vantage": vantage.name, "clock_offset_s": offset_s}
@@ -174,6 +175,21 @@ def _complete(run: Run, offer: Offer, source: Centre, vantage: VantagePoint, clo
             f"the inputs of run {run.id} are refused, nothing was sent: {offers.SETTINGS} is not among them"
         )
     return fetched
+
+
+def _check_downloads(run: Run, offer: Offer) -> None:
+    """Raise BadOffer if files to download are above the ceilings; then no stage finds them here."""
+    above = list(ceilings.faults_of_files(run.settings, run.layout, ceilings.of_this_machine()))
+    if not above:
+        return
+    listed = run.settings.download.targets
+    for path in (listed, run.layout.crawl("download_file")):
+        if path is not None:
+            path.unlink(missing_ok=True)
+    raise offers.BadOffer(
+        f"the inputs of run {offer.manifest.id} are refused, nothing was sent: {'; '.join(above)} "
+        "(docs/operations.md, Ceilings)"
+    )
 
 
 def _check_space(offer: Offer) -> None:

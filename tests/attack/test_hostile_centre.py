@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firstflight.egress import lab
@@ -395,6 +397,41 @@ def test_no_host_of_the_centres_choice_is_asked_for_the_time(world: World) -> No
 def test_the_clock_check_contacts_no_service_of_a_platform(address: str) -> None:
     with pytest.raises(FirstflightError, match="is not asked"):
         clock.against_http(f"http://{address}/", None)
+
+
+def _with_downloads(world: World, *, crawled: bool, url: str) -> tuple[Listing, dict[str, bytes]]:
+    """A run with one file to download, of a list or as the crawl found it."""
+    name = "crawl/download_file.parquet" if crawled else "lists/files.csv"
+    asked = {} if crawled else {"download": {"targets": name}}
+    listing, extra = _settings(world, _asking(asked))
+    if crawled:
+        path = world.folder / "found.parquet"
+        pq.write_table(pa.table({"url": [None, url], "domain": ["a.test", "b.test"]}), path)
+        content = path.read_bytes()
+    else:
+        content = f"url,ip\n{url},\n".encode()
+    sha256 = hashlib.sha256(content).hexdigest()
+    listing["files"].append({"name": name, "bytes": len(content), "sha256": sha256})
+    return listing, extra | {name: content}
+
+
+@pytest.mark.usefixtures("outside")
+@pytest.mark.parametrize("crawled", [True, False], ids=["crawl", "list"])
+@pytest.mark.parametrize(
+    ("url", "is_refused"),
+    [("https://www.example.org/f", False), ("https://www.example.org:22/f", True), ("gopher://x", False)],
+)
+def test_files_are_downloaded_from_permitted_ports_alone(
+    world: World, crawled: bool, url: str, is_refused: bool
+) -> None:
+    listing, extra = _with_downloads(world, crawled=crawled, url=url)
+    if is_refused:
+        with pytest.raises(BadOffer, match="URLs with port 22, which is not"):
+            world.fetch(world.answer(listing, extra))
+        kept = world.around / "spool" / "runs" / world.run.id
+        assert Run.all() == [] and not (kept / listing["files"][-1]["name"]).exists()
+    else:
+        world.fetch(world.answer(listing, extra))
 
 
 @pytest.mark.parametrize("files", [1000, 3])
