@@ -23,7 +23,7 @@ from typing import BinaryIO
 ALLOW = ("--allow-net", "10.77.0.0/16", "--allow-net", "fd77::/16")
 NEAR, FAR = "field0", "field1"
 TCP, UDP = 6, 17
-SYN, ACK, ECE, CWR, AE = 0x02, 0x10, 0x40, 0x80, 0x100
+SYN, RST, ACK, ECE, CWR, AE = 0x02, 0x04, 0x10, 0x40, 0x80, 0x100
 # MSS 1460, SACK permitted, window scale 7 (RFC 9293 3.2, RFC 2018 2, RFC 7323 2.2).
 OPTIONS = bytes.fromhex("020405b4 0402 01 030307 0000")
 _LARGEST = 65_535
@@ -66,6 +66,12 @@ def syn_ack(packet: Packet, flags: int, options: bytes = OPTIONS) -> bytes:
     length = (20 + len(options)) // 4 << 12
     head = struct.pack("!HHII", destination, source, 1000, (number + 1) % 2**32)
     return head + struct.pack("!HHHH", length | SYN | ACK | flags, 65_000, 0, 0) + options
+
+
+def reset(packet: Packet) -> bytes:
+    """Return a reset without ACK, which a client whose SYN it answers must ignore (RFC 9293 3.10.7.3)."""
+    source, destination = packet.ports
+    return struct.pack("!HHIIHHHH", destination, source, 0, 0, 5 << 12 | RST, 0, 0, 0)
 
 
 def datagram(packet: Packet, content: bytes) -> bytes:

@@ -48,6 +48,7 @@ from tests.field.responders import (
     UDP,
     Packet,
     datagram,
+    reset,
     responding,
     syn_ack,
 )
@@ -85,6 +86,10 @@ SYN_ACKS = {
 }
 
 
+# Resets a SYN that offers ECN, in a way that clients ignore, and answers the next one, which offers none.
+RESETS_ECN = "10.77.1.20"
+
+
 @dataclass
 class Survey:
     """Rows of the survey and of the dissector by server."""
@@ -95,8 +100,12 @@ class Survey:
 
 
 def by_table(packet: Packet) -> Iterator[bytes]:
-    if packet.protocol == TCP and packet.flags & (SYN | ACK) == SYN and packet.server in SYN_ACKS:
+    if packet.protocol != TCP or packet.flags & (SYN | ACK) != SYN:
+        return
+    if packet.server in SYN_ACKS:
         yield syn_ack(packet, SYN_ACKS[packet.server][0])
+    elif packet.server == RESETS_ECN:
+        yield reset(packet) if packet.flags & (ECE | CWR) else syn_ack(packet, 0)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +113,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     """All servers asked once, and what the dissector reads in the capture of it."""
     folder = tmp_path_factory.mktemp("ecn")
     targets, pcap = folder / "targets.csv", folder / "survey.pcap"
-    targets.write_text("ip,domain,port\n" + "".join(f"{ip},,\n" for ip in SYN_ACKS))
+    targets.write_text("ip,domain,port\n" + "".join(f"{ip},,\n" for ip in (*SYN_ACKS, RESETS_ECN)))
     setting = Path("/proc/sys/net/ipv4/tcp_ecn")
     before = setting.read_text()
     setting.write_text("1")
@@ -131,6 +140,13 @@ def test_ecn_is_agreed_as_rfc_3168_says_and_as_the_dissector_reads(
     found = (flow["ecn_setup_client"], flow["ecn_setup_server"], flow["sack_permitted_server"])
     assert found == (True, row["ecn"], row["sack"])
     assert survey.status == 0
+
+
+def test_a_segment_that_the_kernel_drops_says_nothing_of_ecn(survey: Survey) -> None:
+    """RFC 3168 6.1.1.1: a SYN that is sent again offers no ECN, so its answer says nothing of it."""
+    row = survey.rows[RESETS_ECN]
+    found = (row["outcome"], row["ecn"], row["syn_retransmissions"], row["connects"])
+    assert found == ("answered", None, 1, 3)
 
 
 # --- DNS messages ---

@@ -8,6 +8,7 @@ const SND_MSS: usize = 16;
 const RTT: usize = 68;
 const TOTAL_RETRANS: usize = 100;
 const SEGS_OUT: usize = 136;
+const SEGS_IN: usize = 140;
 const SND_WND: usize = 228;
 /// So much of it is needed.
 pub(super) const LENGTH: usize = 232;
@@ -59,6 +60,11 @@ impl Info {
     /// Returns whether any segment has left.
     pub fn has_sent(&self) -> bool {
         self.number(SEGS_OUT) > 0
+    }
+
+    /// Returns how many segments arrived, without what a filter dropped.
+    pub fn received(&self) -> u32 {
+        self.number(SEGS_IN)
     }
 
     /// Returns how much of the server's window the kernel sends in one segment at most (tcp_bound_to_half_wnd).
@@ -197,10 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_left_is_told() {
+    fn segments_that_left_and_arrived_are_counted() {
         let mut info = Info([0; LENGTH]);
-        assert!(!info.has_sent());
-        info.0[SEGS_OUT] = 1;
-        assert!(info.has_sent());
+        assert!(!info.has_sent() && info.received() == 0);
+        info.0[SEGS_OUT..SEGS_OUT + 4].copy_from_slice(&u32::to_ne_bytes(1));
+        assert!(info.has_sent() && info.received() == 0);
+        info.0[SEGS_IN..SEGS_IN + 4].copy_from_slice(&u32::to_ne_bytes(3));
+        assert_eq!(info.received(), 3);
     }
 }

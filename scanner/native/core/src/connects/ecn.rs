@@ -45,8 +45,8 @@ pub fn drop_what_differs(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Whether the filter of a socket has dropped anything.
-pub fn has_dropped(socket: &OwnedFd) -> bool {
+/// Returns how many segments to a socket were dropped: by the filter, and by the kernel itself behind it.
+pub fn dropped(socket: &OwnedFd) -> u32 {
     let mut counts = [0u32; DROPS + 1];
     let mut length = size_of_val(&counts) as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which `counts` has.
@@ -59,7 +59,8 @@ pub fn has_dropped(socket: &OwnedFd) -> bool {
             &raw mut length,
         )
     };
-    status == 0 && length as usize == size_of_val(&counts) && counts[DROPS] > 0
+    let is_whole = status == 0 && length as usize == size_of_val(&counts);
+    if is_whole { counts[DROPS] } else { 0 }
 }
 
 /// The filter: the kernel gives it segments from the TCP header on.

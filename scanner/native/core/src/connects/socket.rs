@@ -94,7 +94,9 @@ impl Connecting {
 
     /// Returns whether a SYN-ACK came that does not agree to ECN and that the kernel did not see.
     pub fn has_dropped(&self) -> bool {
-        self.filters && ecn::has_dropped(&self.socket)
+        // What passed the filter is counted as received, and may be dropped later (a reset without ACK).
+        let received = self.info().map_or(u32::MAX, |info| info.received());
+        self.filters && ecn::dropped(&self.socket) > received
     }
 
     /// Returns how it ended; `None`: not yet.
