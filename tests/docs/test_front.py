@@ -48,3 +48,13 @@ def test_the_picture_is_what_the_script_draws() -> None:
     text = re.compile(r"<text[^>]*>([^<]*)<")
     assert text.findall(drawn) == text.findall(kept)
     assert len(kept) < 10_000
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in ROOT.glob("*.md")))
+def test_links_of_the_top_folder_lead_to_files(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
+    local = [target.partition("#")[0] for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [target for target in local if target and not (ROOT / target).exists()] == []
+    used = set(re.findall(r"\]\[([^\]]+)\]", text))
+    assert used <= set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
