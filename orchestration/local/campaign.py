@@ -195,9 +195,10 @@ class Campaign:
         before = started.get(str(repetition - 1))
         if before is not None and str(repetition) not in started:
             interval = timedelta(seconds=self.settings.campaign.repetition_interval_s)
-            due = datetime.fromisoformat(before) + interval
-            wait_s = (due - datetime.now(UTC)).total_seconds()
+            now = datetime.now(UTC)
+            wait_s = until_due_s(datetime.fromisoformat(before), interval, now)
             if wait_s > 0:
+                due = now + timedelta(seconds=wait_s)
                 self.console.print_line(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
                 await asyncio.sleep(wait_s)
         started.setdefault(str(repetition), datetime.now(UTC).isoformat())
@@ -258,3 +259,11 @@ class Campaign:
     def _failed(self, sentence: str) -> None:
         self.failures.append(sentence)
         self.console.print_line(sentence)
+
+
+def until_due_s(before: datetime, interval: timedelta, now: datetime) -> float:
+    """Return the seconds until a repetition is due that begins `interval` after the last one's begin.
+
+    Never more than `interval`: a clock that was set back since must not hold up the campaign.
+    """
+    return min(max(before + interval - now, timedelta()), interval).total_seconds()
