@@ -24,6 +24,7 @@ use recording::Recording;
     name = "firstflight-captures",
     version,
     about = "Copies recorded handshakes, each with its own addresses, IDs and secrets, sealed again",
+    max_term_width = 100,
     after_help = "Example: firstflight-captures quiche.pcap --handshakes 50000 --keys many.keys --out many.pcap"
 )]
 struct Args {

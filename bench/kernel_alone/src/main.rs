@@ -23,7 +23,7 @@ use crate::batch::MOST;
     name = "firstflight-kernel-alone",
     version,
     about,
-    after_help = "Example: firstflight-responder --listen 0.0.0.0:4433 & sleep 1; firstflight-kernel-alone --port 4433 --rate 50 --together 5"
+    after_help = "Example: firstflight-kernel-alone --port 4433 --rate 50 --together 5 (with firstflight-responder running)"
 )]
 pub struct Options {
     /// Port of the responder, which answers at every address of 127.0.0.0/8

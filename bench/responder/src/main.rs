@@ -29,6 +29,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 #[command(
     version,
     about,
+    max_term_width = 100,
     after_help = "Example: firstflight-responder --listen 0.0.0.0:4433"
 )]
 struct Options {
