@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from firstflight.egress import lab
+from firstflight.egress import lab, rtnetlink
 from firstflight.egress.current import Current, Trust
 from firstflight.errors import UsageError
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Span = tuple[int, int]
 """First and last address of a range, as numbers."""
@@ -59,12 +60,13 @@ def _special() -> list[_Special]:
 
 
 class Permitted:
-    """Block and opt-out lists, special-purpose networks, and networks that are allowed all the same.
+    """Block and opt-out lists, special-purpose networks, this machine's addresses, and allowed networks.
 
     `allow`: networks inside private ones or the lab's, as for `--allow-net`; `servers`: addresses that only a
-    list forbids, although a platform's services may be there. InputError for a list that is
-    not understood, UsageError for a network that cannot be allowed; nothing was sent then. Lists that change
-    are read again (`current`), and so is that of the machine.
+    list forbids, although a platform's services may be there; `own`: addresses and networks of this machine
+    in another network namespace. InputError for a list that is not understood, UsageError for a network that
+    cannot be allowed; nothing was sent then. Lists that change are read again (`current`), and so is the
+    machine's list.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Permitted:
         optouts: Sequence[Path],
         allow: Sequence[str] = (),
         servers: Sequence[str] = (),
+        own: Sequence[str] = (),
     ) -> None:
         self._current = Current(blocklists, optouts)
         special = _special()
@@ -93,6 +96,10 @@ class Permitted:
             for version in (4, 6)
         }
         self._special = {version: _Ranges(spans) for version, spans in by_kind.items()}
+        elsewhere = [_own(text) for text in own]
+        self._own = {
+            version: _Ranges(_span(n) for n in elsewhere if n.version == version) for version in (4, 6)
+        }
         self._allowed = {
             version: _Ranges(_span(n) for n in allowed if n.version == version) for version in (4, 6)
         }
@@ -147,8 +154,14 @@ class Permitted:
         labels = name.lower().rstrip(".").split(".")
         if any(".".join(labels[place:]) in self._names for place in range(len(labels))):
             return "its name is on a list"
+        if number not in self._allowed[ip.version] and self._is_own(ip):
+            return "its address is this machine's"
         lab.check(str(ip))
         return None
+
+    def _is_own(self, ip: Address) -> bool:
+        """Return whether an address is this machine's now, here or in another namespace."""
+        return int(ip) in self._own[ip.version] or rtnetlink.goes_by_loopback(str(ip))
 
     def is_listed(self, address: str) -> bool:
         """Return whether an address is on a list, or of a platform's services; special ones may be not."""
@@ -174,9 +187,34 @@ class Permitted:
 
     def _blocked_ipv4(self) -> list[Span]:
         spans = [*self._listed[4].spans]
-        for first, last in self._special[4].spans:
+        here = [_span(network) for network in own_networks() if network.version == 4]
+        for first, last in [*self._special[4].spans, *self._own[4].spans, *here]:
             spans += _without(first, last, self._allowed[4].spans)
         return _Ranges(spans).spans
+
+
+def allowable_networks() -> list[str]:
+    """Return the networks that `--allow-net` may name: loopback, private networks and the lab's."""
+    return [str(network) for network, kind in _special() if kind == "allowable"]
+
+
+def own_networks() -> list[Network]:
+    """Return the addresses and networks of this network namespace. UsageError if the kernel refuses."""
+    try:
+        found = rtnetlink.own_networks()
+    except OSError as error:
+        raise UsageError(
+            f"the kernel does not say which addresses are this machine's (rtnetlink: {error.strerror}); "
+            "nothing was sent"
+        ) from error
+    return [ipaddress.ip_network((address, length), strict=False) for address, length in found]
+
+
+def _own(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise UsageError(f"own={text}: {error}; nothing was sent") from error
 
 
 def _unmapped(first: int, last: int) -> Span | None:

@@ -13,9 +13,12 @@ from collections.abc import Iterator
 
 _LOOPBACK = 1  # the number of `lo` in every namespace (LOOPBACK_IFINDEX)
 _REQUEST = 1
+_DUMP = 0x300  # NLM_F_DUMP
 _ERROR, _DONE = 2, 3
-_GETLINK, _GETROUTE = 18, 26
+_GETLINK, _GETADDR, _GETROUTE = 18, 22, 26
 _IFLA_IFALIAS = 20
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_TABLE_LOCAL = 255
 _RTA_DST, _RTA_OIF = 1, 4
 _RTN_UNICAST, _RTN_LOCAL = 1, 2
 
@@ -40,6 +43,47 @@ def goes_by_loopback(address: str) -> bool:
         return False
     device = next((data for kind, data in _attributes(body[12:]) if kind == _RTA_OIF), b"")
     return body[7] in (_RTN_UNICAST, _RTN_LOCAL) and device == struct.pack("=I", _LOOPBACK)
+
+
+def own_networks() -> list[tuple[bytes, int]]:
+    """Return the networks that are this namespace's own: packed address and prefix length in bits.
+
+    These are the addresses of its interfaces, and the local routes (table 255). OSError if the kernel
+    refuses.
+    """
+    own: list[tuple[bytes, int]] = []
+    for body in _dump(_GETADDR, bytes(8)):
+        found = dict(_attributes(body[8:]))
+        # On a point-to-point link, IFA_ADDRESS is the other end.
+        address = found.get(_IFA_LOCAL, found.get(_IFA_ADDRESS))
+        if address is not None:
+            own.append((address, 8 * len(address)))
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for body in _dump(_GETROUTE, struct.pack("=BBBBBBBBI", family, 0, 0, 0, _TABLE_LOCAL, 0, 0, 0, 0)):
+            length, table, route_type = body[1], body[4], body[7]
+            address = dict(_attributes(body[12:])).get(_RTA_DST)
+            if table == _TABLE_LOCAL and route_type == _RTN_LOCAL and address is not None:
+                own.append((address, length))
+    return own
+
+
+def _dump(kind: int, body: bytes) -> Iterator[bytes]:
+    """Send a request for a table of the kernel and yield the body of each message in answer."""
+    with socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
+    ) as kernel:
+        kernel.send(struct.pack("=IHHII", 16 + len(body), kind, _REQUEST | _DUMP, 0, 0) + body)
+        while True:
+            data = kernel.recv(1 << 16)
+            while len(data) >= 16:
+                length, answered = struct.unpack_from("=IH", data)
+                if answered == _DONE:
+                    return
+                if answered == _ERROR:
+                    code = -struct.unpack_from("=i", data, 16)[0]
+                    raise OSError(code, os.strerror(code))
+                yield data[16:length]
+                data = data[-(-length // 4) * 4 :]
 
 
 def _ask(kind: int, body: bytes) -> bytes:

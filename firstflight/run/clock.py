@@ -6,15 +6,21 @@ clock is not changed: the offset is written to clock.json and to every row, and 
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
+import ssl
+import threading
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from firstflight.egress.permitted import Permitted
+from firstflight.egress.lab import NotTheLab
+from firstflight.egress.permitted import Permitted, allowable_networks
 from firstflight.errors import FirstflightError, InputError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
@@ -35,7 +41,12 @@ def compare(run: Run, key: StageKey, centre_ns: int | None) -> str | None:
     try:
         if settings.reference is not None:
             ca_bundle = run.settings.network.ca_bundle
-            offset = against_http(settings.reference, str(ca_bundle) if ca_bundle else None)
+            probe = run.settings.probe
+            offset = against_http(
+                settings.reference,
+                str(ca_bundle) if ca_bundle else None,
+                of_lists(probe.blocklist, probe.optout),
+            )
         elif centre_ns is not None:
             offset = against_centre(centre_ns)
         else:
@@ -80,47 +91,85 @@ def against_centre(centre_ns: int) -> Offset:
     )
 
 
-def against_http(url: str, ca_bundle: str | None) -> Offset:
+def against_http(url: str, ca_bundle: str | None, permitted: Permitted | None = None) -> Offset:
     """Compare with the Date header (RFC 9110 6.6.1, whole seconds) of the answer to a HEAD request.
 
-    FirstflightError if there is no answer, or none with a Date, or if the host is on a list.
+    The request goes to the first address of the host if `permitted` (default: no lists) permits all of its
+    addresses. No proxy is used and no redirect is followed. FirstflightError if there is no answer within
+    HTTP_TIMEOUT_S, or none with a Date, or if an address or the name may not be contacted.
     """
-    import requests
-
-    _check_reference(url)
+    address = _checked_address(url, permitted or of_lists([], []))
     before = time.time_ns()
     try:
-        answer = requests.head(
-            url, timeout=HTTP_TIMEOUT_S, allow_redirects=False, verify=ca_bundle if ca_bundle else True
-        )
-    except requests.RequestException as error:
+        date = _date_of(url, address, ca_bundle)
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise FirstflightError(
             f"the clock was not compared: {url} does not answer ({type(error).__name__}); "
             "see [clock] reference"
         ) from error
-    offset = by_date(answer.headers.get("Date"), before, time.time_ns(), url)
+    offset = by_date(date, before, time.time_ns(), url)
     if offset is None:
         raise FirstflightError(f"the clock was not compared: {url} gives no Date; see [clock] reference")
     return offset
 
 
-def _check_reference(url: str) -> None:
-    """Raise FirstflightError if the host of `url` has an address that is never contacted.
+def of_lists(blocklists: Sequence[Path], optouts: Sequence[Path]) -> Permitted:
+    """Return the egress policy of the clock check: a site may have a time server in a private network."""
+    return Permitted(blocklists, optouts, allowable_networks())
 
-    A private address may be asked: a site may have a time server of its own.
-    """
-    host = urlsplit(url).hostname or ""
+
+def _checked_address(url: str, permitted: Permitted) -> str:
+    """Return the address of the URL's host to contact. FirstflightError if one may not be contacted."""
+    host, not_asked = "", "the clock was not compared: "
     try:
-        found = {str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError):
-        return  # the request says so
-    permitted = Permitted([], [])
-    for address in found:
-        if permitted.is_listed(address.partition("%")[0]):
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        found = socket.getaddrinfo(host, parts.port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise FirstflightError(
+            f"{not_asked}{url} does not answer ({type(error).__name__}); see [clock] reference"
+        ) from error
+    addresses = [str(one[4][0]) for one in found]
+    for address in addresses:
+        try:
+            why = permitted.why_not(address.partition("%")[0], host)
+        except NotTheLab:
+            why = "its address is the lab's, and this is not the lab"
+        if why is not None:
             raise FirstflightError(
-                f"the clock was not compared: {host} is not asked, because {address} is on a list or of a "
-                "platform's services; see [clock] reference"
+                f"{not_asked}{host} ({address}) is not asked, because {why}; see [clock] reference"
             )
+    return addresses[0]
+
+
+def _date_of(url: str, address: str, ca_bundle: str | None) -> str | None:
+    """Return the Date header of the answer to a HEAD request to `address`. OSError, HTTPException: none."""
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    port = parts.port or (443 if secure else 80)
+    connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=HTTP_TIMEOUT_S)
+    # The name is not looked up again: it could have another address now.
+    # `same` is another handle of the connection, because TLS takes `plain` over.
+    with socket.create_connection((address, port), HTTP_TIMEOUT_S) as plain, plain.dup() as same:
+        # The time-out of a socket is for each read: a server could send one byte at a time.
+        over = threading.Timer(HTTP_TIMEOUT_S, _end, [same])
+        over.start()
+        try:
+            if secure:
+                context = ssl.create_default_context(cafile=ca_bundle)
+                connection.sock = context.wrap_socket(plain, server_hostname=parts.hostname)
+            else:
+                connection.sock = plain
+            connection.request("HEAD", f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}")
+            return connection.getresponse().getheader("Date")
+        finally:
+            over.cancel()
+            connection.close()
+
+
+def _end(of_connection: socket.socket) -> None:
+    with suppress(OSError):
+        of_connection.shutdown(socket.SHUT_RDWR)
 
 
 def _started_ns() -> int:

@@ -53,7 +53,7 @@ fn help(program: &str) -> String {
         "\
 Downloads over QUIC, as a client of `firstflight download`: a request a line in, an answer a line out.
 
-Usage: {program} [blocklist=FILE] [optout=FILE] [allow-net=CIDR] ...
+Usage: {program} [blocklist=FILE] [optout=FILE] [allow-net=CIDR] [own=CIDR] ...
 
 Example: {program} allow-net=127.0.0.0/8 < requests.jsonl"
     )
@@ -94,23 +94,28 @@ fn run(quiche: &str, observer: &mut dyn Observer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The policy of the lists that the arguments name: KIND=VALUE, KIND is blocklist, optout or allow-net.
+/// The policy that the arguments describe: KIND=VALUE, KIND is blocklist, optout, allow-net or own.
+///
+/// `own`: a network of this machine outside of the program's network namespace.
 fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
-    let (mut allow, mut blocklists, mut optouts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut allow, mut own) = (Vec::new(), Vec::new());
+    let (mut blocklists, mut optouts) = (Vec::new(), Vec::new());
     for argument in arguments {
         let (kind, value) = argument.split_once('=').unwrap_or((argument.as_str(), ""));
         match kind {
             "allow-net" => allow.push(value.to_owned()),
+            "own" => own.push(value.to_owned()),
             "blocklist" => blocklists.push(PathBuf::from(value)),
             "optout" => optouts.push(PathBuf::from(value)),
             _ => {
                 return Err(Failure::Usage(format!(
-                    "{argument}: expected blocklist=, optout= or allow-net="
+                    "{argument}: expected blocklist=, optout=, allow-net= or own="
                 )));
             }
         }
     }
-    Policy::read(&allow, &blocklists, &optouts, Namespace::here(&[])?)
+    let here = Namespace::here(&[])?.with_own(&own)?;
+    Policy::read(&allow, &blocklists, &optouts, here)
 }
 
 #[cfg(test)]
@@ -130,11 +135,29 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_the_machine_are_refused_unless_allowed() {
+        let address = "192.0.1.7".parse().expect("an address");
+        for (arguments, is_permitted) in [
+            (&[][..], true),
+            (&["own=192.0.1.7/32"], false),
+            (&["own=192.0.0.0/23"], false),
+            (&["own=192.0.1.8/32"], true),
+        ] {
+            let found = of(arguments).expect("a policy").check(address, "a.test");
+            assert_eq!(found.is_ok(), is_permitted, "{arguments:?}");
+        }
+        let loopback = "127.0.0.1".parse().expect("an address");
+        let allowed = of(&["own=127.0.0.0/8", "allow-net=127.0.0.0/8"]).expect("a policy");
+        assert!(allowed.check(loopback, "a.test").is_ok());
+    }
+
+    #[test]
     fn what_is_no_list_is_one_sentence_and_a_status() {
         for (argument, status) in [
             ("allow-net", 2),
             ("allow-net=no", 2),
             ("nets=127.0.0.0/8", 2),
+            ("own=no", 2),
             ("--blocklist", 2),
             ("blocklist=/nonexistent", 3),
             ("optout=", 3),

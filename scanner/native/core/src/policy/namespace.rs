@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::Failure;
+use crate::policy::networks::parse_network;
 use crate::policy::rtnetlink::Rtnetlink;
 
 /// The alias of `lo` in the lab's namespaces, and in those of tests.
@@ -51,6 +52,17 @@ impl Namespace {
                  nothing was sent"
             ))
         })
+    }
+
+    /// Adds networks (CIDR texts) that are this machine's in another namespace, from which this one's packets leave.
+    pub fn with_own(mut self, networks: &[String]) -> Result<Namespace, Failure> {
+        for text in networks {
+            let network = parse_network(text).ok_or_else(|| {
+                Failure::Usage(format!("own={text} is no network; nothing was sent"))
+            })?;
+            self.own.push(network);
+        }
+        Ok(self)
     }
 
     /// Returns whether it carries the lab's mark.
