@@ -68,7 +68,7 @@ def run(
     called after each target. Errors as of Session.
     """
     with (
-        session.Session(sets, folder, lists, limits, watch) as downloads,
+        session.Session(sets, folder, lists, limits, watch, count) as downloads,
         (folder / session.ANSWERS).open("ab") as kept,
     ):
 

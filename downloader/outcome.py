@@ -14,6 +14,7 @@ from downloader.option_sets import OptionSet
 OUTCOMES = (
     "done",
     "stopped_limit",
+    "wire_limit",
     "short",
     "changed",
     "http_error",

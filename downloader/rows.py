@@ -43,6 +43,7 @@ _OF_ANSWER = (
     "content_length",
     "receive_buffer",
     "udp_drops",
+    "wire_bytes",
     "client_port",
 )
 _OF_FLOW = (
@@ -69,14 +70,14 @@ def rows(entries: Iterable[Mapping[str, Any]], flows: Flows, folder: Path) -> It
     `folder` holds the captures. An entry without answer has only its outcome. InputError for an entry that is
     broken.
     """
-    drops = _drops(folder)
+    drops, cut = _drops(folder), _cut(folder)
     warmups: dict[int, Answer] = {}
     for kept in entries:
         try:
             answer = None if kept["answer"] is None else Answer(**kept["answer"])
             if answer is not None and kept["set"] == WARMUP:
                 warmups[kept["line"]] = answer
-            yield _row(kept, answer, warmups.get(kept["line"]), flows, drops)
+            yield _row(kept, answer, warmups.get(kept["line"]), flows, drops, cut)
         except (KeyError, TypeError) as error:
             raise InputError(f"an answer in {folder} is broken ({error}): remove the line") from error
 
@@ -87,6 +88,7 @@ def _row(
     warmup: Answer | None,
     flows: Flows,
     drops: Mapping[str, int | None],
+    cut: Mapping[str, int | None],
 ) -> dict[str, Any]:
     one = SETS[kept["set"]]
     row: dict[str, Any] = {name: kept[name] for name in ("url", "domain", "ip", "port", "set", "position")}
@@ -110,6 +112,7 @@ def _row(
         "options_as_set": outcome.offered(one, flow),
         "client_limited": outcome.client_limited(answer, flow, drops.get(capture_file or "")),
         "capture_file": capture_file,
+        "capture_cut": cut.get(one.name),
         "flow_started_at": None if flow is None else flow["start_time_ns"],
     }
 
@@ -117,7 +120,7 @@ def _row(
 def _nothing(why: str) -> dict[str, Any]:
     """Return the columns of a download for which nothing was sent."""
     empty = (*_OF_ANSWER, *_HEADERS, "cache", "age", *_OF_FLOW, *_OPTIONS)
-    more = ("options_as_set", "client_limited", "capture_file", "flow_started_at")
+    more = ("options_as_set", "client_limited", "capture_file", "capture_cut", "flow_started_at")
     return {"outcome": why, "body_bytes": 0, **dict.fromkeys((*empty, *more))}
 
 
@@ -134,6 +137,16 @@ def _drops(folder: Path) -> dict[str, int | None]:
     for record in capture_files.records(folder):
         known = (record.dropped_by_kernel, record.dropped_by_interface)
         found[record.file] = None if record.captured is None else sum(count or 0 for count in known)
+    return found
+
+
+def _cut(folder: Path) -> dict[str, int | None]:
+    """Return by set how many packets its captures lack because of their limit; None if that is not known."""
+    found: dict[str, int | None] = {}
+    for record in capture_files.records(folder):
+        name = record.file.partition(".")[0].partition("-")[0]
+        before = found.get(name, 0)
+        found[name] = None if record.cut is None or before is None else before + record.cut
     return found
 
 

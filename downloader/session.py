@@ -29,6 +29,7 @@ from downloader.worker import Worker
 from firstflight import capture, capture_files
 from firstflight.egress import lab
 from firstflight.egress.current import Trust
+from firstflight.egress.permitted import own_networks
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import InputError
 from firstflight.system.netns import Masqueraded
@@ -38,10 +39,21 @@ BUFFER_KIB = 16_384
 DRAIN_S = 1.1
 # Headers and options of TCP; of QUIC all, which alone can be opened with the keys.
 SNAPLEN = {"tcp": 128, "udp": 65_535}
+# What a download may take from the network, for each byte of the body that it may have and besides: headers,
+# TLS, and packets that are sent again take some 10 %.
+_WIRE_SHARE, _WIRE_BESIDES = 2, 1 << 20
+# What a download may take of its capture, for each byte of that: our packets are there as well.
+_CAPTURE_SHARE = 2
+# And what the capture of a set may have besides, for handshakes and packets that come late.
+_CAPTURE_BESIDES = 16 << 20
 
 
 class Withdrawn(Exception):
     """The download that is under way may not go on; the message says why."""
+
+
+class CaptureFull(Withdrawn):
+    """Its packets take more of the capture than those of one download may."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,16 @@ class Limits:
     contact: str = ""
     roots: Path | None = None
 
+    @property
+    def max_wire_bytes(self) -> int:
+        """The most bytes that may arrive from the network for one download."""
+        return _WIRE_SHARE * self.max_bytes + _WIRE_BESIDES
+
+    @property
+    def max_capture_bytes(self) -> int:
+        """The most bytes that one download may take of its capture."""
+        return _CAPTURE_SHARE * self.max_wire_bytes
+
 
 def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> list[OptionSet]:
     """Return the sets of a run in their order: the warm-up, then the others as drawn, or as given."""
@@ -67,6 +89,7 @@ def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> 
 class Session:
     """Context manager around namespaces, captures and clients of all sets, which last as long as it.
 
+    `targets`: how many will be downloaded at most, which limits the size of each capture;
     `lists`: KIND=VALUE of the lists in force, as the clients take them; `watch` is called often and raises to
     stop. UsageError if a namespace or a client cannot be started.
     """
@@ -78,17 +101,23 @@ class Session:
         lists: Sequence[str],
         limits: Limits,
         watch: Callable[[], None],
+        targets: int = 1,
     ) -> None:
         self.sets = list(sets)
         self.folder = folder
         self.workers: dict[str, Worker] = {}
         self.captures: dict[str, capture.Capture] = {}
         self._asker: Asker | None = None
-        self._lists = lists
+        # A client's namespace does not know this one's addresses, which a packet from there would reach
+        # behind the machine's firewall.
+        self._lists = [*lists, *(f"own={network}" for network in own_networks())]
         self._limits = limits
         self._watch = watch
         self._permitted = shared.permitted(lists)
         self._target: Target | None = None
+        self._targets = targets
+        self._capture: capture.Capture | None = None
+        self._most = 0  # bytes of that capture
         self._stack = ExitStack()
         self._free_at = 0.0
 
@@ -100,10 +129,12 @@ class Session:
                 taken = capture.Capture(
                     capture_files.next_path(self.folder, one.name),
                     Masqueraded.interface,
-                    "tcp or udp",
+                    one.protocol,
                     snaplen=SNAPLEN[one.protocol],
                     buffer_kib=BUFFER_KIB,
                     drain_s=DRAIN_S if place == len(self.sets) - 1 else 0.0,
+                    # Of each target a HEAD request as well.
+                    max_bytes=_CAPTURE_BESIDES + 2 * self._targets * self._limits.max_capture_bytes,
                     prefix=inside.inside([]),
                 )
                 self.captures[one.name] = stack.enter_context(taken)
@@ -165,6 +196,7 @@ class Session:
         if self._guard(target) is not None:
             return None
         try:
+            self._watch_capture(one)
             return self._asker.ask(self._request(target, one))
         except Withdrawn:
             return None
@@ -177,7 +209,10 @@ class Session:
         if (why := self._guard(target)) is not None:
             return Answer("blocked", detail=why)
         try:
+            self._watch_capture(one)
             return worker.download(self._request(target, one))
+        except CaptureFull as error:
+            return Answer("wire_limit", detail=str(error), started_at=started_at)
         except Withdrawn as error:
             return Answer("failed", detail=f"broken off: {error}", started_at=started_at)
         finally:
@@ -192,13 +227,19 @@ class Session:
         self._target = target if why is None else None
         return why
 
+    def _watch_capture(self, one: OptionSet) -> None:
+        self._capture = self.captures[one.name]
+        self._most = self._capture.size() + self._limits.max_capture_bytes
+
     def _over(self) -> None:
-        self._target = None
+        self._target = self._capture = None
         self._free_at = time.monotonic() + self._limits.pause_s
 
     def _look(self) -> None:
         """Raise to stop; Withdrawn if the owner of the target has opted out, or if that is not known."""
         self._watch()
+        if self._capture is not None and self._capture.size() > self._most:
+            raise CaptureFull("its packets take more of the capture than those of one download may")
         if self._target is None:
             return
         if self._permitted.look() == Trust.NONE:
@@ -227,6 +268,7 @@ class Session:
             user_agent=user_agent(limits.contact),
             timeout_s=limits.timeout_s,
             max_bytes=limits.max_bytes,
+            max_wire_bytes=limits.max_wire_bytes,
             roots=str(limits.roots or certifi.where()),
             window_clamp=one.window_clamp,
             http=one.http,

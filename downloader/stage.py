@@ -76,6 +76,7 @@ def stage(run: Run, key: StageKey) -> None:
         except Interrupted as error:
             stopped = error
         rules = [run.layout.as_data / CDN_MAP_FILE, *probe.blocklist, *probe.optout]
+        report.warnings += capture_files.losses(folder)
         _write(run, key, folder, mapper, ruleset_hash(rules), report)
         if stopped is not None:
             raise stopped

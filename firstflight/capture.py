@@ -40,7 +40,9 @@ class Capture:
     Entering returns when tcpdump is capturing; leaving waits until the kernel has delivered the last packets,
     stops tcpdump and writes `capture.json`; then Interrupted if SIGINT or SIGTERM has arrived meanwhile.
     `check` verifies that it still runs. `prefix`: the command that runs tcpdump where the packets are, if
-    they are not here.
+    they are not here. `max_bytes`: how large the file gets at most, in bytes; tcpdump then runs on and counts
+    what it cannot write (`CaptureRecord.cut`). The file never takes more than half of the disk space that is
+    free at the start.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class Capture:
         snaplen: int,
         buffer_kib: int,
         drain_s: float,
+        max_bytes: int,
         prefix: Sequence[str] = (),
     ) -> None:
         self.path = path
+        self._max_bytes = max_bytes
         self.drain_s = drain_s
         self.record = CaptureRecord(path.name, interface, bpf, snaplen, started_ns=0)
         self._part = part_of(path)
@@ -108,8 +112,15 @@ class Capture:
         """Start tcpdump, which holds the lock of its file until it ends, also if this process is killed."""
         with files.explain_os_errors(self._part):
             self._part.write_bytes(b"")
+            self.record.max_bytes = min(self._max_bytes, _free_bytes(self.path.parent) // 2)
         with lock.handed_over(self._part) as held:
-            return children.start(self._argv, own_session=True, stderr=subprocess.PIPE, pass_fds=held)
+            return children.start(
+                self._argv,
+                own_session=True,
+                stderr=subprocess.PIPE,
+                pass_fds=held,
+                max_file_bytes=self.record.max_bytes,
+            )
 
     def _end(self, *, check: bool) -> None:
         """Drain, stop tcpdump and write its record; with `check` raise if it failed."""
@@ -129,14 +140,17 @@ class Capture:
             found = pattern.search(text)
             setattr(self.record, name, int(found[1]) if found else None)
         with files.explain_os_errors(self.path):
+            is_full = self._part.stat().st_size >= (self.record.max_bytes or 0)
             whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
         files.sync([self.path])
+        if self.record.captured is not None:
+            self.record.cut = self.record.captured - whole if is_full else 0
         add_record(self.path.parent, self.record)
         if check and status != 0:
             raise FirstflightError(self._failure("ended badly"))
         # tcpdump does not notice when its file cannot be written.
-        if check and self.record.captured is not None and whole < self.record.captured:
+        if check and not is_full and self.record.captured is not None and whole < self.record.captured:
             raise OutputError(
                 f"{self.path} holds {whole} of {self.record.captured} captured packets: is the disk full?"
             )
@@ -146,13 +160,18 @@ class Capture:
         assert self._process is not None
         if self._process.poll() is not None:
             raise FirstflightError(self._failure("ended while the probe ran"))
-        disk = os.statvfs(self.path.parent)
-        free = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
-        if free < LEAST_FREE_BYTES:
+        if _free_bytes(self.path.parent) < LEAST_FREE_BYTES:
             raise OutputError(
                 f"the disk that holds {self.path} is full; what was written is kept: "
                 "free space, then --resume"
             )
+
+    def size(self) -> int:
+        """Return how many bytes the capture has now."""
+        try:
+            return self._part.stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def _wait_until_listening(self, limit_s: float) -> None:
         """Wait for tcpdump's start message (printed when socket and filter are ready) and the file header."""
@@ -193,6 +212,11 @@ class Capture:
         ]
         reason = "; ".join(line.removeprefix("tcpdump: ") for line in errors[-2:]) or "it gave no reason"
         return f"tcpdump {what} on {self.record.interface}: {reason}"
+
+
+def _free_bytes(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
 
 
 def default_interface() -> str:

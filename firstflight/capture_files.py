@@ -39,10 +39,15 @@ class CaptureRecord:
     received_by_filter: int | None = None
     dropped_by_kernel: int | None = None
     dropped_by_interface: int | None = None
+    # Bytes that the file may have, and packets that it lacks because of that; null = no limit, or unknown.
+    max_bytes: int | None = None
+    cut: int | None = None
     # Packets that the dissect stage cut behind their headers; null = the capture was not trimmed.
     trimmed: int | None = None
     # Packets without their padding, which `firstflight dissect --restore` puts back; null likewise.
     unpadded: int | None = None
+    # Packets that were removed because they belong to no connection; null likewise.
+    removed: int | None = None
 
 
 def next_path(folder: Path, name: str = "probe") -> Path:
@@ -106,17 +111,23 @@ def losses_of(record: CaptureRecord) -> list[str]:
     dropped = (record.dropped_by_kernel or 0) + (record.dropped_by_interface or 0)
     if record.captured is None:
         return [f"tcpdump gave no statistics for {record.file}: losses unknown"]
+    found = []
+    if record.cut:
+        found.append(
+            f"{record.file} lacks its last {record.cut} packets: it reached its limit of {record.max_bytes} "
+            "bytes, perhaps because strangers sent packets"
+        )
     if dropped:
-        return [f"the kernel dropped {dropped} packets of {record.file}: raise capture.buffer_kib"]
-    return []
+        found.append(f"the kernel dropped {dropped} packets of {record.file}: raise capture.buffer_kib")
+    return found
 
 
-def set_trimmed(path: Path, packets: int, unpadded: int) -> None:
-    """Write into capture.json how many packets of the capture at `path` were trimmed, how many unpadded."""
+def set_trimmed(path: Path, packets: int, unpadded: int, removed: int = 0) -> None:
+    """Write into capture.json how many packets of the capture at `path` were trimmed, unpadded, removed."""
     found = records(path.parent)
     for record in found:
         if record.file == path.name:
-            record.trimmed, record.unpadded = packets, unpadded
+            record.trimmed, record.unpadded, record.removed = packets, unpadded, removed
     _write_records(path.parent, found)
 
 

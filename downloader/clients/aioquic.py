@@ -21,7 +21,7 @@ from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection
+from aioquic.quic.connection import NetworkAddress, QuicConnection
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamReset
 from aioquic.quic.logger import QuicLogger
 
@@ -50,9 +50,17 @@ class _Transfer(QuicConnectionProtocol):
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self.body = 0
+        self.wire = shared.Wire(request.max_wire_bytes)
 
     def elapsed_us(self) -> int:
         return (time.monotonic_ns() - self.begun) // 1000
+
+    def datagram_received(self, data: bytes | str, addr: NetworkAddress) -> None:
+        """Take a datagram, unless the download has had its share of the network."""
+        if self.wire.is_over():
+            self._end("wire_limit", self.wire.message(self.body))
+        else:
+            super().datagram_received(data, addr)
 
     def quic_event_received(self, event: QuicEvent) -> None:
         if isinstance(event, HandshakeCompleted):
@@ -173,6 +181,7 @@ async def download(request: Request, keys: TextIO) -> Answer:
             headers=transfer.headers,
             receive_buffer=udp.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
             udp_drops=shared.drops(udp),
+            wire_bytes=transfer.wire.bytes(),
         )
         transfer.close(error_code=_H3_NO_ERROR)
         transfer.transmit()

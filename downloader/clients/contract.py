@@ -16,15 +16,21 @@ from firstflight.system import from_outside
 # Classes of the end of a transfer, as a client sees it. Comparing with other downloads and with the capture
 # comes later (downloader/outcome.py).
 ENDS = frozenset(
-    {"complete", "limit", "short", "timeout", "connect_failed", "tls_failed", "reset", "blocked", "failed"}
-)
+    {
+        "complete", "limit", "wire_limit", "short", "timeout", "connect_failed", "tls_failed", "reset",
+        "blocked", "failed",
+    }
+)  # fmt: skip
 
 _BEYOND = 1 << 63
 
 
 @dataclass(frozen=True)
 class Request:
-    """One download. `roots`: a PEM file with the trusted roots; `method`: HEAD only of the client quiche."""
+    """One download. `roots`: a PEM file with the trusted roots; `method`: HEAD only of the client quiche.
+
+    `max_bytes` limits the body; `max_wire_bytes` all bytes that arrive from the network, with headers.
+    """
 
     url: str
     host: str
@@ -39,6 +45,7 @@ class Request:
     window_clamp: int | None = None
     http: str = "1.1"
     method: str = "GET"
+    max_wire_bytes: int | None = None
 
     def line(self) -> bytes:
         """Return the request as a line of JSON."""
@@ -75,6 +82,7 @@ class Answer:
     headers: dict[str, str] | None = None
     receive_buffer: int | None = None
     udp_drops: int | None = None
+    wire_bytes: int | None = None
 
     def line(self) -> bytes:
         """Return the answer as a line of JSON."""

@@ -24,7 +24,8 @@ from firstflight.egress.permitted import Permitted
 _TCP_WINDOW_CLAMP = 10
 _SO_RCVBUFFORCE = 33
 _CHUNK = 512 << 10
-_LONGEST_WAIT_MS = 1000.0
+# Between two looks at what has arrived.
+_LONGEST_WAIT_MS = 50.0
 _HTTP = {
     "1.1": pycurl.CURL_HTTP_VERSION_1_1,
     "2": pycurl.CURL_HTTP_VERSION_2TLS,
@@ -56,6 +57,8 @@ class Download:
         self._socket: socket.socket | None = None
         self._refused: str | None = None
         self._body = 0
+        self._wire = shared.Wire(request.max_wire_bytes)
+        self._wire_over: str | None = None
         self._headers: dict[str, str] = {}
         self._has_headers = False
         self._tls: tuple[str, ...] = ()
@@ -71,6 +74,9 @@ class Download:
         try:
             quiet = False
             while events.pass_on():
+                if self._wire.is_over():
+                    self._wire_over = self._wire.message(self._body)
+                    break
                 if self._tls and not quiet:
                     # From now on nothing is printed: the debug callback would get all data as well.
                     self._curl.setopt(pycurl.VERBOSE, 0)
@@ -173,7 +179,9 @@ class Download:
         limit = code == _STOPPED and self._body >= request.max_bytes
         tls = (*self._tls, None, None, None)[:3]
         end = "complete" if code == 0 else _ENDS.get(code, "failed")
-        if limit:
+        if self._wire_over is not None:
+            end, message = "wire_limit", self._wire_over
+        elif limit:
             end = "limit"
         elif code == _TIMED_OUT:
             end = "timeout"
@@ -206,6 +214,7 @@ class Download:
             headers=self._headers,
             receive_buffer=_option(sock, socket.SO_RCVBUF),
             udp_drops=_drops(sock),
+            wire_bytes=self._wire.bytes(),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import resource
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -30,12 +31,22 @@ def start(
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
     pass_fds: Sequence[int] = (),
+    max_file_bytes: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program that receives SIGINT when this process ends.
 
     `own_session` isolates it from the terminal's Ctrl-C: the caller must then stop it. Descriptors in
-    `pass_fds` stay open in it. Raises UsageError if the program is missing or not executable.
+    `pass_fds` stay open in it. `max_file_bytes`: no file that it writes gets larger; what it writes beyond
+    fails with EFBIG (setrlimit(2), RLIMIT_FSIZE). Raises UsageError if the program is missing or not
+    executable.
     """
+
+    def prepare() -> None:
+        die_with_parent()
+        if max_file_bytes is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+
     try:
         # preexec_fn is safe here: when this process starts children, it has no other thread but one that
         # waits in read(2) (orchestration/held.py).
@@ -49,7 +60,7 @@ def start(
             env=env,
             start_new_session=own_session,
             pass_fds=pass_fds,
-            preexec_fn=die_with_parent,
+            preexec_fn=prepare,
         )
     except FileNotFoundError as error:
         raise UsageError(f"the program {argv[0]} was not found; install it or name its path") from error

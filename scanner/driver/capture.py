@@ -8,26 +8,60 @@ from firstflight import capture, capture_files
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 
+# What a capture may hold of each probe, in bytes: a probe sends at most a few datagrams of 1,200 to 1,500
+# bytes, and a server that has not validated its address answers with three times that (RFC 9000 8.1).
+BYTES_PER_PROBE = 64 << 10
+# And besides, so that a short stage has room for late answers.
+BYTES_PER_STAGE = 64 << 20
+# ICMP and ICMPv6 errors (RFC 792, RFC 4443) by their first byte, and where they hold the source port of the
+# UDP datagram that they quote: in bytes from the start of the ICMP header, and of the IPv6 header.
+_ICMP_ERRORS = "(icmp[0] = 3 or icmp[0] = 4 or icmp[0] = 5 or icmp[0] = 11 or icmp[0] = 12)"
+_ICMP_PORT, _ICMP6_PORT = "icmp[28:2]", "ip6[88:2]"
+_ICMP6_ERRORS = "(ip6[40] >= 1 and ip6[40] <= 4)"
+
 
 def probe_capture(
-    run: Run, key: StageKey, ports: str | None = None
+    run: Run, key: StageKey, probes: int, ports: str | None = None
 ) -> AbstractContextManager[capture.Capture | None]:
     """Return the capture for the probes of a key; a context of None if the settings disable it.
 
-    It takes the key's own source ports; ICMP, which names no port, is in the captures of all shards, and
-    answers only where its connection is.
+    `probes`: how many may be sent, which limits the size of the capture (`budget`); `ports`: their source
+    ports, default: the key's.
     """
     settings = run.settings
     vantage = settings.vantage_named(key.vantage)
     if not settings.capture.enabled:
         return nullcontext()
     folder = run.layout.stage("capture", key)
-    ports = ports or settings.ports_at(vantage, shard=key.shard)
     return capture.Capture(
         capture_files.next_path(folder),
         vantage.interface or capture.default_interface(),
-        f"(udp and portrange {ports}) or icmp or icmp6",
+        answers_to(ports or settings.ports_at(vantage, shard=key.shard)),
         snaplen=settings.capture.snaplen,
         buffer_kib=settings.capture.buffer_kib,
         drain_s=settings.capture.drain_ms / 1000,
+        max_bytes=budget(probes),
+    )
+
+
+def budget(probes: int) -> int:
+    """Return how many bytes the capture of a stage may have that sends this number of probes."""
+    return BYTES_PER_STAGE + probes * BYTES_PER_PROBE
+
+
+def answers_to(ports: str) -> str:
+    """Return the filter (pcap-filter(7)) for the datagrams of UDP ports FIRST-LAST and their answers.
+
+    Of ICMP it takes errors that quote a UDP datagram from these ports. The quoted IPv4 header has no options
+    and the quoted IPv6 header no extensions, because probes have none.
+    """
+    first, _, last = ports.partition("-")
+
+    def quoted(port: str) -> str:
+        return f"({port} >= {first} and {port} <= {last or first})"
+
+    return (
+        f"(udp and portrange {ports})"
+        f" or (icmp and {_ICMP_ERRORS} and icmp[17] = 17 and {quoted(_ICMP_PORT)})"
+        f" or (icmp6 and {_ICMP6_ERRORS} and ip6[54] = 17 and {quoted(_ICMP6_PORT)})"
     )

@@ -106,7 +106,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
     controller = Controller(settings.manners, folder, mapper.asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
-        running = stack.enter_context(probe_capture(run, key))
+        running = stack.enter_context(probe_capture(run, key, targets))
         limit = partial(process.limit_of, folder)
         progress = stack.enter_context(Progress(folder, shown, targets, limit))
 

@@ -89,7 +89,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
         pauses.carry_over(last, folder, now_ns=time.time_ns(), resume_after_s=resume_after_s)
     controller = Controller(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
-        capture = stack.enter_context(probe_capture(run, period.key, ports))
+        capture = stack.enter_context(probe_capture(run, period.key, len(period.probes), ports))
         shown = Progress(folder, period.label, len(period.probes), partial(process.limit_of, folder))
         progress = stack.enter_context(shown)
         feeder = _feeder(period, feed, addresses, precedence)

@@ -14,6 +14,9 @@ pub struct Request {
     pub user_agent: String,
     pub timeout_s: f64,
     pub max_bytes: u64,
+    /// Of all datagrams that arrive, with their headers; `None`: no limit.
+    #[serde(default)]
+    pub max_wire_bytes: Option<u64>,
     pub roots: String,
     pub verify: bool,
     #[serde(default)]
@@ -45,6 +48,7 @@ impl Method {
 pub enum End {
     Complete,
     Limit,
+    WireLimit,
     Short,
     Timeout,
     ConnectFailed,
@@ -79,6 +83,7 @@ pub struct Answer {
     pub headers: BTreeMap<String, String>,
     pub receive_buffer: Option<u64>,
     pub udp_drops: Option<u64>,
+    pub wire_bytes: u64,
 }
 
 #[cfg(test)]
@@ -118,6 +123,7 @@ pub mod tests {
         for (end, word) in [
             (End::Complete, "complete"),
             (End::ConnectFailed, "connect_failed"),
+            (End::WireLimit, "wire_limit"),
             (End::TlsFailed, "tls_failed"),
         ] {
             let line = serde_json::to_value(Answer {

@@ -104,14 +104,30 @@ impl Transfer<'_> {
                 quic.on_timeout();
             }
             let mut wrong = None;
+            let headers = header_bytes(from);
+            let arrived = &mut self.answer.wire_bytes;
             socket
                 .receive(|datagram| {
+                    *arrived += datagram.len() as u64 + headers;
                     match quic.recv(datagram, RecvInfo { from, to }) {
                         Ok(_) | Err(quiche::Error::Done) => {}
                         Err(error) => wrong = Some(error),
                     };
                 })
                 .map_err(|error| self.broken(&error.to_string()))?;
+            if self
+                .request
+                .max_wire_bytes
+                .is_some_and(|most| self.answer.wire_bytes > most)
+            {
+                return Err((
+                    End::WireLimit,
+                    format!(
+                        "the network brought {} bytes for {} of the body",
+                        self.answer.wire_bytes, self.answer.body_bytes
+                    ),
+                ));
+            }
             if let Some(quiche::Error::TlsFail) = wrong {
                 let _ = flush(quic, socket);
                 return Err(self.closed(quic));
@@ -265,6 +281,15 @@ fn readable(socket: &Socket, wait: Duration) -> bool {
     };
     let mut waits = [PollFd::new(socket.as_fd(), PollFlags::IN)];
     poll(&mut waits, Some(&limit)).is_ok_and(|ready| ready > 0)
+}
+
+/// Bytes of the headers before each datagram of this peer: Ethernet, IP without options, UDP.
+fn header_bytes(peer: SocketAddr) -> u64 {
+    if peer.is_ipv4() {
+        14 + 20 + 8
+    } else {
+        14 + 40 + 8
+    }
 }
 
 fn now_ns() -> u64 {
