@@ -179,7 +179,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
             found.sysctl(found.client, name, value)
         targets = [(found.add(number, server), name) for number, (name, server) in enumerate(SERVERS.items())]
         pcap = folder / "survey.pcap"
-        limits: dict[str, Any] = {"snaplen": 65_535, "buffer_kib": 4096, "drain_s": 1.2}
+        limits: dict[str, Any] = {"snaplen": 65_535, "buffer_kib": 4096, "drain_s": 1.2, "max_bytes": 1 << 26}
         with Capture(pcap, "any", "tcp", **limits, prefix=World.inside(found.client)) as capture:
             done = found.ask(folder, targets, "--timeout", 5)
         assert done.status == 0, done.messages
