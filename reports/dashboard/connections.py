@@ -22,7 +22,7 @@ from reports.dashboard.limits import client_key
 MOST = 400
 """Connections at the same time; the one that has waited longest for its request makes room for a new one."""
 MOST_EACH = 40
-"""Connections of one client, if it comes directly."""
+"""Connections of one client, if it comes directly; requests of one that are not answered, in any case."""
 REQUEST_S = 10.0
 """From the first byte that is awaited until a request is there, however slowly its bytes arrive."""
 UNREAD_S = 20.0

@@ -10,7 +10,7 @@ from collections import Counter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reports.dashboard.connections import ABORT
+from reports.dashboard.connections import ABORT, MOST_EACH
 from reports.dashboard.limits import ClientRate, client_key
 from reports.dashboard.refusal import refusal
 
@@ -33,6 +33,7 @@ class Sending:
         self._app = app
         self._rate = rate
         self._unread: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -44,6 +45,19 @@ class Sending:
         if owed_s:
             await _too_much(owed_s)(scope, receive, send)
             return
+        if self._running[client] >= MOST_EACH:
+            many = refusal(429, "too many of your requests are not answered yet: wait for these", 10)
+            await many(scope, receive, send)
+            return
+        self._running[client] += 1
+        try:
+            await self._answer(client, scope, receive, send)
+        finally:
+            self._running[client] -= 1
+            if not self._running[client]:
+                del self._running[client]
+
+    async def _answer(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _Answer(self, client, scope, receive, send)
         limit = asyncio.timeout(ANSWER_S)
         answer.limit = limit

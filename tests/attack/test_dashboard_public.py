@@ -240,6 +240,27 @@ def test_an_answer_that_does_not_begin_has_a_total_time(monkeypatch: pytest.Monk
     assert asyncio.run(ask()) == [504]
 
 
+def test_requests_of_one_client_that_wait_are_bounded() -> None:
+    """Behind a proxy, too, whose connections all come from one address."""
+    go_on = asyncio.Event()
+
+    async def slow(_scope: Any, _receive: Any, send: Any) -> None:
+        await go_on.wait()
+        await _answering(1)(_scope, _receive, send)
+
+    async def attack() -> list[int]:
+        app = sending.Sending(slow, ClientRate(per_second=1, burst=1 << 20))
+        clients = [f"2001:db8:0:1::{n:x}" for n in range(connections.MOST_EACH + 3)] + ["2001:db8:0:2::1"]
+        readers = [(_Reader(pieces=10), client) for client in clients]
+        tasks = [asyncio.create_task(app(r.scope(c), r.receive, r.send)) for r, c in readers]
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(*tasks)
+        return [one.statuses[0] for one, _ in readers]
+
+    assert asyncio.run(attack()) == [200] * connections.MOST_EACH + [429] * 3 + [200]
+
+
 class _Slow(Asker):
     """Asks a store that needs `seconds` for the questions of a client."""
 
