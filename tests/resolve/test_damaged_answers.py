@@ -14,6 +14,7 @@ What may differ, each checked on every message where it does:
 - LABEL: a label to which a pointer leads may run over the end of the record, within the message; dnspython
   refuses the record. The text of the name has the bytes as escapes.
 - TEXT: the text of an extended error that is not UTF-8 is kept with U+FFFD in place of what is not.
+- BEHIND: the native engine counts the bytes behind a message in `detail`; dnspython does not.
 - TTL: one above 2^31 - 1 is in the row as received; dnspython takes it for 0 (RFC 2181 8).
 """
 
@@ -37,6 +38,7 @@ SEED = 20261127
 LONGEST_TTL = 2**31 - 1
 # Bytes of a name that are no characters, more than one damaged byte.
 _ESCAPED = re.compile(r"(\\\d{3}){2}")
+_BEHIND = re.compile(r"(^|; )\d+ bytes follow the message$")
 # What messages say; the rest is of the way there.
 READ = [name for name in COMPARED if name not in ("domain", "attempts", "transport", "resolver")]
 
@@ -48,7 +50,8 @@ def by_name(found: list[Row]) -> Read:
     """Return the columns that were read, by name."""
     rows: Read = defaultdict(list)
     for row in found:
-        rows[row["domain"]].append({name: row[name] for name in READ})
+        detail = _BEHIND.sub("", row["detail"] or "") or None
+        rows[row["domain"]].append({name: row[name] for name in READ} | {"detail": detail})
     return rows
 
 
