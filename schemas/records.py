@@ -1,4 +1,4 @@
-"""Record kinds: the only description of the columns that stages write and the store keeps.
+"""Record kinds: the only description of the columns that stages write and the store has.
 
 A kind is a YAML file in `schemas/records/`. A stage writes a record file as follows:
 
@@ -36,7 +36,7 @@ TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS), "quan
 QUANTILES = "quantilesDD(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)"
 UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
 
-# Value of `nullable` for what our own programs always fill, and rows of other scanners need not have.
+# Value of `nullable` for columns that our own programs always fill and rows of other scanners may lack.
 IMPORTED = "imported"
 
 _KIND_KEYS = {"kind", "meaning", "unit", "time", "stored", "writer", "columns"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-# Table -> sharding key. Rows of one name are on one shard, in all tables: the key hashes the name's text. A
-# connection without SNI has no name; its server's address takes the place.
+# Table -> sharding key. All rows of a name are on one shard, in all tables, because the key hashes the name's
+# text. A connection without SNI has no name, so the key uses its server's address.
 LOCAL = "_local"
 _NAME = "cityHash64(domain)"
 KEYS = {
@@ -28,13 +28,13 @@ KEYS = {
     "quic_connection": "cityHash64(ifNull(sni, server_ip))",
     "quic_ack": "cityHash64(ifNull(sni, server_ip))",
 }
-# Every query reads all shards' rows: what IN and JOIN compare with is computed once, from all of them. An
-# insert ends when the shards have its rows.
+# Every query reads the rows of all shards: the right side of IN and JOIN is computed once, from all shards.
+# An insert ends when the shards have its rows.
 SETTINGS: dict[str, object] = {"prefer_global_in_and_join": 1, "distributed_foreground_insert": 1}
-# A whole table has one path in all shards, and a name of each replica that no two servers share.
+# A whole table has the same path in all shards, and a replica name that is unique per server.
 _WHOLE = "'/clickhouse/tables/{uuid}/whole', '{shard}-{replica}'"
 _ENGINE = re.compile(r"\bENGINE = (Replicated\w*MergeTree)(?:\((.*?)\))?")
-# Actions that a Distributed table has, too; all others concern stored rows.
+# Actions that also apply to a Distributed table; all others concern stored rows.
 _OF_COLUMNS = re.compile(r"(ADD|MODIFY|DROP|RENAME|COMMENT) COLUMN\b|MODIFY COMMENT\b")
 
 

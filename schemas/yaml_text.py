@@ -1,4 +1,4 @@
-"""YAML texts, read by libyaml's parser: nine times as fast as the one in Python, and commands read dozens."""
+"""Reads YAML with libyaml's parser, nine times as fast as the Python one; a command reads dozens of files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-# A build of PyYAML without libyaml has only the one in Python. Both make plain values and nothing else.
+# A build of PyYAML without libyaml has only the Python parser. Both create only plain values.
 _Loader: type[yaml.CSafeLoader | yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
