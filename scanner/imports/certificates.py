@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -34,6 +36,14 @@ _SIGNATURES = {
 }
 
 
+# A validity: two times of either type (RFC 5280 4.1.2.5), of which only the lengths are right.
+_TIME = rb"\x17\x0d.{13}|\x18\x0f.{15}"
+_VALIDITY = re.compile(
+    rb"\x30[\x1e\x20\x22](?P<not_before>" + _TIME + rb")(?P<not_after>" + _TIME + rb")", re.DOTALL
+)
+_SOME_TIME = {0x17: b"\x17\x0d300101000000Z", 0x18: b"\x18\x0f20500101000000Z"}
+
+
 def describe(der: bytes) -> dict[str, Any]:
     """Return what a certificate says; a field that cannot be read is empty or None, and `error` names it.
 
@@ -41,16 +51,39 @@ def describe(der: bytes) -> dict[str, Any]:
     """
     row: dict[str, Any] = {"sha256": sha256(der).hexdigest(), "der_bytes": len(der), **_UNKNOWN}
     try:
-        certificate = x509.load_der_x509_certificate(der)
+        certificate, undated = _loaded(der)
     except Exception:  # a certificate of somebody else: the parser has no common class of errors
         return row | {"error": "certificate does not parse"}
-    faults = []
+    faults = [f"{which} is no date" for which in undated]
     for what, columns in _READERS.items():
+        if what in undated:
+            continue
         try:
             row |= columns(certificate)
         except Exception:  # as above
             faults.append(f"{what} does not parse")
     return row | {"error": "; ".join(faults) or None}
+
+
+def _loaded(der: bytes) -> tuple[x509.Certificate, tuple[str, ...]]:
+    """Return the certificate, and which of its times are none.
+
+    The parser refuses a certificate for a time that is no date, so it gets another time in its place.
+    """
+    try:
+        return x509.load_der_x509_certificate(der), ()
+    except Exception as error:  # as above
+        times = _VALIDITY.search(der)
+        if times is None:
+            raise
+        for undated in (("not_before",), ("not_after",), ("not_before", "not_after")):
+            dated = der
+            for which in undated:
+                start, end = times.span(which)
+                dated = dated[:start] + _SOME_TIME[der[start]] + dated[end:]
+            with suppress(Exception):
+                return x509.load_der_x509_certificate(dated), undated
+        raise ValueError("it is not only for its times") from error
 
 
 def _serial(certificate: x509.Certificate) -> dict[str, Any]:

@@ -310,6 +310,34 @@ def test_a_certificate_with_an_odd_extension_keeps_its_other_fields() -> None:
     assert found["error"].startswith("subject alternative name does not parse")
 
 
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ((b"300230000000Z", b"310101000000Z"), (None, 2031, "not_before is no date")),
+        ((b"300101000000Z", b"311301000000Z"), (2030, None, "not_after is no date")),
+        ((b"aaaaaaaaaaaaZ", b"300101250000Z"), (None, None, "not_before is no date; not_after is no date")),
+    ],
+)
+def test_a_certificate_with_an_impossible_date_keeps_its_other_fields(
+    times: tuple[bytes, bytes], expected: tuple[int | None, int | None, str]
+) -> None:
+    """RFC 5280 4.1.2.5: neither has February 30 days nor a year 13 months; the other fields are right."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a.test")])
+    first, last = (datetime(year, 1, 1, tzinfo=UTC) for year in (2030, 2031))
+    made = x509.CertificateBuilder(name, name, key.public_key(), 7, first, last).sign(key, hashes.SHA256())
+    der = made.public_bytes(Encoding.DER)
+    der = der.replace(b"300101000000Z", times[0]).replace(b"310101000000Z", times[1])
+    found = certificates.describe(der)
+    years = [
+        None if ns is None else datetime.fromtimestamp(ns // 10**9, UTC).year
+        for ns in (found["not_before"], found["not_after"])
+    ]
+    assert (*years, found["error"]) == expected
+    assert (found["subject"], found["serial"], found["sans"]) == ("CN=a.test", "07", "[]")
+    assert (found["key_algorithm"], found["scts"]) == ("ec_p256", 0)
+
+
 # --- Lists of names ---
 
 
