@@ -14,7 +14,6 @@ from downloader.option_sets import OptionSet
 OUTCOMES = (
     "done",
     "stopped_limit",
-    "wire_limit",
     "short",
     "changed",
     "http_error",
@@ -28,6 +27,7 @@ OUTCOMES = (
     "wrong_options",
     "skipped",
     "failed",
+    "wire_limit",
 )
 SUCCESSFUL = ("done", "stopped_limit")
 """Outcomes whose throughput is compared."""

@@ -36,7 +36,7 @@ def probe_capture(
     return capture.Capture(
         capture_files.next_path(folder),
         vantage.interface or capture.default_interface(),
-        answers_to(ports or settings.ports_at(vantage, shard=key.shard)),
+        answers_to(ports or settings.ports_at(vantage, shard=key.shard), settings.probe.port),
         snaplen=settings.capture.snaplen,
         buffer_kib=settings.capture.buffer_kib,
         drain_s=settings.capture.drain_ms / 1000,
@@ -49,8 +49,8 @@ def budget(probes: int) -> int:
     return BYTES_PER_STAGE + probes * BYTES_PER_PROBE
 
 
-def answers_to(ports: str) -> str:
-    """Return the filter (pcap-filter(7)) for the datagrams of UDP ports FIRST-LAST and their answers.
+def answers_to(ports: str, server_port: int) -> str:
+    """Return the filter (pcap-filter(7)) for probes from UDP ports FIRST-LAST to a port, and their answers.
 
     Of ICMP it takes errors that quote a UDP datagram from these ports. The quoted IPv4 header has no options
     and the quoted IPv6 header no extensions, because probes have none.
@@ -61,7 +61,8 @@ def answers_to(ports: str) -> str:
         return f"({port} >= {first} and {port} <= {last or first})"
 
     return (
-        f"(udp and portrange {ports})"
+        f"(udp and src portrange {ports} and dst port {server_port})"
+        f" or (udp and src port {server_port} and dst portrange {ports})"
         f" or (icmp and {_ICMP_ERRORS} and icmp[17] = 17 and {quoted(_ICMP_PORT)})"
         f" or (icmp6 and {_ICMP6_ERRORS} and ip6[54] = 17 and {quoted(_ICMP6_PORT)})"
     )
