@@ -1,7 +1,8 @@
 """Trims the captures of a key: what nobody can ever open is removed, once the rows have been checked.
 
 The probe computes no keys beyond those of Initials, so what is sealed in a Handshake packet is of no use to
-anybody. The padding of Initials is left out as well, and can be put back. The dissector writes trimmed copies
+anybody. The padding of Initials is left out as well, and can be put back. Datagrams that belong to no
+connection are left out: anybody can send them to a probe's port. The dissector writes trimmed copies
 (`firstflight-dissect --trim`) beside the captures, in the pass that writes the rows, and checks each record
 as it writes it. Copies take the place of their captures when the rows agree with the prober's. Killed at any
 moment, the captures are there, whole or trimmed; the next dissect stage removes what was begun.
@@ -50,7 +51,7 @@ class Copies:
         self.remove()
         with files.explain_os_errors(self.folder):
             self.folder.mkdir()
-        options = ["--trim", str(self.folder)]
+        options = ["--trim", str(self.folder), "--trim-others"]
         if but:
             files.write_text(self.folder / EXCEPT, "".join(f"{cid}\n" for cid in but))
             options += ["--trim-except", str(self.folder / EXCEPT)]
@@ -62,13 +63,13 @@ class Copies:
             copy = self.folder / path.name
             if not copy.is_file():
                 continue
-            trimmed, unpadded = _counts(copy.with_name(f"{copy.name}.json"))
+            trimmed, unpadded, removed = _counts(copy.with_name(f"{copy.name}.json"))
             with files.explain_os_errors(path):
-                if trimmed + unpadded and copy.stat().st_size < path.stat().st_size:
+                if trimmed + unpadded + removed and copy.stat().st_size < path.stat().st_size:
                     copy.replace(path)
                     # Before anything says that the capture is trimmed.
                     files.sync([path])
-            capture_files.set_trimmed(path, trimmed, unpadded)
+            capture_files.set_trimmed(path, trimmed, unpadded, removed)
 
 
 def reason_against(agreement: Agreement, dropped: int = 0) -> str | None:
@@ -90,10 +91,10 @@ def reason_against(agreement: Agreement, dropped: int = 0) -> str | None:
     return None
 
 
-def _counts(path: Path) -> tuple[int, int]:
-    """Return how many packets of a copy were trimmed, and how many lack their padding."""
+def _counts(path: Path) -> tuple[int, int, int]:
+    """Return how many packets of a copy were trimmed, how many lack their padding, how many were left out."""
     counts = files.read_json(path)
     try:
-        return int(counts["trimmed"]), int(counts["unpadded"])
+        return int(counts["trimmed"]), int(counts["unpadded"]), int(counts["removed"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} has no count of trimmed packets ({error}): run the stage again") from error

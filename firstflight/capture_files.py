@@ -122,7 +122,7 @@ def losses_of(record: CaptureRecord) -> list[str]:
     return found
 
 
-def set_trimmed(path: Path, packets: int, unpadded: int, removed: int = 0) -> None:
+def set_trimmed(path: Path, packets: int, unpadded: int, removed: int) -> None:
     """Write into capture.json how many packets of the capture at `path` were trimmed, unpadded, removed."""
     found = records(path.parent)
     for record in found:

@@ -6,6 +6,7 @@ that sends one endless chunk extension made one of 345 MB in 10 s with a body of
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import struct
@@ -22,6 +23,10 @@ from downloader.session import Limits
 from firstflight import capture, capture_files
 from firstflight.egress.permitted import Permitted
 from scanner.driver.capture import BYTES_PER_PROBE, BYTES_PER_STAGE, answers_to, budget
+from tests.dissect import build, test_stage_trim
+from tests.dissect.build import MS
+from tests.dissect.conftest import dissect
+from tests.dissect.test_stage_trim import make
 from tests.waiting import until
 
 PORTS = "61900-61999"
@@ -29,8 +34,10 @@ LIMIT = 200_000
 DATAGRAM = bytes(1200)
 
 
-def flood(count: int, port: int = 61950, to: str = "127.0.0.1") -> None:
+def flood(count: int, port: int = 61950, to: str = "127.0.0.1", source: int = 0) -> None:
     with socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        if source:
+            sender.bind((to, source))
         for _ in range(count):
             sender.sendto(DATAGRAM, (to, port))
 
@@ -40,14 +47,14 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a capture with a small limit that strangers flooded; it ended without an error."""
     folder = tmp_path_factory.mktemp("flooded")
     running = capture.Capture(
-        folder / "probe.pcap", "lo", answers_to(PORTS), snaplen=262_144, buffer_kib=16_384, drain_s=1.1,
+        folder / "probe.pcap", "lo", answers_to(PORTS, 443), snaplen=262_144, buffer_kib=16_384, drain_s=1.1,
         max_bytes=LIMIT,
     )  # fmt: skip
     with running:
-        flood(1000)
+        flood(1000, source=443)
         until(lambda: running.size() == LIMIT, "a full capture")
         running.check()  # the probe goes on
-        flood(1000)
+        flood(1000, source=443)
     return folder
 
 
@@ -114,6 +121,8 @@ def _udp(source: int, destination: int) -> bytes:
         (_udp(443, 61900), True),
         (_udp(61999, 443), True),
         (_udp(443, 62000), False),
+        (_udp(444, 61900), False),
+        (_udp(61900, 61901), False),
         (_icmp(61950), True),
         (_icmp(61950, kind=11), True),
         (_icmp(50000), False),
@@ -131,7 +140,7 @@ def test_the_filter_takes_only_what_can_be_of_a_probe(tmp_path: Path, frame: byt
     path = tmp_path / "one.pcap"
     header = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
     path.write_bytes(header + struct.pack("=IIII", 1, 0, len(frame), len(frame)) + frame)
-    argv = ["tcpdump", "-nn", "-r", str(path), "-w", str(tmp_path / "taken.pcap"), answers_to(PORTS)]
+    argv = ["tcpdump", "-nn", "-r", str(path), "-w", str(tmp_path / "taken.pcap"), answers_to(PORTS, 443)]
     subprocess.run(argv, check=True, capture_output=True)
     assert ((tmp_path / "taken.pcap").stat().st_size > 24) == taken
 
@@ -209,3 +218,65 @@ def test_what_arrives_is_counted_with_its_headers() -> None:
     flood(10)
     until(wire.is_over, "the limit")
     assert Answer("wire_limit").end == "wire_limit"
+
+
+def strangers(count: int, port: int) -> list[tuple[int, bytes]]:
+    """Return datagrams of a flood to a probe's port, each with its time."""
+    found = []
+    for number in range(count):
+        source = (f"203.0.113.{number % 250}", 1024 + number)
+        payload = bytes([0x40 | number % 64]) + DATAGRAM
+        found.append((5 * MS + number, build.udp(source, ("192.0.2.11", port), payload)))
+    return found
+
+
+def test_trimming_removes_what_belongs_to_no_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """911 of 913 MB were left, for a year."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    run = make(tmp_path)
+    key = run.key("here", 1)
+    path = run.layout.captures(key)[0]
+    answered = test_stage_trim.answered(build.CLIENT_CID, 1)
+    answered.write(path)
+    quiet = path.stat().st_size
+    answered.packets += strangers(500, 1)
+    answered.write(path)
+    assert path.stat().st_size > quiet + 500 * len(DATAGRAM)
+    assert test_stage_trim.done(run)["trimmed"] == [2, 2]
+    assert path.stat().st_size < quiet
+    records = capture_files.records(path.parent)
+    assert [record.removed for record in records] == [500, 0]
+
+
+def test_without_the_option_a_copy_has_all_packets(tmp_path: Path) -> None:
+    capture_path = tmp_path / "probe.pcap"
+    story = test_stage_trim.answered(build.CLIENT_CID, 1)
+    story.packets += strangers(20, 1)
+    story.write(capture_path)
+    sizes = {}
+    for name, options in (("all", ()), ("probes", ("--trim-others",))):
+        done = dissect(
+            capture_path,
+            "--kind",
+            "quic_connection",
+            "--format",
+            "jsonl",
+            "--trim",
+            tmp_path / name,
+            *options,
+        )
+        assert done.returncode == 0, done.stderr
+        counts = json.loads((tmp_path / name / "probe.pcap.json").read_text())
+        sizes[name] = (tmp_path / name / "probe.pcap").stat().st_size
+        assert (counts["frames"], counts["removed"]) == (23, 0 if name == "all" else 20)
+    assert sizes["all"] > sizes["probes"] + 20 * len(DATAGRAM)
+
+
+def test_a_capture_of_strangers_alone_becomes_empty(tmp_path: Path) -> None:
+    path = tmp_path / "probe.pcap"
+    story = build.Capture()
+    story.packets += strangers(20, 1)
+    story.write(path)
+    done = dissect(path, "--kind", "quic_connection", "--trim", tmp_path / "out", "--trim-others")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "probe.pcap").stat().st_size == 24

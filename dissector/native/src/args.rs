@@ -68,6 +68,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "trim")]
     pub trim_except: Option<PathBuf>,
 
+    /// Leave out UDP datagrams that belong to no connection in trimmed copies; NAME.json counts them as `removed`
+    #[arg(long, requires = "trim")]
+    pub trim_others: bool,
+
     /// Write nothing but the capture with its padding, as a standard capture to standard output
     #[arg(long, conflicts_with_all = ["kind", "format", "out", "stamp", "source_name", "summary", "trim", "keys", "cid"])]
     pub restore: bool,

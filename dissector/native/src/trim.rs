@@ -1,7 +1,8 @@
 //! Copies of captures without the bytes that nobody can ever open, and without padding (`--trim`).
 //!
 //! A copy has all records of its capture, with their times and original lengths; of some datagrams it holds
-//! less. Which and how much, `quic::connection` says; what padding is, `padding`.
+//! less. Which and how much, `quic::connection` says; what padding is, `padding`. With `--trim-others` it lacks the
+//! datagrams that belong to no connection, because anybody can send them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -36,6 +37,9 @@ pub struct Copy {
     frames: u64,
     trimmed: u64,
     unpadded: u64,
+    removed: u64,
+    /// Link type of the first frame that was left out.
+    link: Option<i32>,
     is_named: bool,
 }
 
@@ -63,6 +67,8 @@ impl Copy {
             frames: 0,
             trimmed: 0,
             unpadded: 0,
+            removed: 0,
+            link: None,
             is_named: false,
         })
     }
@@ -90,6 +96,13 @@ impl Copy {
         self.out.record(frame, data)
     }
 
+    /// Counts a frame that the copy lacks.
+    pub fn leave_out(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
+        self.removed += 1;
+        self.link.get_or_insert(frame.link);
+    }
+
     /// Whether `record` holds `data`, of a frame of `length` bytes, without its padding.
     fn cut(&mut self, data: &[u8], length: usize, sealed: Sealed<'_>) -> io::Result<bool> {
         (self.cutter)
@@ -99,19 +112,26 @@ impl Copy {
             })
     }
 
-    /// Gives the copy its name once it is on the disk, and writes `NAME.json` beside it: how many frames it
-    /// has, of how many the end is missing that nobody can open, and of how many the padding. Of a capture
-    /// without frames there is no copy.
+    /// Gives the copy its name once it is on the disk, and writes `NAME.json` beside it: how many frames the
+    /// capture has, of how many the end is missing that nobody can open, of how many the padding, and how many
+    /// were left out. Of a capture without frames there is no copy.
     pub fn finish(mut self) -> io::Result<()> {
         if !self.out.has_begun() {
-            return Ok(());
+            let Some(link) = self.link else {
+                return Ok(());
+            };
+            self.out.begin(link)?;
         }
         self.out.flush()?;
         self.out.get_ref().get_ref().sync_all()?;
         std::fs::rename(&self.part, &self.path)?;
         self.is_named = true;
-        let counts =
-            json!({"frames": self.frames, "trimmed": self.trimmed, "unpadded": self.unpadded});
+        let counts = json!({
+            "frames": self.frames,
+            "trimmed": self.trimmed,
+            "unpadded": self.unpadded,
+            "removed": self.removed,
+        });
         std::fs::write(with(&self.path, ".json"), format!("{counts}\n"))
     }
 }

@@ -32,7 +32,7 @@ impl<W: Write> Writer<W> {
     /// Adds a record that holds `data` for `frame`: its time and length on the wire.
     pub fn record(&mut self, frame: &Frame<'_>, data: &[u8]) -> io::Result<()> {
         if self.link.is_none() {
-            self.header(frame.link)?;
+            self.begin(frame.link)?;
         }
         if self.link != Some(frame.link) {
             return Err(refused("has frames of several link types"));
@@ -66,7 +66,8 @@ impl<W: Write> Writer<W> {
         &self.out
     }
 
-    fn header(&mut self, link: i32) -> io::Result<()> {
+    /// Writes the header of a capture with frames of this link type.
+    pub fn begin(&mut self, link: i32) -> io::Result<()> {
         let [major, minor] = [2_u16, 4];
         let head = [
             &NANOSECONDS.to_ne_bytes()[..],
