@@ -1,0 +1,4 @@
+//! All integration tests of this crate, as one program: each further one would be linked again.
+
+mod fuzz;
+mod layers;
