@@ -40,15 +40,58 @@ def test_names(path: str, text: str, faults: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "lines"),
+    ("path", "text", "prose"),
     [
-        ("a.py", "# it is told\n# plain\nx = 'Said so'\n", [1, 3]),
-        ("a.md", "laid to the wrong one, anew\n", [1]),
-        ("a.rs", "// reckoned by hand\n", [1]),
-        ("a.md", "a beforehand remark, unsaid\n", []),
-        ("a.bin", "told\n", []),
-        ("CHANGELOG.md", "told\n", []),
+        ("a.py", '"""Say `a b`."""\nx = "no # comment"  # one, two\n', "one two say x"),
+        ("a.py", 'x = 1\n"""Of a variable."""\ny = \'it # is\'\n', "of a variable"),
+        (
+            "a.rs",
+            'let a = "no // comment"; // one\n/// two\n/* three */ let b = \'"\'; // four\n',
+            "one two three four",
+        ),
+        ("a.go", "// one\nfunc two() {}\n", "one"),
+        ("a.sql", "SELECT 1 -- one\n", "one"),
+        ("a.toml", "# one\na = 'two'\n", "one"),
+        ("a.md", "one [two](three.md)\n```\nfour\n```\n\n    five\n", "one two"),
+        ("a.html", "<p class='a'>one</p><script>two()</script>{{ three }}", "one"),
+        ("a.bin", "one", ""),
+        ("CHANGELOG.md", "one", ""),
+        ("tests/fixtures/a.md", "one", ""),
     ],
 )
-def test_prose(path: str, text: str, lines: list[int]) -> None:
-    assert [fault.line for fault in words.in_prose(path, text)] == lines
+def test_prose(path: str, text: str, prose: str) -> None:
+    assert words.words(path, text) == prose.split()
+
+
+def test_count_of_phrases() -> None:
+    prose = ["what", "is", "of", "its", "own", "is", "what", "is"]
+    assert words.count(prose, ["what is", "of its own", "own", "is none"]) == {
+        "what is": 2,
+        "of its own": 1,
+        "own": 1,
+        "is none": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("uses", "exceeding"),
+    [
+        ({"of": 300, "beside": 3}, []),
+        ({"of": 301, "beside": 3}, []),  # one phrase above three times is allowed
+        ({"of": 301, "beside": 4}, ["2 phrases are more than 3 times"]),
+        ({"of": 0, "beside": 11}, ["1 phrases are more than 10 times"]),
+    ],
+)
+def test_limits(uses: dict[str, int], exceeding: list[str]) -> None:
+    field = words.Field({"of": 100.0, "beside": 0.0}, {3.0: 1, 10.0: 0}, ("zmap",))
+    prose = [word for word, times in uses.items() for _ in range(times)]
+    prose += ["x"] * (words.PER_WORDS - len(prose))
+    lines = words.exceeded(words.compare(prose, field), field)
+    assert [line.partition(" as ")[0] for line in lines if not line.startswith(" ")] == exceeding
+
+
+def test_data_file_names_rates_limits_and_source() -> None:
+    field = words.read_field(words.RATES)
+    assert len(field.source) == 8
+    assert set(field.limits) >= {3.0, 10.0}
+    assert all(phrase == phrase.lower() and len(phrase.split()) <= 3 for phrase in field.rates)
