@@ -7,6 +7,7 @@ that sends one endless chunk extension made one of 345 MB in 10 s with a body of
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 import struct
@@ -19,7 +20,8 @@ import pytest
 
 from downloader.clients import curl, shared
 from downloader.clients.contract import Answer, Request
-from downloader.session import Limits
+from downloader.option_sets import SETS
+from downloader.session import CaptureFull, Limits, Session
 from firstflight import capture, capture_files
 from firstflight.egress.permitted import Permitted
 from scanner.driver.capture import BYTES_PER_PROBE, BYTES_PER_STAGE, answers_to, budget
@@ -208,6 +210,24 @@ def test_the_limit_of_the_network_leaves_room_for_an_honest_download() -> None:
     # 40 bytes of headers for each 512 of TLS, and a fifth of all packets sent again.
     assert limits.max_wire_bytes > 1.2 * (40 + 512) / 512 * limits.max_bytes
     assert Limits(max_bytes=1).max_wire_bytes > 100_000
+
+
+def test_a_download_ends_that_takes_too_much_of_the_capture(tmp_path: Path) -> None:
+    """Also if its client hangs, or does not count."""
+    one, limits = SETS["warmup"], Limits(max_bytes=1)
+    session = Session([one], tmp_path, [], limits, lambda: None)
+    taken = capture.Capture(
+        tmp_path / "warmup.pcap", "lo", "tcp", snaplen=128, buffer_kib=256, drain_s=0, max_bytes=1 << 30
+    )
+    session.captures[one.name] = taken
+    part = capture_files.part_of(taken.path)
+    part.write_bytes(bytes(1000))
+    session._watch_capture(one)
+    os.truncate(part, 1000 + limits.max_capture_bytes)
+    session._look()
+    os.truncate(part, 1001 + limits.max_capture_bytes)
+    with pytest.raises(CaptureFull):
+        session._look()
 
 
 def test_what_arrives_is_counted_with_its_headers() -> None:
