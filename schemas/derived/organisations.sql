@@ -1,5 +1,5 @@
--- The organisation of each AS by day, from all rows of as_org. Of the runs of a day, the last one by name counts; its
--- file is valid until the next one.
+-- The organisation of each AS by day, from all rows of as_org. If a day has several runs, the run with the
+-- last id counts. Its file is valid until the next one.
 TRUNCATE TABLE ${database}.as_history ${on_cluster};
 
 INSERT INTO ${database}.as_history (asn, first_day, last_day, as_name, organisation, country)

@@ -1,8 +1,8 @@
 -- The histories of origins for address_info(), from all rows of as_prefix.
 --
--- Of the runs of a day, the last one by name counts, and its table is valid until the next one. Where a table lacks a
--- prefix, the prefix has the origin of the longest covering prefix, because one dictionary has the prefixes of all
--- tables and finds the longest match, whatever the day.
+-- If a day has several runs, the run with the last id counts, and its table is valid until the next one. If a table lacks a
+-- prefix, the prefix gets the origin of the longest covering prefix, because one dictionary has the prefixes of all
+-- tables and finds the longest match for every day.
 TRUNCATE TABLE ${database}.prefix_history ${on_cluster};
 
 INSERT INTO ${database}.prefix_history (prefix, history, first_days, last_days, asns, cdns)

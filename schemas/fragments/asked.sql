@@ -1,4 +1,4 @@
--- Probes of CDNs, filtered by the parameters that most named queries share (queries/parameters.yaml).
+-- Probes of CDNs, filtered by the common parameters of most named queries (queries/parameters.yaml).
 quic_probe.cdn IS NOT NULL
         AND ${of_run}
         AND ({vantage:String} = '' OR vantage = {vantage:String})

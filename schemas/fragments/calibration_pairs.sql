@@ -1,6 +1,6 @@
--- Pairs of a probe and a handshake of the same address: interleaved ones of the calibrate stage, and those of the stages
--- probe and handshake, with `state` 'compared' or why a pair is not. 999 ms is a client's first probe time-out (RFC 9002 6.2.2):
--- what answers later may answer a second Initial.
+-- Pairs of a probe and a handshake with the same address: interleaved pairs from the calibrate stage, and pairs from the stages
+-- probe and handshake. `state` is 'compared', or the reason why a pair is not compared. 999 ms is a client's first probe timeout
+-- (RFC 9002 6.2.2): a later answer may belong to a second Initial.
 SELECT
     *,
     probe IN ('iack', 'coalesced', 'sh_first') AS probe_answered,

@@ -1,4 +1,4 @@
--- Completed handshakes, filtered by the parameters that the queries about CDNs by four methods share.
+-- Completed handshakes, filtered by the common parameters of the queries about CDNs by four methods.
 ${of_run}
     AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND ({cdn:String} = '' OR has([by_asn, by_cname, by_header, by_certificate], {cdn:String}))

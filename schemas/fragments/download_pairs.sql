@@ -1,4 +1,4 @@
--- Successful downloads of one file by two sets in one run of downloads, and the throughput of one over the other.
+-- Successful downloads of one file by two sets in one run of downloads, and the ratio of their throughputs.
 SELECT
     run,
     domain,

@@ -1,4 +1,4 @@
--- Counts by day, CDN and vantage point: of all names by the roll-up, of the first names of a list by the probes.
+-- Counts by day, CDN and vantage point. All names come from the roll-up, the top names of a list from the probes.
 SELECT
     day,
     probe_day.cdn AS cdn,

@@ -1,2 +1,2 @@
--- A probe that any packet of QUIC answered. What is malformed may be of nobody who speaks QUIC, unless a packet of it authenticated.
+-- A probe with any QUIC packet in answer. A malformed answer may not be QUIC, unless one of its packets authenticated.
 (outcome NOT IN ('blocked', 'send_failed', 'timeout', 'refused') AND (outcome != 'malformed' OR server_cid IS NOT NULL))

@@ -1,5 +1,5 @@
--- First select names with both behaviours and an address that is not the first of an IPv4 answer: they are few, and
--- only they can disagree. A probe without rank (of a watch) may have any address, so it counts as such an address.
+-- First select names with both behaviours and an address that is not the first of an IPv4 answer. They are few, and
+-- only they can disagree. A probe without a rank (from a watch) may have any address, so it counts as such an address.
 WITH candidates AS
 (
     SELECT domain

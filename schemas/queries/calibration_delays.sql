@@ -1,4 +1,4 @@
--- The interval is of order statistics: ranks `low_rank` and pairs + 1 - `low_rank` of the differences, by the binomial distribution.
+-- The interval uses order statistics: the ranks `low_rank` and pairs + 1 - `low_rank` of the differences, from the binomial distribution.
 WITH
     arrayCumSum(arrayMap(
         k -> exp(lgamma(pairs + 1) - lgamma(k + 1) - lgamma(pairs - k + 1) - pairs * log(2)),

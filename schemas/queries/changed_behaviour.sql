@@ -12,14 +12,14 @@ WITH changed AS
         AND day BETWEEN {from:Date} AND {until:Date}
         AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
     GROUP BY domain
-    -- More than half one way before, more than half the other way since.
+    -- More than half of the answers before the date differ from more than half since.
     HAVING probes_before > 0 AND probes_since > 0
         AND ((2 * iack_before < probes_before AND 2 * iack_since > probes_since)
             OR (2 * iack_before > probes_before AND 2 * iack_since < probes_since))
     ORDER BY domain
     LIMIT {limit:UInt32}
 )
--- The other columns are read for these few names only.
+-- The other columns are read only for these few names.
 SELECT
     domain,
     argMaxIf((cdn,), sent_at, day < {since:Date}).1 AS cdn_before,

@@ -16,7 +16,7 @@ FROM
         quantilesDDMerge(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)(iack_to_sh_us) AS merged,
         arraySlice(merged, 1, 5) AS sketch
     FROM ${database}.probe_day_all AS probe_day
-    -- A sketch without values returns 0, which would be read as a time.
+    -- A sketch without values returns 0, which would look like a time.
     WHERE probe_day.iack_delays > 0
         AND probe_day.cdn IS NOT NULL
         AND ({vantage:String} = '' OR probe_day.vantage = {vantage:String})

@@ -1,4 +1,4 @@
--- Of each two sets, how many names have the same numbers of pairs, and of pairs in which the first set was faster.
+-- For each two sets, the number of names with equal numbers of pairs and of pairs in which the first set was faster.
 SELECT `set`, versus, faster, pairs, count() AS names
 FROM
 (

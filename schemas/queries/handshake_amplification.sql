@@ -14,12 +14,12 @@ FROM
 (
     SELECT
         cdn,
-        -- Each datagram of the ClientHello has the full size, which depends on the family alone.
+        -- Each datagram of the ClientHello has the full size, which depends only on the family.
         bytes_first_flight / nullIf(hello_datagrams * if(family = 4, 1252, 1232), 0) AS first_flight,
         bytes_received_unvalidated / nullIf(bytes_sent_unvalidated, 0) AS unvalidated,
         bytes_received_handshake / nullIf(bytes_sent_unvalidated, 0) AS whole
     FROM ${database}.quic_handshake
-    -- The token of a Retry proves the address: nothing is amplified.
+    -- The token of a Retry proves the address, so there is no amplification.
     WHERE bytes_received > 0 AND NOT ifNull(retry, true)
         AND ${of_run}
         AND ({vantage:String} = '' OR vantage = {vantage:String})

@@ -13,7 +13,7 @@ SELECT
     countIf(verified) / nullIf(countIf(verified IS NOT NULL), 0) AS verified_share,
     countIf(name_matches) / nullIf(countIf(name_matches IS NOT NULL), 0) AS name_matches_share
 FROM ${database}.quic_handshake
--- Each certificate once: it is stored per vantage point and repetition.
+-- Use each certificate once, because it is stored per vantage point and repetition.
 LEFT JOIN
 (
     SELECT sha256, max(scts) AS scts

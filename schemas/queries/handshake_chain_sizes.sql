@@ -15,7 +15,7 @@ SELECT
     quantileExact(0.5)(3 * bytes_sent_unvalidated) AS limit_p50
 FROM ${database}.quic_handshake
 WHERE outcome = 'done' AND chain_sha256 IS NOT NULL AND certificate_bytes IS NOT NULL
-    -- A token of a Retry proves the address: the limit does not hold.
+    -- A token from a Retry proves the address, so the limit does not apply.
     AND bytes_sent_unvalidated > 0 AND NOT ifNull(retry, true)
     AND ${of_run}
     AND ({vantage:String} = '' OR vantage = {vantage:String})

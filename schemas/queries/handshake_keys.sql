@@ -1,5 +1,5 @@
 WITH
--- Each certificate once: it is stored per vantage point and repetition.
+-- Use each certificate once, because it is stored per vantage point and repetition.
 described AS
 (
     SELECT

@@ -1,5 +1,5 @@
 WITH
--- Each row once more without parameter, to count rows.
+-- Each row appears once more without a parameter, to count rows.
 of_rows AS
 (
     SELECT

@@ -1,7 +1,7 @@
 -- For the bootstrap over names: the number of names of a CDN with equal results at every vantage point and repetition.
 -- A pattern has one tuple per probe of a name: (vantage, repetition, counted, instant, answered, iack), where counted
--- and instant follow the paper (iack_by_cdn), answered and iack are by outcome (table1_strict).
--- Tuples are packed into numbers until names are counted: ten times less work than sorting tuples with texts.
+-- and instant follow the paper (iack_by_cdn), and answered and iack follow the outcome (table1_strict).
+-- Tuples are packed into numbers until names are counted, which is ten times less work than sorting tuples with texts.
 WITH (SELECT arraySort(groupUniqArray(toString(vantage))) FROM ${database}.quic_probe WHERE run = {run:String}) AS vantages
 SELECT
     cdn,

@@ -1,4 +1,4 @@
--- Which run is the newest of a vantage point, the roll-up says; of the probes only those runs are read.
+-- The roll-up gives the newest run of each vantage point. Only the probes of these runs are read.
 WITH newest AS
 (
     SELECT vantage, argMax(run, last_at) AS run

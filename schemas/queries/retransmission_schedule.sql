@@ -1,4 +1,4 @@
--- A server may send two datagrams when its probe timeout expires (RFC 9002 6.2.4): what comes within 5 ms is one expiry.
+-- A server may send two datagrams when its probe timeout expires (RFC 9002 6.2.4): datagrams within 5 ms count as one expiry.
 SELECT
     cdn,
     at_vantage AS vantage,

@@ -1,4 +1,4 @@
--- Table 1 of one run, the paper's way and by outcome, with the counts of each highest share.
+-- Table 1 of a run, by the paper's method and by outcome, with the counts of each highest share.
 SELECT
     paper.cdn AS cdn,
     paper.domains AS domains,

@@ -1,7 +1,7 @@
 SELECT
     ${watched_by_hour}
 FROM ${database}.watch_answer
--- Filter by planned time, too, the table's sort key; the hour is by the reference clock.
+-- Also filter by planned time, the table's sort key; the hour uses the reference clock.
 WHERE toDate32(planned_at) BETWEEN toDate32({since:Date}) - 1 AND toDate32({until:Date}) + 1
     AND toDate32(hour) BETWEEN toDate32({since:Date}) AND toDate32({until:Date})
     AND ({vantage:String} = '' OR vantage = {vantage:String})

@@ -1,4 +1,4 @@
--- The methods as plain text: values of LowCardinality columns cannot be put into one array.
+-- The methods as plain text, because an array cannot mix LowCardinality columns.
 SELECT
     run,
     vantage,

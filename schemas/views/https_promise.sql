@@ -1,5 +1,5 @@
--- Names whose HTTPS records were asked for, with what they promise (RFC 9460), and what their addresses did in the same
--- repetition. A probe that any QUIC packet answered shows that QUIC is spoken there.
+-- Names whose HTTPS records were queried, their promises (RFC 9460), and the answers of their addresses in the same
+-- repetition. Any QUIC packet in answer to a probe proves that the address speaks QUIC.
 WITH
     arraySort(arrayFilter(address -> position(address, ':') = 0, hints)) AS hints_4,
     arraySort(arrayFilter(address -> position(address, ':') > 0, hints)) AS hints_6
@@ -40,7 +40,7 @@ SELECT
         hasAll(ech_config_ids, ech_sent_config_ids), 'part', hasAny(ech_config_ids, ech_sent_config_ids), 'overlap', 'other') AS ech_configs_are,
     multiIf(ifNull(connected.ech_taken, 0) > 0 OR notEmpty(ech_sent_config_ids), true,
         ifNull(connected.ech_answered, 0) > 0, false, NULL) AS speaks_ech,
-    -- What was offered for real is of the record: a server that does not take it breaks the promise, whatever it sends instead.
+    -- A real offer uses the record's configuration. A server that rejects it breaks the promise, whatever it sends instead.
     multiIf(speaks_ech IS NULL OR has_record IS NULL, NULL,
         https_ech AND (connected.ech_taken > 0 OR connected.ech_refused = 0 AND speaks_ech AND ifNull(ech_configs_are, '') != 'other'), 'kept',
         https_ech, 'broken', speaks_ech, 'not_promised', 'neither') AS ech_promise
@@ -51,7 +51,7 @@ FROM
         vantage,
         repetition,
         domain,
-        -- A resolver that failed says nothing of the record.
+        -- A failed resolver gives no information on the record.
         if(countIf(qtype = 'HTTPS' AND status IN ('NOERROR', 'NODATA', 'NXDOMAIN')) = 0, NULL,
             countIf(qtype = 'HTTPS' AND status = 'NOERROR') > 0) AS has_record,
         countIf(https_priority = 0) > 0 AS is_alias,
@@ -115,7 +115,7 @@ LEFT JOIN
     SELECT
         run,
         domain,
-        -- Without a status there was no answer that could have had the field.
+        -- Without a status there was no answer with header fields.
         CAST(if(countIf(status IS NOT NULL) = 0, NULL, countIf(match(ifNull(alt_svc, ''), '(^|[ ,])h3=')) > 0), 'Nullable(Bool)') AS alt_svc_tcp_h3
     FROM ${database}.download_file
     GROUP BY run, domain

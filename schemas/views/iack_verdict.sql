@@ -1,5 +1,5 @@
--- RFC 9002: a first sample R makes the probe time-out R + max(2 R, 1 ms) (5.3, 6.2.1), and 333 ms stand for a sample
--- that is missing (6.2.2): 999 ms. It doubles at every expiry, so n of them are over after 2^n - 1 times the first.
+-- RFC 9002: with a first sample R, the probe timeout is R + max(2 R, 1 ms) (5.3, 6.2.1). Without a sample, R is 333 ms
+-- (6.2.2), so it is 999 ms. It doubles at every expiry, so the nth expiry is after 2^n - 1 times the first timeout.
 WITH
     rtt_us + greatest(2 * rtt_us, 1000) AS pto,
     (rtt_us + delay_us) + greatest(2 * (rtt_us + delay_us), 1000) AS pto_if_waiting
@@ -45,8 +45,8 @@ FROM
     (
         SELECT
             *,
-            -- A ServerHello that came alone or with its ACK has waited by what is more than the path's round trip; with
-            -- one sample alone that cannot be told apart.
+            -- The wait of a ServerHello that arrived alone or with its ACK is its time minus the path's round trip. A single
+            -- sample cannot separate the two.
             multiIf(first_answer = 'iack', ack_to_sh_us,
                 rtt_samples > 1, greatest(sh_us - rtt_min_us, 0), NULL) AS waited_us
         FROM ${database}.quic_handshake

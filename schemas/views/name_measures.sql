@@ -1,6 +1,6 @@
--- Each record kind is grouped to one tuple per key where its rows are; then the four are put side by side: an empty array
--- where a kind has nothing, so that elements are null and counts 0. The first groupings follow the tables' order (the key
--- begins with domain), the last one goes to disk beyond 256 MiB; a join of the four would be in memory.
+-- Each record kind is first grouped to one tuple per key. Then the four kinds are combined; a kind without rows has an empty
+-- array, so that its elements are null and its counts 0. The first groupings follow the tables' order (the key starts
+-- with domain). The last one spills to disk beyond 256 MiB; a join of the four would stay in memory.
 SELECT
     domain,
     ip,

@@ -1,4 +1,4 @@
--- Addresses are compared as IPv6 ones (::ffff:0:0/96 for IPv4), since rows have them as they were given.
+-- Addresses are compared as IPv6 (IPv4 in ::ffff:0:0/96), because rows contain them as given.
 SELECT
     toString(vantage) AS vantage,
     toString(domain) AS domain,

@@ -1,5 +1,5 @@
--- From the load log instead of the probes: a few rows per run instead of all of them. Runs that are not in the load log
--- were inserted by another program.
+-- This reads the load log, which has a few rows per run, instead of all probes. Runs outside the load log were inserted
+-- by another program.
 SELECT run
 FROM
 (

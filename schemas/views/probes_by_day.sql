@@ -1,5 +1,5 @@
--- Sums have names of their own inside: with prefer_column_name_to_alias, which Superset needs, an alias never hides the
--- column that it is called like.
+-- The inner sums have different names: with prefer_column_name_to_alias, which Superset needs, an alias never hides a
+-- column of the same name.
 SELECT
     day,
     of_cdn AS cdn,
@@ -12,7 +12,7 @@ SELECT
     if(all_iack + all_coalesced + all_sh_first = 0, NULL, all_iack / (all_iack + all_coalesced + all_sh_first)) AS iack_share,
     most_names AS names,
     all_delays AS iack_delays,
-    -- A sketch without values returns 0, which would be read as a time.
+    -- A sketch without values returns 0, which would look like a time.
     if(all_delays = 0, NULL, quantiles[2]) AS ack_to_sh_p25_us,
     if(all_delays = 0, NULL, quantiles[3]) AS ack_to_sh_p50_us,
     if(all_delays = 0, NULL, quantiles[4]) AS ack_to_sh_p75_us

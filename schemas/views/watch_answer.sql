@@ -1,4 +1,4 @@
--- The hour is by the reference clock: the offset of the vantage point's clock is subtracted. A watch sends one Initial
+-- The hour uses the reference clock: the offset of the vantage point's clock is subtracted. A watch sends one Initial
 -- per planned probe, so there are no second attempts to exclude.
 SELECT
     toString(vantage) AS vantage,
