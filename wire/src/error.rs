@@ -9,6 +9,8 @@ pub enum Error {
     Truncated,
     /// The input breaks a rule of its format; the text names the element.
     Malformed(&'static str),
+    /// A frame of this type, whose length nobody knows here: what follows it cannot be read.
+    UnknownFrame(u64),
     /// The output buffer is too small, or a value does not fit its field.
     NoRoom,
 }
@@ -18,6 +20,7 @@ impl fmt::Display for Error {
         match self {
             Error::Truncated => f.write_str("input ends too early"),
             Error::Malformed(what) => write!(f, "malformed {what}"),
+            Error::UnknownFrame(kind) => write!(f, "unknown frame type {kind:#x}"),
             Error::NoRoom => f.write_str("output does not fit its buffer or field"),
         }
     }

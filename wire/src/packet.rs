@@ -146,6 +146,11 @@ fn finish(mut packet: Packet, mut r: Reader<'_>, length: usize) -> Result<Packet
         PacketType::OneRtt | PacketType::VersionNegotiation | PacketType::UnknownVersion => {
             return Ok(packet);
         }
+        PacketType::Retry if packet.version.family().is_some_and(Family::repeats_odcid) => {
+            r.vec8()?;
+            packet.token = offset(&r)..packet.end;
+            return Ok(packet);
+        }
         PacketType::Retry => {
             let end = packet
                 .end

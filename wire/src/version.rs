@@ -1,5 +1,5 @@
 //! QUIC versions whose Initial packets are understood, and what differs between them: salt, labels,
-//! Retry keys, packet type bits (RFC 9001 5.2 and 5.8, RFC 9369 3, draft-ietf-quic-tls-29).
+//! Retry keys, packet type bits (RFC 9001 5.2 and 5.8, RFC 9369 3, draft-ietf-quic-tls-22, -23, -25, -29, -33).
 
 use std::fmt;
 
@@ -12,7 +12,22 @@ pub struct Version(pub u32);
 pub(crate) enum Family {
     V1,
     V2,
+    /// Drafts 29 to 32.
     Draft29,
+    /// Drafts 25 to 28, whose Retry has an integrity tag.
+    Draft25,
+    /// Drafts 23 and 24, whose Retry repeats the connection ID that it answers.
+    Draft23,
+    /// The same with another salt.
+    Draft22,
+}
+
+impl Family {
+    /// Whether a Retry holds the connection ID that it answers, and no integrity tag (draft-ietf-quic-transport-24
+    /// 17.2.5).
+    pub(crate) fn repeats_odcid(self) -> bool {
+        matches!(self, Family::Draft22 | Family::Draft23)
+    }
 }
 
 impl Version {
@@ -39,9 +54,45 @@ impl Version {
         match self.0 {
             1 => Some(Family::V1),
             0x6b33_43cf => Some(Family::V2),
-            0xff00_001d..=0xff00_0020 => Some(Family::Draft29),
+            _ => match self.draft()? {
+                33..=34 => Some(Family::V1),
+                29..=32 => Some(Family::Draft29),
+                25..=28 => Some(Family::Draft25),
+                23..=24 => Some(Family::Draft23),
+                22 => Some(Family::Draft22),
+                _ => None,
+            },
+        }
+    }
+
+    /// The draft of QUIC's first version that it is, or that it was made of (those of Facebook's mvfst).
+    pub fn draft(self) -> Option<u8> {
+        match self.0 {
+            0xff00_0001..=0xff00_0022 => Some(self.0 as u8),
+            0xface_b001 => Some(22),
+            0xface_b002 | 0xface_b00e => Some(27),
             _ => None,
         }
+    }
+
+    /// Whether transport parameters have lengths of 16 bits, which no parser reads here: up to draft 26.
+    pub fn has_old_parameters(self) -> bool {
+        self.draft().is_some_and(|draft| draft <= 26)
+    }
+
+    /// Why packets of this version cannot be read here; `None` if they can.
+    pub fn why_unread(self) -> Option<&'static str> {
+        if self.is_known() {
+            return None;
+        }
+        Some(match self.0.to_be_bytes() {
+            [b'Q' | b'T', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {
+                "version of Google QUIC, whose frames are not read"
+            }
+            _ if self.draft().is_some() => "draft before 22, which is not read",
+            _ if self.is_reserved() => "reserved version, which no server may speak",
+            _ => "version without known keys",
+        })
     }
 }
 
@@ -60,6 +111,34 @@ impl fmt::Debug for Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_read_or_says_why_not() {
+        for (number, why) in [
+            (1, None),
+            (0x6b33_43cf, None),
+            (0xff00_0016, None),
+            (0xff00_001c, None),
+            (0xff00_0022, None),
+            (0xface_b002, None),
+            (0xff00_0015, Some("draft before 22, which is not read")),
+            (
+                0x5130_3530,
+                Some("version of Google QUIC, whose frames are not read"),
+            ),
+            (
+                0x1a2a_3a4a,
+                Some("reserved version, which no server may speak"),
+            ),
+            (0x5401_0000, Some("version without known keys")),
+            (0xff00_0023, Some("version without known keys")),
+        ] {
+            assert_eq!(Version(number).why_unread(), why, "{number:#x}");
+        }
+        assert!(Version(0xff00_001a).has_old_parameters());
+        assert!(!Version(0xff00_001b).has_old_parameters());
+        assert!(!Version::V1.has_old_parameters());
+    }
 
     #[test]
     fn reserved_versions_have_an_a_in_every_byte() {

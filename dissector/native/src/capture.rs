@@ -1,7 +1,7 @@
 //! One capture, from its frames to its rows.
 
 use std::array;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 
 use firstflight_usage::tell;
@@ -14,6 +14,7 @@ use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::net::fragments::Fragments;
 use crate::net::ip::{self, Content, IpLength};
 use crate::net::link;
+use crate::net::unread::Unread;
 use crate::output::quic_ack::QuicAckRow;
 use crate::output::quic_connection::ConnectionRow;
 use crate::output::quic_packet::QuicPacketRow;
@@ -31,15 +32,19 @@ const NS_PER_MS: i64 = 1_000_000;
 /// Frames whose connections are prefetched together: with more, the first would have left the cache before
 /// their turn.
 const LOOK_AHEAD: usize = 16;
+/// Protocols that are not read and that the message names at most.
+const MOST_NAMES: usize = 5;
 
 /// Frames of a capture that led to no datagram.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Skipped {
     frames: u64,
     unknown_link: u64,
     untimed: u64,
     broken: u64,
     fragments: u64,
+    /// Frames of protocols that may hide UDP or TCP.
+    unread: BTreeMap<Unread, u64>,
 }
 
 /// Why a capture was not read to its end, or not as it could be.
@@ -92,6 +97,7 @@ pub fn read_capture(
         trim,
         kept: None,
         sender: None,
+        is_other: false,
         log: Log::new(args.format.style()),
     };
     if run.trim.is_some() {
@@ -116,6 +122,7 @@ pub fn read_capture(
     });
     // What came before a broken place is kept.
     let failed = |error| Stop::Visitor(End::Output(error));
+    run.table.give_up_held();
     while let Some(connection) = run.table.drain() {
         run.write(&connection).map_err(failed)?;
     }
@@ -177,11 +184,12 @@ fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u
         (counters.other_udp, "UDP datagrams of no known connection"),
         (evicted, "connections written out early (--max-connections)"),
     ];
-    let found: Vec<String> = parts
+    let mut found: Vec<String> = parts
         .iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
+    found.extend(unread(&skipped.unread));
     if !found.is_empty() {
         tell!(
             "firstflight-dissect: {name}: of {} frames, {}",
@@ -189,6 +197,25 @@ fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u
             found.join(", ")
         );
     }
+}
+
+/// How many frames hold protocols that are not read, and which protocols: the most frequent ones.
+fn unread(counts: &BTreeMap<Unread, u64>) -> Option<String> {
+    let mut counts: Vec<(&Unread, &u64)> = counts.iter().collect();
+    let all: u64 = counts.iter().map(|(_, n)| *n).sum();
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    let mut names: Vec<String> = (counts.iter().take(MOST_NAMES))
+        .map(|(protocol, n)| format!("{protocol}: {n}"))
+        .collect();
+    if counts.len() > MOST_NAMES {
+        names.push(format!("and {} more", counts.len() - MOST_NAMES));
+    }
+    (all > 0).then(|| {
+        format!(
+            "{all} frames of protocols that are not read ({})",
+            names.join(", ")
+        )
+    })
 }
 
 struct CaptureRun<'a> {
@@ -205,6 +232,8 @@ struct CaptureRun<'a> {
     /// (`None` = padding stays).
     kept: Option<usize>,
     sender: Option<bool>,
+    /// Whether the last datagram belongs to no connection.
+    is_other: bool,
     /// Packets of one datagram; its room is used again.
     log: Log,
 }
@@ -224,7 +253,7 @@ impl CaptureRun<'_> {
                 }));
             }
             for (frame, content) in frames.iter().zip(&contents) {
-                (self.kept, self.sender) = (None, None);
+                (self.kept, self.sender, self.is_other) = (None, None, false);
                 self.frame(frame, content)?;
                 self.copy(frame, content)?;
             }
@@ -240,6 +269,10 @@ impl CaptureRun<'_> {
         // A fragment stays whole, whatever the datagram is.
         let mut keep = Keep::default();
         if let Content::Udp(datagram) = content {
+            if self.is_other && self.args.trim_others {
+                trim.copy.leave_out(frame);
+                return Ok(());
+            }
             let at = datagram.payload.as_ptr().addr() - frame.data.as_ptr().addr();
             keep.first = self.kept.map(|kept| at + kept);
             if let Some(from_client) = self.sender {
@@ -280,14 +313,14 @@ impl CaptureRun<'_> {
             self.skipped.unknown_link += 1;
         }
         match content {
-            Content::Fragment => self.fragment(frame),
+            Content::Fragment(packet) => self.fragment(frame, packet),
             content => self.content(frame, content),
         }
     }
 
-    fn fragment(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
-        let Some(part) = link::ip_packet(frame.link, frame.data).and_then(ip::fragment) else {
-            return self.content(frame, &Content::Fragment);
+    fn fragment(&mut self, frame: &Frame<'_>, packet: &[u8]) -> Result<(), OutputError> {
+        let Some(part) = ip::fragment(packet) else {
+            return self.content(frame, &Content::Fragment(packet));
         };
         let Some(whole) = self.fragments.add(frame.time_ns, &part) else {
             return Ok(());
@@ -322,7 +355,13 @@ impl CaptureRun<'_> {
             }
             Content::Icmp(error) => self.icmp(&arrival, error),
             Content::Other => Ok(()),
-            Content::Fragment => {
+            Content::Unread(protocol) => {
+                if protocol.may_hide_rows() {
+                    *self.skipped.unread.entry(*protocol).or_default() += 1;
+                }
+                Ok(())
+            }
+            Content::Fragment(_) => {
                 self.skipped.fragments += 1;
                 Ok(())
             }
@@ -334,16 +373,37 @@ impl CaptureRun<'_> {
     }
 
     fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
+        self.datagram(arrival, datagram, true)?;
+        while let Some(held) = self.table.held_back() {
+            self.datagram(&held.arrival, &held.datagram(), false)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a datagram. `is_copied`: the trimmed copy of its frame is still to be made.
+    fn datagram(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &ip::Datagram<'_>,
+        is_copied: bool,
+    ) -> Result<(), OutputError> {
         self.log.packets.clear();
         let log_here = self
             .outputs
             .wants(Kind::QuicPacket)
             .then_some(&mut self.log);
+        let others = self.table.counters.other_udp;
         let found = self.table.datagram(arrival, datagram, log_here);
         let Some((connection, from_client)) = found else {
+            // Late ones are of a connection that was written out; those that are held may be of a later one.
+            if is_copied {
+                self.is_other =
+                    self.table.counters.other_udp > others || has_other_ports(self.args, datagram);
+            }
             return Ok(());
         };
         if let Some(trim) = &self.trim
+            && is_copied
             && !trim.except.contains(&connection.client_scid)
         {
             self.kept = connection.kept(from_client, datagram.payload, datagram.length);
@@ -405,9 +465,17 @@ impl CaptureRun<'_> {
 /// What the IP packet in a frame holds; `Other` if there is none, or the link type is not known.
 fn content<'a>(frame: &Frame<'a>) -> Content<'a> {
     match link::ip_packet(frame.link, frame.data) {
-        Some(packet) if link::is_known(frame.link) => ip::content(packet, frame.cut),
-        _ => Content::Other,
+        _ if !link::is_known(frame.link) => Content::Other,
+        Ok(packet) => ip::content(packet, frame.cut),
+        Err(Some(protocol)) => Content::Unread(protocol),
+        Err(None) => Content::Other,
     }
+}
+
+/// Whether neither port is one of `--quic-port`.
+fn has_other_ports(args: &Args, datagram: &ip::Datagram<'_>) -> bool {
+    let is_asked_for = |port: u16| args.quic_port.is_empty() || args.quic_port.contains(&port);
+    !is_asked_for(datagram.src.port()) && !is_asked_for(datagram.dst.port())
 }
 
 fn is_chosen(args: &Args, connection: &Connection) -> bool {

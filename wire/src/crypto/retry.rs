@@ -56,6 +56,18 @@ static DRAFT_29: LazyLock<RetryKey> = LazyLock::new(|| {
     )
 });
 
+static DRAFT_25: LazyLock<RetryKey> = LazyLock::new(|| {
+    retry_key(
+        [
+            0x4d, 0x32, 0xec, 0xdb, 0x2a, 0x21, 0x33, 0xc8, 0x41, 0xe4, 0x04, 0x3d, 0xf2, 0x7d,
+            0x44, 0x30,
+        ],
+        [
+            0x4d, 0x16, 0x11, 0xd0, 0x55, 0x13, 0xa5, 0x52, 0xc5, 0x87, 0xd5, 0x75,
+        ],
+    )
+});
+
 /// Tag over `retry` (without its tag) for the client whose first Initial went to `odcid`; `None` for an
 /// unknown version.
 fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_LEN]> {
@@ -63,6 +75,9 @@ fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_
         Family::V1 => &V1,
         Family::V2 => &V2,
         Family::Draft29 => &DRAFT_29,
+        Family::Draft25 => &DRAFT_25,
+        // These have no tag.
+        Family::Draft23 | Family::Draft22 => return None,
     };
     let mut pseudo_packet = Vec::with_capacity(1 + odcid.len() + retry.len());
     pseudo_packet.push(odcid.len() as u8);
@@ -77,11 +92,17 @@ fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_
 }
 
 /// Whether the Retry `packet` of `datagram` carries the right tag for the client whose first Initial went to
-/// `odcid`.
+/// `odcid`; up to draft 24, whether it repeats this connection ID.
 pub fn retry_is_intact(datagram: &[u8], packet: &Packet, odcid: &ConnectionId) -> bool {
     let Some(bytes) = datagram.get(packet.start..packet.end) else {
         return false;
     };
+    if packet.version.family().is_some_and(Family::repeats_odcid) {
+        let repeated = datagram.get(packet.pn_offset..packet.token.start);
+        return repeated
+            .and_then(|field| field.split_first())
+            .is_some_and(|(_, id)| id == odcid.as_slice());
+    }
     let Some((retry, sent)) = bytes.split_last_chunk::<TAG_LEN>() else {
         return false;
     };

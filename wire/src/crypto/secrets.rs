@@ -60,11 +60,13 @@ static LABELS_V2: Labels = Labels {
     hp: expand_label("quicv2 hp", 16),
 };
 
-/// HMAC states of the three salts, computed once.
+/// HMAC states of the salts, computed once.
 struct Salts {
     v1: HmacKey,
     v2: HmacKey,
     draft29: HmacKey,
+    draft23: HmacKey,
+    draft22: HmacKey,
 }
 
 static SALTS: LazyLock<Salts> = LazyLock::new(|| {
@@ -86,6 +88,14 @@ static SALTS: LazyLock<Salts> = LazyLock::new(|| {
             0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97, 0x86, 0xf1, 0x9c, 0x61,
             0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99,
         ]),
+        draft23: state([
+            0xc3, 0xee, 0xf7, 0x12, 0xc7, 0x2e, 0xbb, 0x5a, 0x11, 0xa7, 0xd2, 0x43, 0x2b, 0xb4,
+            0x63, 0x65, 0xbe, 0xf9, 0xf5, 0x02,
+        ]),
+        draft22: state([
+            0x7f, 0xbc, 0xdb, 0x0e, 0x7c, 0x66, 0xbb, 0xe9, 0x19, 0x3a, 0x96, 0xcd, 0x21, 0x51,
+            0x9e, 0xbd, 0x7a, 0x02, 0x64, 0x4a,
+        ]),
     }
 });
 
@@ -104,6 +114,8 @@ impl InitialSecret {
             Family::V1 => &SALTS.v1,
             Family::V2 => &SALTS.v2,
             Family::Draft29 => &SALTS.draft29,
+            Family::Draft25 | Family::Draft23 => &SALTS.draft23,
+            Family::Draft22 => &SALTS.draft22,
         };
         // A connection ID has at most 20 bytes, so it fits a block.
         let secret = HmacKey::new(&salt.sign(&LastBlock::new(dcid.as_slice())));

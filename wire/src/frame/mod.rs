@@ -1,6 +1,7 @@
-//! Frames (RFC 9000 19, RFC 9221, draft-ietf-quic-ack-frequency).
+//! Frames (RFC 9000 19, RFC 9221, draft-ietf-quic-ack-frequency, and those of `extension`).
 
 mod ack;
+mod extension;
 mod parse;
 mod write;
 
@@ -94,6 +95,29 @@ pub enum Frame<'a> {
     Datagram {
         data: &'a [u8],
     },
+    ResetStreamAt {
+        id: u64,
+        code: u64,
+        final_size: u64,
+        reliable_size: u64,
+    },
+    /// An ACK of packets on one of several paths; path 0 is the one of the handshake.
+    PathAck {
+        path: u64,
+        ack: Ack<'a>,
+    },
+    PathNewConnectionId {
+        path: u64,
+        sequence: u64,
+        retire_prior_to: u64,
+        cid: crate::ConnectionId,
+        reset_token: [u8; 16],
+    },
+    TimeStamp(u64),
+    /// Of another extension, read over.
+    Extension {
+        name: &'static str,
+    },
 }
 
 impl Frame<'_> {
@@ -124,15 +148,23 @@ impl Frame<'_> {
             Frame::ImmediateAck => "immediate_ack",
             Frame::AckFrequency { .. } => "ack_frequency",
             Frame::Datagram { .. } => "datagram",
+            Frame::ResetStreamAt { .. } => "reset_stream_at",
+            Frame::PathAck { .. } => "path_ack",
+            Frame::PathNewConnectionId { .. } => "path_new_connection_id",
+            Frame::TimeStamp(_) => "time_stamp",
+            Frame::Extension { name } => name,
         }
     }
 
-    /// Whether a packet with this frame asks for an acknowledgement (RFC 9002 2).
+    /// Whether a packet with this frame asks for an acknowledgement (RFC 9002 2; draft-huitema-quic-ts 3: no
+    /// TIME_STAMP does).
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(
             self,
             Frame::Padding { .. }
                 | Frame::Ack(_)
+                | Frame::PathAck { .. }
+                | Frame::TimeStamp(_)
                 | Frame::ConnectionClose { .. }
                 | Frame::ApplicationClose { .. }
         )

@@ -5,7 +5,7 @@ use crate::{ConnectionId, Error, Reader};
 
 /// Iterator over the frames of a packet's payload; ends after the first error.
 ///
-/// A frame type that is not known here is an error, because its length cannot be known.
+/// A frame type that is not known here ends them with [`Error::UnknownFrame`], because its length cannot be known.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: Reader<'a>,
@@ -148,7 +148,7 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
             max_ack_delay_us: r.varint()?,
             reordering_threshold: r.varint()?,
         },
-        _ => return Err(Error::Malformed("frame type")),
+        _ => return super::extension::parse(kind, r),
     })
 }
 
@@ -230,7 +230,7 @@ mod tests {
             (&[2, 0, 0, 0xbf, 0xff, 0xff, 0xff, 0], Error::Truncated),
             (&[6, 0, 4, 1], Error::Truncated),
             (&[0x40, 0x06, 0, 0], Error::Malformed("frame type encoding")),
-            (&[0x21], Error::Malformed("frame type")),
+            (&[0x21], Error::UnknownFrame(0x21)),
             (&[7, 0], Error::Malformed("empty NEW_TOKEN")),
             (
                 &[6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0],

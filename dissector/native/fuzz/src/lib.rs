@@ -107,7 +107,7 @@ pub fn link_and_ip(data: &[u8]) {
     pcap.frame(0, frame);
     capture(&pcap.bytes());
     // What the capture's frames are read by, alone.
-    if let Some(packet) = link::ip_packet(link as i32, frame) {
+    if let Ok(packet) = link::ip_packet(link as i32, frame) {
         let _ = (ip::fragment(packet), ip::content(packet, 0));
     }
 }

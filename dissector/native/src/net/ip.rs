@@ -5,6 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use firstflight_wire::{ConnectionId, Reader, tcp};
 
+use super::unread::Unread;
+use super::{link, tunnel};
+
 /// What volumes are counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpLength {
@@ -65,10 +68,12 @@ pub enum Content<'a> {
     Udp(Datagram<'a>),
     Tcp(Segment<'a>),
     Icmp(IcmpError),
-    /// Another protocol, or ICMP that quotes none of UDP.
+    /// Nothing that was captured, or ICMP that quotes none of UDP.
     Other,
-    /// A fragment of a datagram: see [`fragment`].
-    Fragment,
+    /// A protocol that is not read.
+    Unread(Unread),
+    /// This packet is a fragment of a datagram: see [`fragment`].
+    Fragment(&'a [u8]),
     /// Headers cut short or contradictory.
     Broken,
 }
@@ -88,7 +93,15 @@ impl Content<'_> {
     }
 }
 
+/// Packets inside each other that are read at most; networks use two or three.
+pub const MOST_LAYERS: u8 = 8;
+
 const ICMP: u8 = 1;
+const IPV4: u8 = 4;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
+const ETHERIP: u8 = 97;
+const MPLS: u8 = 137;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
@@ -180,22 +193,50 @@ struct Header<'a> {
     ip_length: IpLength,
 }
 
-/// What `packet` (an IP packet, perhaps with link padding behind it) holds. `cut` bytes more were on the
-/// wire.
+/// What `packet` (an IP packet, perhaps with link padding behind it) holds, also inside of tunnels: GRE, IP in
+/// IP (RFC 2003, 2473, 4213), MPLS (RFC 4023), EtherIP, VXLAN, Geneve and GTP-U. `cut` bytes more were on the wire.
 pub fn content(packet: &[u8], cut: usize) -> Content<'_> {
+    inner_content(packet, cut, MOST_LAYERS)
+}
+
+/// The same; `layers` may still be opened.
+fn inner_content(packet: &[u8], cut: usize, layers: u8) -> Content<'_> {
     let Some(header) = header(packet, cut) else {
         return Content::Broken;
     };
     if header.is_fragment {
-        return Content::Fragment;
+        return Content::Fragment(packet);
     }
-    match header.protocol {
-        UDP => udp(&header).map_or(Content::Broken, Content::Udp),
-        TCP => tcp(&header).map_or(Content::Broken, Content::Tcp),
-        ICMP | ICMPV6 => {
-            icmp(&header, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp)
+    let mut missing = header.length - header.payload.len();
+    let inner = match header.protocol {
+        UDP => {
+            let Some(datagram) = udp(&header) else {
+                return Content::Broken;
+            };
+            let (port, payload) = (datagram.dst.port(), datagram.payload);
+            match tunnel::in_udp(port, payload, datagram.length) {
+                Some(inner) => {
+                    missing = datagram.length - payload.len();
+                    inner
+                }
+                None => return Content::Udp(datagram),
+            }
         }
-        _ => Content::Other,
+        TCP => return tcp(&header).map_or(Content::Broken, Content::Tcp),
+        ICMP | ICMPV6 => {
+            return icmp(&header, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp);
+        }
+        IPV4 | IPV6 => Ok(header.payload),
+        GRE => tunnel::gre(header.payload),
+        MPLS => link::mpls(header.payload),
+        ETHERIP => tunnel::etherip(header.payload),
+        other => Err(Some(Unread::Ip(other))),
+    };
+    match inner {
+        Ok(inner) if layers > 0 => inner_content(inner, missing, layers - 1),
+        Ok(_) => Content::Unread(Unread::Nested),
+        Err(Some(unread)) => Content::Unread(unread),
+        Err(None) => Content::Broken,
     }
 }
 
@@ -488,14 +529,52 @@ mod tests {
 
     #[test]
     fn fragments_are_told() {
+        for packet in [
+            v4(UDP, 0x2000, &udp_bytes(b"x")),
+            v4(UDP, 0x0001, b"x"),
+            v6(44, &[UDP, 0, 0, 1, 0, 0, 0, 9, 1]),
+        ] {
+            assert_eq!(content(&packet, 0), Content::Fragment(&packet));
+            let in_tunnel = v4(if packet[0] == 0x60 { IPV6 } else { IPV4 }, 0, &packet);
+            assert_eq!(content(&in_tunnel, 0), Content::Fragment(&packet));
+        }
+    }
+
+    #[test]
+    fn tunnels_hold_what_the_packet_inside_holds() {
+        let inside = v4(UDP, 0, &udp_bytes(b"0123456789"));
+        let plain = content(&inside, 0);
+        let gre = [&[0, 0, 0x08, 0][..], &inside].concat();
+        let once = v6(IPV4, &inside);
+        for outside in [
+            once.clone(),
+            v4(IPV4, 0, &inside),
+            v4(IPV6, 0, &once),
+            v4(GRE, 0, &gre),
+            v4(MPLS, 0, &[&[0, 2, 1, 9][..], &inside].concat()),
+            v4(
+                ETHERIP,
+                0,
+                &[&[0x30, 0][..], &[0; 12], &[0x08, 0], &inside].concat(),
+            ),
+        ] {
+            assert_eq!(content(&outside, 0), plain);
+            // What the capture cuts is missing inside.
+            let Content::Udp(cut) = content(&outside[..outside.len() - 3], 3) else {
+                panic!("no UDP")
+            };
+            assert_eq!((cut.payload.len(), cut.length), (7, 10));
+        }
+        let mut deep = inside;
+        for _ in 0..MOST_LAYERS {
+            deep = v4(IPV4, 0, &deep);
+        }
+        assert!(matches!(content(&deep, 0), Content::Udp(_)));
+        let too_deep = v4(IPV4, 0, &deep);
+        assert_eq!(content(&too_deep, 0), Content::Unread(Unread::Nested));
         assert_eq!(
-            content(&v4(UDP, 0x2000, &udp_bytes(b"x")), 0),
-            Content::Fragment
-        );
-        assert_eq!(content(&v4(UDP, 0x0001, b"x"), 0), Content::Fragment);
-        assert_eq!(
-            content(&v6(44, &[UDP, 0, 0, 1, 0, 0, 0, 9, 1]), 0),
-            Content::Fragment
+            content(&v4(50, 0, b"esp"), 0),
+            Content::Unread(Unread::Ip(50))
         );
     }
 

@@ -1,5 +1,7 @@
 //! Link layers: from a captured frame to the IP packet in it.
 
+use super::unread::Unread;
+
 /// Link types (<https://www.tcpdump.org/linktypes.html>) that are understood here.
 mod linktype {
     pub const NULL: i32 = 0;
@@ -8,6 +10,7 @@ mod linktype {
     pub const RAW_BSD: [i32; 2] = [12, 14];
     pub const PPP_HDLC: i32 = 50;
     pub const RAW: i32 = 101;
+    pub const C_HDLC: i32 = 104;
     pub const LOOP: i32 = 108;
     pub const LINUX_SLL: i32 = 113;
     pub const IPV4: i32 = 228;
@@ -21,57 +24,121 @@ pub fn is_known(link: i32) -> bool {
     RAW_BSD.contains(&link)
         || matches!(
             link,
-            NULL | ETHERNET | PPP | PPP_HDLC | RAW | LOOP | LINUX_SLL | IPV4 | IPV6 | LINUX_SLL2
+            NULL | ETHERNET
+                | PPP
+                | PPP_HDLC
+                | RAW
+                | C_HDLC
+                | LOOP
+                | LINUX_SLL
+                | IPV4
+                | IPV6
+                | LINUX_SLL2
         )
 }
 
 /// The message about a link type that is not known.
 pub fn expected(found: i32) -> String {
     format!(
-        "expected a known link type, found {found} (known are Ethernet, PPP, Linux cooked, raw IP and \
-         loopback)"
+        "expected a known link type, found {found} (known are Ethernet, PPP, Cisco HDLC, Linux cooked, raw \
+         IP and loopback)"
     )
 }
 
-/// The IP packet in a frame, or `None` if it holds something else or is cut before it. What it gives starts
-/// with version nibble 4 or 6 if the frame is sound; link padding may follow it.
-pub fn ip_packet(link: i32, frame: &[u8]) -> Option<&[u8]> {
+/// The IP packet in a frame, or what the frame holds instead; `Err(None)` if it is cut before that. What it gives
+/// starts with version nibble 4 or 6 if the frame is sound; link padding may follow it.
+pub fn ip_packet(link: i32, frame: &[u8]) -> Result<&[u8], Option<Unread>> {
     use linktype::*;
     match link {
-        ETHERNET => by_ethertype(frame.get(12..14)?, frame.get(14..)?),
-        LINUX_SLL => by_ethertype(frame.get(14..16)?, frame.get(16..)?),
-        LINUX_SLL2 => by_ethertype(frame.get(0..2)?, frame.get(20..)?),
+        ETHERNET => ethernet(frame),
+        LINUX_SLL => by_ethertype(at(frame, 14)?, from(frame, 16)?),
+        LINUX_SLL2 => by_ethertype(at(frame, 0)?, from(frame, 20)?),
+        C_HDLC => cisco_hdlc(frame),
+        // Some routers say PPP and send Cisco HDLC, whose address byte is no PPP's.
+        PPP_HDLC if matches!(frame, [0x0f | 0x8f, 0x00, ..]) => cisco_hdlc(frame),
         PPP | PPP_HDLC => ppp(frame),
         // The family is in the capturing host's byte order (NULL) or big-endian (LOOP); the IP version
         // determines the same.
-        NULL | LOOP => frame.get(4..),
-        _ => Some(frame),
+        NULL | LOOP => from(frame, 4),
+        _ => Ok(frame),
     }
 }
 
-/// `kind` is an Ethernet type, `rest` what follows it. VLAN tags are skipped (IEEE 802.1Q, 802.1ad), and
-/// PPPoE's header in a session (RFC 2516 4).
-fn by_ethertype<'a>(mut kind: &'a [u8], mut rest: &'a [u8]) -> Option<&'a [u8]> {
-    // Each turn takes four bytes, so the loop ends.
+/// Big-endian 16 bits at `offset`.
+fn at(bytes: &[u8], offset: usize) -> Result<u16, Option<Unread>> {
+    let found = bytes.get(offset..).and_then(<[u8]>::first_chunk);
+    found.map(|pair| u16::from_be_bytes(*pair)).ok_or(None)
+}
+
+fn from(bytes: &[u8], offset: usize) -> Result<&[u8], Option<Unread>> {
+    bytes.get(offset..).ok_or(None)
+}
+
+/// An Ethernet frame.
+pub(super) fn ethernet(frame: &[u8]) -> Result<&[u8], Option<Unread>> {
+    by_ethertype(at(frame, 12)?, from(frame, 14)?)
+}
+
+/// `kind` is an EtherType, `rest` what follows it. Tags are passed over: VLANs (IEEE 802.1Q, 802.1ad), port
+/// extenders (802.1BR), Cisco's VN-Tag, and HSR (IEC 62439-3); so are provider backbones (802.1ah), PPPoE's
+/// header in a session (RFC 2516 4), MPLS labels, and SNAP in 802.3 frames.
+pub(super) fn by_ethertype(mut kind: u16, mut rest: &[u8]) -> Result<&[u8], Option<Unread>> {
+    const LONGEST_802_3: u16 = 1500;
+    // Each turn takes two bytes or more, so the loop ends.
     loop {
-        match kind {
-            [0x08, 0x00] | [0x86, 0xdd] => return Some(rest),
-            [0x81, 0x00] | [0x88, 0xa8] | [0x91, 0x00] => {
-                kind = rest.get(2..4)?;
-                rest = rest.get(4..)?;
-            }
-            [0x88, 0x64] => return ppp(rest.get(6..)?),
-            _ => return None,
+        let tag = match kind {
+            0x0800 | 0x86dd => return Ok(rest),
+            0x8100 | 0x88a8 | 0x9100 | 0x9200 => 2,
+            0x8926 | 0x892f => 4,
+            0x893f => 6,
+            // I-TAG: four bytes, then both addresses of the customer's frame.
+            0x88e7 => 4 + 12,
+            0x8847 | 0x8848 => return mpls(rest),
+            0x8864 => return ppp(from(rest, 6)?),
+            ..=LONGEST_802_3 if rest.starts_with(&[0xaa, 0xaa, 0x03]) => 6,
+            _ => return Err(Some(Unread::EtherType(kind))),
+        };
+        kind = at(rest, tag)?;
+        rest = from(rest, tag + 2)?;
+    }
+}
+
+/// Labels up to the bottom of the stack (RFC 3032), then IP, or Ethernet behind a control word of zero (RFC 4448
+/// 4.6).
+pub(super) fn mpls(mut rest: &[u8]) -> Result<&[u8], Option<Unread>> {
+    loop {
+        let [_, _, third, _, after @ ..] = rest else {
+            return Err(None);
+        };
+        rest = after;
+        if third & 1 != 0 {
+            break;
         }
     }
+    match rest.first().ok_or(None)? >> 4 {
+        4 | 6 => Ok(rest),
+        0 => ethernet(from(rest, 4)?),
+        _ => Err(Some(Unread::EtherType(0x8847))),
+    }
+}
+
+/// Cisco HDLC: address, control byte, EtherType.
+fn cisco_hdlc(frame: &[u8]) -> Result<&[u8], Option<Unread>> {
+    by_ethertype(at(frame, 2)?, from(frame, 4)?)
 }
 
 /// PPP with or without address and control bytes, protocol in one or two bytes (RFC 1661 2, 6.5).
-fn ppp(frame: &[u8]) -> Option<&[u8]> {
+pub(super) fn ppp(frame: &[u8]) -> Result<&[u8], Option<Unread>> {
     let frame = frame.strip_prefix(&[0xff, 0x03]).unwrap_or(frame);
-    match frame {
-        [0x00, 0x21 | 0x57, ip @ ..] | [0x21 | 0x57, ip @ ..] => Some(ip),
-        _ => None,
+    let (kind, rest) = match frame {
+        [first, rest @ ..] if first & 1 != 0 => (u16::from(*first), rest),
+        [first, second, rest @ ..] => (u16::from_be_bytes([*first, *second]), rest),
+        _ => return Err(None),
+    };
+    match kind {
+        0x0021 | 0x0057 => Ok(rest),
+        0x0281 | 0x0283 => mpls(rest),
+        _ => Err(Some(Unread::Ppp(kind))),
     }
 }
 
@@ -84,12 +151,37 @@ mod tests {
         let ip = [0x45, 1, 2, 3];
         let with = |head: &[u8]| [head, &ip[..]].concat();
         let mac = [0; 12];
+        let tagged = |tags: &[u8]| [&mac[..], tags].concat();
         let vlan = [&mac[..], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x08, 0]].concat();
         let pppoe = [&mac[..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 6, 0x00, 0x21]].concat();
         for (link, frame) in [
             (1, with(&[&mac[..], &[0x08, 0]].concat())),
             (1, with(&vlan)),
             (1, with(&pppoe)),
+            (1, with(&tagged(&[0x89, 0x3f, 0, 0, 0, 1, 0, 0, 0x08, 0]))),
+            (1, with(&tagged(&[0x89, 0x26, 0, 0, 0, 1, 0x08, 0]))),
+            (
+                1,
+                with(&tagged(&[
+                    0x88, 0xe7, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x08, 0,
+                ])),
+            ),
+            (1, with(&tagged(&[0x88, 0x47, 0, 1, 0, 9, 0, 2, 1, 9]))),
+            (
+                1,
+                with(
+                    &[
+                        &tagged(&[0x88, 0x47, 0, 2, 1, 9, 0, 0, 0, 0])[..],
+                        &mac,
+                        &[0x08, 0],
+                    ]
+                    .concat(),
+                ),
+            ),
+            (1, with(&tagged(&[0, 12, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0]))),
+            (104, with(&[0x0f, 0, 0x08, 0])),
+            (50, with(&[0x8f, 0, 0x08, 0])),
+            (9, with(&[0xff, 0x03, 0x02, 0x81, 0, 2, 1, 9])),
             (9, with(&[0xff, 0x03, 0x00, 0x21])),
             (9, with(&[0x00, 0x21])),
             (9, with(&[0x21])),
@@ -102,20 +194,41 @@ mod tests {
             (228, ip.to_vec()),
         ] {
             assert!(is_known(link));
-            assert_eq!(ip_packet(link, &frame), Some(&ip[..]), "link type {link}");
+            assert_eq!(ip_packet(link, &frame), Ok(&ip[..]), "link type {link}");
         }
         assert!(!is_known(127));
     }
 
     #[test]
-    fn other_protocols_and_short_frames_are_none() {
-        assert_eq!(
-            ip_packet(1, &[&[0; 12][..], &[0x08, 0x06, 0, 0]].concat()),
-            None
-        );
-        assert_eq!(ip_packet(1, &[0; 13]), None);
-        assert_eq!(ip_packet(1, &[&[0; 12][..], &[0x81, 0, 0]].concat()), None);
-        assert_eq!(ip_packet(9, &[0xff]), None);
-        assert_eq!(ip_packet(276, &[0x08, 0]), None);
+    fn other_protocols_are_named_and_short_frames_are_not() {
+        let other = |kind| Err(Some(Unread::EtherType(kind)));
+        let of = |tail: &[u8]| [&[0; 12][..], tail].concat();
+        for (link, frame, expected, may_hide_rows) in [
+            (1, of(&[0x08, 0x06, 0, 0]), other(0x0806), false),
+            (1, of(&[0, 3, 0x42, 0x42, 3]), other(3), false),
+            (1, of(&[0x88, 0xe5, 0, 0]), other(0x88e5), true),
+            (1, of(&[0x88, 0x47, 0, 2, 1, 9, 0x50]), other(0x8847), true),
+            (
+                9,
+                vec![0xc0, 0x21, 1],
+                Err(Some(Unread::Ppp(0xc021))),
+                false,
+            ),
+            (9, vec![0x00, 0xfd, 1], Err(Some(Unread::Ppp(0x00fd))), true),
+        ] {
+            let found = ip_packet(link, &frame);
+            assert_eq!(found, expected);
+            let named = found.err().flatten().map(Unread::may_hide_rows);
+            assert_eq!(named, Some(may_hide_rows), "{found:?}");
+        }
+        for (link, frame) in [
+            (1, vec![0; 13]),
+            (1, of(&[0x81, 0, 0])),
+            (1, of(&[0x88, 0x47, 0, 0, 0])),
+            (9, vec![0xff, 0x03]),
+            (276, vec![0x08, 0]),
+        ] {
+            assert_eq!(ip_packet(link, &frame), Err(None));
+        }
     }
 }

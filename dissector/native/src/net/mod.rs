@@ -3,3 +3,5 @@
 pub mod fragments;
 pub mod ip;
 pub mod link;
+mod tunnel;
+pub mod unread;

@@ -56,6 +56,7 @@ columns! {
         datagrams_client: u32,
         datagrams_server: u32,
         undecrypted_packets: u32,
+        packets_not_understood: Option<u32>,
     }
 }
 
@@ -90,7 +91,7 @@ impl<'a> FirstAnswer<'a> {
                 .zip(sh_us)
                 .map(|(handshake, sh)| handshake - sh),
             retry_us: since_start(t.retry_ns),
-            partial_ack_us: since_hello(answer.partial_ack_ns),
+            partial_ack_us: answer.partial_ack.map(|(ns, sent_ns)| micros(sent_ns, ns)),
             ack_delay_raw: ack.map(|a| a.delay_raw),
             ack_datagram_bytes: ack.map(|a| a.datagram_bytes),
             ack_frames: ack.map(|a| &*a.frames),
@@ -120,6 +121,7 @@ impl<'a> FirstAnswer<'a> {
             datagrams_client: c.datagrams.client,
             datagrams_server: c.datagrams.server,
             undecrypted_packets: c.undecrypted_packets,
+            packets_not_understood: Some(c.not_understood.packets),
         }
     }
 }

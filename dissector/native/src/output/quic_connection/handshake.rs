@@ -88,7 +88,9 @@ impl Validation {
                 .filter(|_| exchange.capture_side() != Some(CaptureSide::Server))
                 .map(|ns| ns.div_euclid(1000)),
             second_flight_first: flights.and_then(|flights| flights.second),
-            second_flight_last: flights.and_then(|flights| flights.second_end),
+            second_flight_last: flights
+                .and_then(|flights| flights.second_end)
+                .filter(|_| !c.misses_frames(true)),
         }
     }
 }

@@ -8,7 +8,7 @@ use firstflight_records::{Column, Record, Row, Visitor, columns};
 
 use super::cells::{Cid, Ip, QuicVersion};
 use crate::quic::connection::Connection;
-use crate::quic::timeline::{Timeline, classify};
+use crate::quic::timeline::{Outcome, Timeline, classify};
 use first_answer::FirstAnswer;
 use handshake::{Negotiated, Validation};
 use transfer::{Closing, RoundTrips, Transfer};
@@ -33,6 +33,9 @@ type Columns<'a> = (
 impl<'a> ConnectionRow<'a> {
     pub fn new(source_file: &'a str, connection: &'a Connection) -> ConnectionRow<'a> {
         let answer = classify(&connection.timeline);
+        // Of a version that is not read, nothing but this is known.
+        let unread = connection.version_in_use.why_unread();
+        let is_unknown = matches!(answer.outcome, Outcome::Malformed | Outcome::Timeout);
         ConnectionRow {
             columns: (
                 Identity::new(source_file, connection),
@@ -43,7 +46,7 @@ impl<'a> ConnectionRow<'a> {
                 Transfer::new(connection),
                 Closing::new(connection),
                 Detail {
-                    detail: answer.detail,
+                    detail: unread.filter(|_| is_unknown).or(answer.detail),
                 },
             ),
         }

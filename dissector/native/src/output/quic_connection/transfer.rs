@@ -28,7 +28,9 @@ impl RoundTrips {
     pub(super) fn new(c: &Connection) -> RoundTrips {
         let r = &c.recovery;
         let is_client = c.timeline.exchange.capture_side() == Some(CaptureSide::Client);
-        let rtt = Some(&r.rtt).filter(|rtt| is_client && rtt.samples > 0);
+        // An ACK that was not understood makes the next one look late.
+        let is_known = is_client && !c.misses_frames(false);
+        let rtt = Some(&r.rtt).filter(|rtt| is_known && rtt.samples > 0);
         let start_ns = c.timeline.start_ns;
         let series =
             |of: &dyn Fn(&Sample) -> i64| rtt.map(|_| Integers(r.samples.iter().map(of).collect()));
@@ -116,7 +118,10 @@ impl<'a> Closing<'a> {
             key_updates_client: c.has_keys().then_some(client),
             key_updates_server: c.has_keys().then_some(server),
             paths: u16::try_from(c.path_count()).unwrap_or(u16::MAX),
-            migrations: c.migrations(),
+            // A frame that was not understood may do more than probe the path.
+            migrations: c
+                .migrations()
+                .filter(|_| c.path_count() == 1 || !c.misses_frames(true)),
             closed_us: closing.map(|close| micros(c.timeline.start_ns, close.ns)),
             closed_by: closing.map(|close| if close.by_client { "client" } else { "server" }),
             closed_by_application: closing.map(|close| close.by_application),

@@ -194,7 +194,7 @@ impl Side {
             is_eliciting |= frame.is_ack_eliciting();
             let bytes = &mut self.composition;
             match frame {
-                Frame::Ack(ack) => {
+                Frame::Ack(ack) | Frame::PathAck { path: 0, ack } => {
                     has_ack = true;
                     bytes.ack += length;
                     if is_application {
@@ -220,6 +220,8 @@ impl Side {
             }
             has_more = true;
         }
+        // A frame that is not understood, and what follows it.
+        self.composition.other += rest as u64;
         if is_application {
             self.packets += 1;
             self.eliciting += u64::from(is_eliciting);

@@ -63,6 +63,8 @@ impl Connection {
             path,
             keyring,
         };
+        let is_whole = !arrival.is_cut(datagram.sealed);
+        self.timeline.datagram(is_whole.then_some(datagram.sealed));
         if !from_client {
             self.timeline
                 .server_datagram(arrival.ns, arrival.length, arrival.ttl);
@@ -318,9 +320,23 @@ impl Connection {
                 )
             });
         }
-        // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
+        // An Initial counts as a whole or not at all: RFC 9000 12.4 (table 3) names all that it may hold. In
+        // other packets a frame of an unknown type hides only what follows it; a broken frame makes all doubtful.
         let mut frames = FrameList::new();
-        if let Err(error) = read_frames(opened.payload, is_initial, &mut frames) {
+        let read = read_frames(opened.payload, is_initial, &mut frames);
+        if read.is_err() {
+            self.not_understood.add(from_client, is_initial);
+        }
+        let unknown = match read {
+            Err(error @ Error::UnknownFrame(_)) if !is_initial => Some(error),
+            _ => None,
+        };
+        if let Err(error) = read
+            && unknown.is_none()
+        {
+            if !is_initial && !from_client {
+                self.timeline.server_not_understood(space);
+            }
             if is_initial && !from_client {
                 self.timeline
                     .malformed(at.ns, &format!("Initial {number} opened: {error}"));
@@ -336,7 +352,13 @@ impl Connection {
             });
         }
         note(log, |style| {
-            logged(style, packet, header, Some(&opened), Some(summary(&frames)))
+            let read = summary(&frames);
+            let words = match unknown {
+                Some(error) if read.is_empty() => error.to_string(),
+                Some(error) => format!("{read}; {error}"),
+                None => read,
+            };
+            logged(style, packet, header, Some(&opened), Some(words))
         });
         if packet.kind == PacketType::OneRtt && from_client {
             self.client_moves(place.path, number, &frames);
@@ -354,6 +376,9 @@ impl Connection {
             // Without keys it is unknown what arrived.
             with_bytes: !place.keyring.is_empty(),
         });
+        if unknown.is_some() && !from_client {
+            self.timeline.server_not_understood(space);
+        }
     }
 }
 

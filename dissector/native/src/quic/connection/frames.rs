@@ -72,7 +72,9 @@ impl Connection {
                 Frame::HandshakeDone if !from_client => {
                     self.recovery.handshake_confirmed = true;
                 }
-                Frame::NewConnectionId { cid, .. } => self.new_connection_id(from_client, *cid),
+                Frame::NewConnectionId { cid, .. } | Frame::PathNewConnectionId { cid, .. } => {
+                    self.new_connection_id(from_client, *cid)
+                }
                 Frame::ConnectionClose { code, reason, .. } => {
                     self.close(packet, false, *code, reason)
                 }
@@ -115,6 +117,9 @@ impl Connection {
         let flight = self.flight.get_or_insert_default();
         let knew = flight.fields.transport_parameters.is_some();
         flight.crypto(offset, data);
+        if self.version_in_use.has_old_parameters() {
+            flight.fields.transport_parameters = None;
+        }
         let found = flight.fields.transport_parameters.as_deref();
         let Some(parameters) = found.filter(|_| !knew) else {
             return;
@@ -133,6 +138,9 @@ impl Connection {
                 continue;
             };
             self.hello_reader.crypto(*offset, data, &mut self.hello);
+        }
+        if self.version_in_use.has_old_parameters() {
+            self.hello.transport_parameters = None;
         }
         // All CRYPTO frames of the packet were read first, so that the message's length is known if it can
         // be.

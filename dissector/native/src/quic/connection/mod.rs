@@ -25,7 +25,7 @@ mod trimmed;
 pub use flight::ServerFields;
 pub use frames::Closing;
 pub use hello::HelloFields;
-pub use table::{Counters, Limits, Table};
+pub use table::{Counters, HeldDatagram, Limits, Table};
 
 use std::net::SocketAddr;
 
@@ -93,6 +93,24 @@ impl Sides {
     }
 }
 
+/// Packets that were opened and hold a frame of an unknown type or a broken one: what follows it is lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NotUnderstood {
+    /// Of both sides.
+    pub packets: u32,
+    /// There are such packets of the client or the server beyond its Initials.
+    client: bool,
+    server: bool,
+}
+
+impl NotUnderstood {
+    fn add(&mut self, from_client: bool, is_initial: bool) {
+        self.packets = self.packets.saturating_add(1);
+        self.client |= from_client && !is_initial;
+        self.server |= !from_client && !is_initial;
+    }
+}
+
 /// A connection: five-tuple and the client's original destination connection ID.
 ///
 /// In the order given, because what each datagram needs stands in few cache lines at the front. Not aligned to
@@ -136,6 +154,7 @@ pub struct Connection {
     pub packets: Sides,
     pub datagrams: Sides,
     pub undecrypted_packets: u32,
+    pub not_understood: NotUnderstood,
     /// The capture cut some datagram of it.
     pub is_cut: bool,
     /// Some packet of it held a CONNECTION_CLOSE.
@@ -180,12 +199,19 @@ impl Connection {
             packets: Sides::default(),
             datagrams: Sides::default(),
             undecrypted_packets: 0,
+            not_understood: NotUnderstood::default(),
             is_cut: false,
             closed: false,
             is_released: false,
             closing: None,
             acks: None,
         }
+    }
+
+    /// Its client had sent something at `ns`, before the Initial that began it came.
+    fn begins_at(&mut self, ns: i64) {
+        self.timeline.start_ns = self.timeline.start_ns.min(ns);
+        self.volume.start_ns = self.volume.start_ns.min(ns);
     }
 
     /// Connection IDs that packets of one side may go to.
@@ -249,10 +275,19 @@ impl Connection {
         self.protection.has_one_rtt()
     }
 
-    /// Whether all that was sent once there were 1-RTT keys can be known: there are keys, and the capture cut
-    /// nothing.
+    /// Whether all that was sent once there were 1-RTT keys can be known: there are keys, the capture cut nothing,
+    /// and every frame was understood.
     pub fn is_open(&self) -> bool {
-        self.has_keys() && !self.is_cut
+        self.has_keys() && !self.is_cut && !self.misses_frames(true) && !self.misses_frames(false)
+    }
+
+    /// Whether some packet of that side, beyond its Initials, holds frames that were not understood.
+    pub fn misses_frames(&self, of_client: bool) -> bool {
+        if of_client {
+            self.not_understood.client
+        } else {
+            self.not_understood.server
+        }
     }
 
     /// Key updates of client and server.

@@ -66,6 +66,7 @@ impl Connection {
                 Frame::PathChallenge(_)
                     | Frame::PathResponse(_)
                     | Frame::NewConnectionId { .. }
+                    | Frame::PathNewConnectionId { .. }
                     | Frame::Padding { .. }
             )
         });

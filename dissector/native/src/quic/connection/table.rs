@@ -1,6 +1,7 @@
 //! Which connection a datagram belongs to.
 
 mod begin;
+mod held;
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -22,6 +23,8 @@ use crate::quic::packet_log::PacketLog;
 use crate::quic::recovery;
 use crate::quic::timeline::Windows;
 use begin::Begun;
+use held::Held;
+pub use held::HeldDatagram;
 
 /// Hashes of connections written out, two for most, whose late packets are still distinguished from new
 /// connections.
@@ -63,6 +66,7 @@ pub struct Table {
     spare: Option<Box<Connection>>,
     tombstones: Tombstones,
     scratch: Scratch,
+    held: Held,
     pub counters: Counters,
 }
 
@@ -83,6 +87,7 @@ impl Table {
             spare: None,
             tombstones: Tombstones::new(REMEMBERED),
             scratch: Scratch::default(),
+            held: Held::default(),
             counters: Counters::default(),
         }
     }
@@ -162,6 +167,7 @@ impl Table {
             let begun = self.moved_or_begun(arrival, datagram, tuple, first, &mut log);
             match (begun, found) {
                 (Begun::New(id), _) => {
+                    self.claim_held(arrival.ns, id);
                     return self.connections.get(id).map(|c| (&**c, true));
                 }
                 (Begun::Id(id, from_client), _)
@@ -173,6 +179,7 @@ impl Table {
                 {
                     (id, from_client)
                 }
+                (Begun::Held, _) => return None,
                 (Begun::Late, _) => {
                     self.counters.late += 1;
                     return None;
@@ -214,6 +221,26 @@ impl Table {
             connection.is_some_and(|c| c.owns(true, cid.as_slice()))
         });
         self.connections.get(id).map(|c| (&**c, from_client))
+    }
+
+    /// The connection `id` has begun: what its client sent before is to be taken now.
+    fn claim_held(&mut self, ns: i64, id: Id) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            let path = (connection.client, connection.server);
+            if let Some(first_ns) = self.held.claim(ns, path, &connection.odcid) {
+                connection.begins_at(first_ns);
+            }
+        }
+    }
+
+    /// A datagram that was held back, and whose connection has begun by the one taken last: take it next.
+    pub fn held_back(&mut self) -> Option<HeldDatagram> {
+        self.held.ready()
+    }
+
+    /// The capture is over: what still waits for its Initial belongs to no connection.
+    pub fn give_up_held(&mut self) {
+        self.counters.other_udp += self.held.give_up();
     }
 
     /// Brings what the datagrams between these addresses will need of their connections into the cache, all

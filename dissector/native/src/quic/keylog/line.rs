@@ -1,8 +1,10 @@
 //! Lines of a key log: a label, the client's random, a secret, all but the label in hex.
 
 /// Longest line of a TLS 1.3 key log: the longest label, 32 bytes of random and 48 of secret in hex, spaces,
-/// CR LF.
-pub(super) const LONGEST: usize = 32 + 64 + 96 + 4;
+/// CR LF, a byte order mark.
+pub(super) const LONGEST: usize = 32 + 64 + 96 + 4 + BOM.len();
+/// UTF-8's byte order mark, which some editors put in front of a file, and so of its first line.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Longest traffic secret (SHA-384).
 const MAX_SECRET: usize = 48;
 
@@ -79,7 +81,7 @@ pub(super) fn random_text(text: &[u8]) -> Option<&[u8; 64]> {
 impl Line {
     /// Parses a line, with or without its end; `None` for any other than those of QUIC's traffic secrets.
     pub(super) fn parse(text: &[u8]) -> Option<Line> {
-        let mut rest = text;
+        let mut rest = text.strip_prefix(BOM).unwrap_or(text);
         let mut words = std::iter::from_fn(|| {
             rest = rest.trim_ascii_start();
             let end = memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len());

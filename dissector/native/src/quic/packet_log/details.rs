@@ -134,6 +134,18 @@ fn fields<const INSIDE: bool>(frame: &Frame<'_>, to: &mut Objects<INSIDE>) {
             to.number("sequence_number", *sequence);
         }
         Frame::Datagram { data } => to.number("length", data.len() as u64),
+        Frame::ResetStreamAt {
+            id,
+            code,
+            final_size,
+            reliable_size,
+        } => {
+            to.number("error_code", *code);
+            to.number("final_size", *final_size);
+            to.number("reliable_size", *reliable_size);
+            to.number("stream_id", *id);
+        }
+        Frame::TimeStamp(stamp) => to.number("timestamp", *stamp),
         _ => {}
     }
 }

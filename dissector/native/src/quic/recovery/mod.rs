@@ -144,7 +144,7 @@ impl Recovery {
         }
         let mut sampled = None;
         for frame in frames {
-            if let Frame::Ack(ack) = frame
+            if let Frame::Ack(ack) | Frame::PathAck { path: 0, ack } = frame
                 && let Some(sent) = receiver[index].as_mut()
                 && let Some(new) = sent.acknowledge(ack)
                 && !from_client

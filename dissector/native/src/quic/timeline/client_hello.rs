@@ -72,6 +72,11 @@ impl HelloSent {
         self.pieces.last().map(|piece| piece.ns)
     }
 
+    /// When the first piece of it was sent.
+    pub fn begun_ns(&self) -> Option<i64> {
+        self.pieces.first().map(|piece| piece.ns)
+    }
+
     /// When the first copy of it was complete; of a ClientHello that the capture does not hold whole, its
     /// first piece.
     pub fn first_ns(&self) -> Option<i64> {

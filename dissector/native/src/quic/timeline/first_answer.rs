@@ -48,7 +48,8 @@ pub struct Answer<'a> {
     /// When the ClientHello that times refer to was sent; `None` if the capture holds none that opens.
     pub hello_ns: Option<i64>,
     pub ack: Option<&'a ObservedAck>,
-    pub partial_ack_ns: Option<i64>,
+    /// When an ACK for a part of the ClientHello came, and when the first packet of the ClientHello was sent.
+    pub partial_ack: Option<(i64, i64)>,
     pub hello: Option<ObservedHello>,
     pub handshake_ns: Option<i64>,
     pub gap_before_hello: Option<bool>,
@@ -83,8 +84,12 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         Outcome::VersionNegotiation
     } else if t.refused {
         Outcome::Refused
-    } else if a.malformed.is_some() || a.undecrypted.is_some() || a.opened > 0 {
-        // What opened and parses, and yet is no answer, is no timeout either.
+    } else if a.malformed.is_some()
+        || a.undecrypted.is_some()
+        || a.opened > 0 && a.partial_ack_ns.is_none()
+    {
+        // What opened and parses, and yet is no answer, is no timeout either. An ACK for a part of the
+        // ClientHello is right (RFC 9000 13.2.1): the rest of the answer is missing, as for the handshake engine.
         Outcome::Malformed
     } else {
         Outcome::Timeout
@@ -103,7 +108,7 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
             .map(|ack| ack.hello_ns)
             .or_else(|| a.hello.first_ns()),
         ack: a.ack.as_ref(),
-        partial_ack_ns: a.partial_ack_ns,
+        partial_ack: a.partial_ack_ns.zip(a.hello.begun_ns()),
         hello: a.server_hello,
         handshake_ns: a.handshake_ns,
         gap_before_hello: a.gap_before_hello,

@@ -67,6 +67,18 @@ pub struct Protected {
     pub handshake_done_ns: Option<i64>,
     pub first_stream_ns: Option<i64>,
     pub first_request_stream_ns: Option<i64>,
+    /// A packet of that space was not understood to its end: what is seen first from there on may not be the first.
+    handshake_is_hidden: bool,
+    application_is_hidden: bool,
+}
+
+impl Protected {
+    fn is_hidden(&self, space: Space) -> bool {
+        match space {
+            Space::Application => self.application_is_hidden,
+            _ => self.handshake_is_hidden,
+        }
+    }
 }
 
 /// What is known of a connection's times. `*_ns` are absolute; `None` = not seen.
@@ -176,6 +188,11 @@ impl Timeline {
         self.attempt = self.attempt.after(offset, ns);
     }
 
+    /// A datagram of either side, before anything else of it. `whole`: its bytes, unless the capture cut it.
+    pub fn datagram(&mut self, whole: Option<&[u8]>) {
+        self.attempt.datagram(whole);
+    }
+
     /// A datagram of the client, after its packets.
     pub fn client_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.attempt.client_datagram(bytes);
@@ -209,6 +226,9 @@ impl Timeline {
             return;
         }
         let seen = self.protected.get_or_insert_default();
+        if seen.is_hidden(space) {
+            return;
+        }
         for frame in frames {
             match frame {
                 Frame::Ack(ack) if space == Space::Handshake => {
@@ -225,6 +245,15 @@ impl Timeline {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A Handshake or 1-RTT packet of the server opened, and holds frames that were not understood.
+    pub fn server_not_understood(&mut self, space: Space) {
+        let seen = self.protected.get_or_insert_default();
+        match space {
+            Space::Application => seen.application_is_hidden = true,
+            _ => seen.handshake_is_hidden = true,
         }
     }
 

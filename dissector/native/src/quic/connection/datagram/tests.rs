@@ -441,7 +441,7 @@ fn frames_of_initials_are_of_the_kinds_allowed_there() {
         ),
         (&[], false, Ok(())),
         (&stream, false, Ok(())),
-        (&[0x3f], false, Err(Error::Malformed("frame type"))),
+        (&[0x21], false, Err(Error::UnknownFrame(0x21))),
     ] {
         frames.clear();
         assert_eq!(read_frames(payload, is_initial, &mut frames), expected);

@@ -262,7 +262,7 @@ fn a_hello_in_pieces_within_one_packet_ends_where_its_header_says() {
         .unwrap();
     let connection = feed.one();
     let answer = classify(&connection.timeline);
-    assert_eq!(answer.partial_ack_ns, Some(5 * MS));
+    assert_eq!(answer.partial_ack, Some((5 * MS, 0)));
     assert_eq!(answer.ack.map(|ack| ack.at.ns), Some(12 * MS));
     assert_eq!(connection.timeline.client_hello_copies, 1);
 }

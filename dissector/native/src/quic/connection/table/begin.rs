@@ -29,6 +29,8 @@ pub(super) enum Begun {
     New(Id),
     /// A live one, and whether its client sent the datagram, which is still to be taken.
     Id(Id, bool),
+    /// It waits for the Initial of its connection.
+    Held,
     Late,
     No,
 }
@@ -80,6 +82,10 @@ impl Table {
         let Some(packet) = packet else {
             return self.not_begun(tuple);
         };
+        if packet.kind == PacketType::ZeroRtt && self.may_come_first(datagram, tuple, &packet) {
+            self.counters.other_udp += self.held.add(arrival, datagram, packet.dcid);
+            return Begun::Held;
+        }
         let may_begin = match packet.kind {
             // A client keeps the connection ID that it gave itself in all its long headers (RFC 9000 7.2).
             PacketType::Initial if is_cut => {
@@ -88,7 +94,11 @@ impl Table {
                     && self.is_expected(arrival, datagram, tuple, |c| c.client_scid == packet.scid)
             }
             PacketType::Initial => true,
-            PacketType::UnknownVersion => self.is_expected(arrival, datagram, tuple, |_| true),
+            // Whatever else goes to the port, such as a DNS message, names no connection ID that long.
+            PacketType::UnknownVersion => {
+                packet.dcid.len() >= MIN_ODCID
+                    && self.is_expected(arrival, datagram, tuple, |_| true)
+            }
             _ => false,
         };
         if !may_begin {
@@ -174,6 +184,21 @@ impl Table {
         } else {
             Begun::No
         }
+    }
+
+    /// Whether a client's 0-RTT `packet` may have overtaken its Initial: it names no connection ID that is over, and
+    /// no live connection of this client.
+    fn may_come_first(&self, datagram: &Datagram<'_>, tuple: Tuple, packet: &Packet) -> bool {
+        let is_its_own = |id: &Id| {
+            let connection = self.connections.get(*id);
+            connection.is_some_and(|c| {
+                c.sender(&datagram.src, &datagram.dst).is_some() && c.client_scid == packet.scid
+            })
+        };
+        let over = self.by_tuple.with_cid(tuple, &packet.dcid);
+        packet.dcid.len() >= MIN_ODCID
+            && !self.tombstones.contains(over)
+            && !self.by_tuple.get(tuple).iter().any(is_its_own)
     }
 
     /// Whether a datagram that nothing opens may begin a connection: long enough, to a port of QUIC's, and no

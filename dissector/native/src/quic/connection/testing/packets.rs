@@ -165,7 +165,7 @@ fn write_frame(w: &mut Writer<'_>, frame: F) {
             .bytes(&[0x18, 1, 0, 8])
             .and_then(|()| w.bytes(&cid))
             .and_then(|()| w.bytes(&[0; 16])),
-        F::Unknown => w.bytes(&[0x3f]),
+        F::Unknown => w.bytes(&[0x21]),
         F::Raw(bytes) => w.bytes(bytes),
     }
     .unwrap();

@@ -73,6 +73,14 @@ const CASES: &[Case] = &[
         Outcome::Malformed,
         Some(NO_ANSWER),
     ),
+    (
+        |t| {
+            t.attempt.opened = 1;
+            t.attempt.partial_ack_ns = Some(5);
+        },
+        Outcome::Timeout,
+        None,
+    ),
     // The first that fits counts.
     (
         |t| {
@@ -241,14 +249,15 @@ fn an_answer_shows_its_parts() {
     both(&mut t, 1, 2);
     close(&mut t);
     t.attempt.partial_ack_ns = Some(1);
+    t.attempt.hello.sent(0, -9, 0, 10, None);
     t.attempt.handshake_ns = Some(2);
     t.attempt.gap_before_hello = Some(true);
     let answer = classify(&t);
     assert_eq!(answer.ack.map(|ack| ack.at), Some(at(1)));
     assert_eq!(answer.hello.map(|hello| hello.at), Some(at(2)));
     assert_eq!(
-        (answer.partial_ack_ns, answer.handshake_ns),
-        (Some(1), Some(2))
+        (answer.partial_ack, answer.handshake_ns),
+        (Some((1, -9)), Some(2))
     );
     assert_eq!(answer.gap_before_hello, Some(true));
     assert_eq!(answer.close.map(|close| close.code), Some(1));
