@@ -216,7 +216,7 @@ def test_all_servers_here_sign_with_either_key() -> None:
 
 
 def test_the_scenarios_of_the_page_are_ones(tmp_path: Path) -> None:
-    page = (binaries.repository() / "docs/testbed.md").read_text(encoding="utf-8")
+    page = (binaries.repository() / "docs/testbed/scenarios.md").read_text(encoding="utf-8")
     found = re.findall(r"`(\w+\.toml)`:\n\n((?:    .*\n)+)", page)
     assert [(name, len(_scenario(tmp_path / name, text).cells())) for name, text in found] == [
         ("late.toml", 12),
