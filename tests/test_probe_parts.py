@@ -185,7 +185,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
         mapper=as_data(tmp_path),
         captures=[
             CaptureRecord("probe.pcap", "lo", "udp", 65535, started_ns=SECOND),
-            CaptureRecord("probe-2.pcap", "lo", "udp", 65535, started_ns=20 * SECOND),
+            CaptureRecord("probe-2.pcap", "lo", "udp", 65535, started_ns=20 * SECOND, cut=7),
         ],
         capture_name=lambda name: f"R/{name}",
         last=LastProbes(rows, earlier, tmp_path).slice(0, 3),
@@ -202,6 +202,7 @@ def test_merging_keeps_every_row_and_adds_where_it_comes_from(tmp_path: Path) ->
     assert (first["asn"], first["cdn"]) == (64500, "Others")
     assert (second["asn"], second["cdn"]) == (None, None)
     assert [row["capture_file"] for row in (first, second, third)] == ["R/probe.pcap", "R/probe-2.pcap", None]
+    assert [row["capture_cut"] for row in (first, second, third)] == [None, 7, None]
     assert all(row["since_last_probe_s"] is None for row in (first, second, third))
 
 

@@ -70,6 +70,7 @@ def merge(
             "cdn": cdn,
             "since_last_probe_s": _since_last(segments, last),
             "capture_file": _capture_files(segments["sent_at"], captures, capture_name),
+            "capture_cut": _capture_cuts(segments["sent_at"], captures),
         },
     )
 
@@ -151,10 +152,25 @@ def _capture_files(
     sent_at: pa.ChunkedArray, captures: Sequence[CaptureRecord], name: Callable[[str], str]
 ) -> pa.Array:
     """Return the capture of each probe: the last one started before it was sent. Null if nothing was sent."""
-    result: pa.Array = pa.nulls(len(sent_at), pa.string())
+    return _of_captures(sent_at, captures, pa.string(), lambda record: name(record.file))
+
+
+def _capture_cuts(sent_at: pa.ChunkedArray, captures: Sequence[CaptureRecord]) -> pa.Array:
+    """Return how many packets the capture of each probe lacks because of its size limit; null if unknown."""
+    return _of_captures(sent_at, captures, pa.int64(), lambda record: record.cut)
+
+
+def _of_captures(
+    sent_at: pa.ChunkedArray,
+    captures: Sequence[CaptureRecord],
+    type_: pa.DataType,
+    value: Callable[[CaptureRecord], Any],
+) -> pa.Array:
+    """Return `value` of the capture of each probe: the last one started before the probe was sent."""
+    result: pa.Array = pa.nulls(len(sent_at), type_)
     for record in captures:
         after = pc.greater_equal(sent_at, record.started_ns)
-        result = pc.if_else(after, pa.scalar(name(record.file)), result)
+        result = pc.if_else(after, pa.scalar(value(record), type_), result)
     combined: pa.Array = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
     return combined
 
