@@ -33,8 +33,9 @@ from firstflight.errors import UsageError
 def command(run: str, vantage: str, part: str | None, most_apart: float, output_format: str) -> None:
     """Compare the first answers of probes with those inside full handshakes, per CDN; sends nothing.
 
-    The pairs are those of the stage calibrate, or, in a run without it, the addresses that the stages probe
-    and handshake both contacted. docs/definitions.md (Agreement) says what is compared.
+    Compares the pairs that the stage calibrate measured. In a run without that stage, it compares the
+    addresses that both probe and handshake contacted. docs/definitions.md (Agreement) defines the
+    comparison.
     """
     import math
 

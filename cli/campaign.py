@@ -59,9 +59,9 @@ def run(
 ) -> None:
     """Run the campaign that FILE describes; the run id is the last line of standard output.
 
-    Ctrl-C stops gracefully (exit 130); what was written is kept, and --resume RUN continues. Exit 1: done,
-    but a vantage point or a later stage failed (`firstflight runs` shows which); if all vantage points
-    failed, the status of the first.
+    Ctrl-C stops gracefully (exit 130) and keeps all results; --resume RUN continues. Exit 1: a vantage point
+    or a later stage failed (`firstflight runs` shows which). If all vantage points failed, the exit status is
+    the first one's.
     """
     from firstflight import settings
     from firstflight.egress import lists
@@ -76,11 +76,11 @@ def run(
     if resume is not None:
         the_run = Run.open(resume)
         if stages.plan_of(the_run) is stages.Plan.WATCH:
-            raise UsageError(f"run {the_run.id} is a watch, which cannot be made up for: begin a new one")
+            raise UsageError(f"run {the_run.id} is a watch, which cannot be resumed: start a new one")
         if the_run.manifest.get("dag_run"):
             raise UsageError(
-                f"run {the_run.id} is of a schedule, whose vantage points measure it themselves: for the "
-                "rest start another run of the DAG"
+                f"run {the_run.id} was started by Airflow and cannot be resumed here: start another run of "
+                "the DAG"
             )
         repetitions = named.pop("repetitions")
         if overrides or any(value is not None for value in named.values()):

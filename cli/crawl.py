@@ -35,7 +35,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     "--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="JSON lines [jsonl]."
 )
 @click.option(
-    "--contact", default="", metavar="TEXT", help="Whom to ask about the crawl, sent in User-Agent; needed."
+    "--contact", default="", metavar="TEXT", help="How operators can reach you; sent in User-Agent. Required."
 )
 @egress
 @click.option(
@@ -45,7 +45,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     show_default=True,
     callback=_rate,
     metavar="N",
-    help="Requests a second.",
+    help="Requests per second.",
 )
 @click.option(
     "--per-address-rate",
@@ -54,7 +54,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     show_default=True,
     callback=_rate,
     metavar="N",
-    help="Requests a second to one address; 0 = no limit.",
+    help="Requests per second to an address; 0: no limit.",
 )
 @click.option(
     "--concurrency",
@@ -62,7 +62,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     default=64,
     show_default=True,
     metavar="N",
-    help="Names at a time.",
+    help="Number of names to crawl concurrently.",
 )
 @click.option(
     "--max-requests",
@@ -70,7 +70,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     default=200,
     show_default=True,
     metavar="N",
-    help="Requests per name.",
+    help="Maximum number of requests per name.",
 )
 @click.option("--resolver", default="", metavar="IP[:PORT]", help="Resolver [first of /etc/resolv.conf].")
 @click.option("--roots", type=InputPath(), metavar="FILE", help="Certificates to trust, PEM [Mozilla's].")
@@ -78,7 +78,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     "--journal",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Keeps what is done, and is read first: names in it are not crawled again.",
+    help="Record finished names here, and skip names that it already lists.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done; send nothing.")
 def command(
@@ -99,8 +99,8 @@ def command(
 ) -> int:
     """Crawl the web site of each name until a file of 1 to 10 MB is found, and print one line per name.
 
-    Only https, only the first address of the name, and only what robots.txt permits. The columns are those of
-    `firstflight schema download_file`.
+    Uses only HTTPS and the first address of the name, and obeys robots.txt. `firstflight schema
+    download_file` describes the columns.
     """
     from crawler.files import rows
     from crawler.files.journal import Journal
@@ -156,7 +156,7 @@ def command(
                 raise BrokenPipeError from error
             if journal is None:
                 raise Interrupted(
-                    "interrupted; the lines so far are kept, and by --journal FILE another call continues"
+                    "interrupted; printed lines are valid, and a crawl with --journal FILE can be continued"
                 ) from error
             raise
     return 1 if found.rejected else 0

@@ -1,4 +1,4 @@
-"""`firstflight dashboard`: pages on the store, by a live server."""
+"""`firstflight dashboard`: serves pages about the store."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import click
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free port."
 )
 @click.option("--certificate", type=click.Path(path_type=Path), help="Certificate chain (PEM): HTTPS only.")
 @click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate (PEM).")
 @click.option("--public", is_flag=True, help="Serve anybody, with limits on time, memory, rows and requests.")
 def command(host: str, port: int, certificate: Path | None, key: Path | None, public: bool) -> None:
-    """Serve pages on the store that FIRSTFLIGHT_STORE names: charts over time, and the named queries.
+    """Serve web pages for the store that FIRSTFLIGHT_STORE names: charts over time, and the named queries.
 
-    It only reads the store. Ends by Ctrl-C or SIGTERM; docs/dashboard.md describes the pages.
+    Never changes the store. Stop it with Ctrl-C or SIGTERM. docs/dashboard.md describes the pages.
     """
     from reports.dashboard.serve import Options, serve
 

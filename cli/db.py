@@ -29,7 +29,7 @@ def migrate() -> None:
 
 @command.command(epilog="Example: firstflight db status")
 def status() -> None:
-    """List what was applied, what is pending, and the size of each table."""
+    """List applied and pending changes, and the size of each table."""
     from firstflight.system import interrupt
     from store import confined_command as confined
     from store import migrate as migration
@@ -59,10 +59,9 @@ def status() -> None:
 @click.argument("table", required=False)
 @click.argument("months", required=False, metavar="MONTHS|forever")
 def retention(table: str | None, months: str | None) -> None:
-    """Show or set for how many months the rows of a table are kept; without arguments list all.
+    """Show or set how many months the rows of a table are kept; without arguments, list all tables.
 
-    Older rows are dropped by whole months, when the engine next merges. Record files are kept and can be
-    loaded again.
+    The engine drops older rows by whole months, at its next merge. Record files stay and can be loaded again.
     """
     from firstflight.errors import UsageError
     from store import confined_command as confined
@@ -72,7 +71,7 @@ def retention(table: str | None, months: str | None) -> None:
     if months is not None:
         assert table is not None  # click gives the first argument first
         if months != "forever" and not (months.isdigit() and 0 < int(months) <= 1200):
-            raise UsageError(f"{months!r} is no number of months from 1 to 1200, and not `forever`")
+            raise UsageError(f"{months!r} is neither a number of months from 1 to 1200 nor `forever`")
         confined.changing()
         with open_store(write=True) as store:
             kept.keep(store, table, None if months == "forever" else int(months))
@@ -82,7 +81,7 @@ def retention(table: str | None, months: str | None) -> None:
         every = kept.each(store)
         if table is not None and all(table != one.table for one in every):
             known = ", ".join(one.table for one in every)
-            raise UsageError(f"{table} is not kept by month; these are: {known}")
+            raise UsageError(f"{table} has no retention by month; tables that do: {known}")
         for one in every:
             if table in (None, one.table):
                 terminal.echo(f"{one.table}: {'forever' if one.months is None else f'{one.months} months'}")

@@ -1,4 +1,4 @@
-"""`firstflight download`: files under chosen TCP option sets and over QUIC, from one address each."""
+"""`firstflight download`: downloads files under chosen TCP option sets and over QUIC."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     show_default=True,
     type=click.FloatRange(1, 600),
     metavar="SECONDS",
-    help="Longest time of one download.",
+    help="Maximum duration of a download.",
 )
 @click.option(
     "--max-bytes",
@@ -67,7 +67,7 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     show_default=True,
     type=click.IntRange(1, 1 << 30),
     metavar="N",
-    help="Of a body; then the download is closed.",
+    help="Maximum bytes of a body; the download stops there.",
 )
 @click.option(
     "--rate",
@@ -75,20 +75,27 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     show_default=True,
     type=click.FloatRange(0.001, 1000),
     metavar="N",
-    help="Downloads a second at most; between two there is a pause of 1/N seconds.",
+    help="Maximum downloads per second; pauses 1/N seconds between downloads.",
 )
-@click.option("--fixed-order", is_flag=True, help="Sets in the order given, as the paper does, not as drawn.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Of the drawn orders.")
+@click.option(
+    "--fixed-order", is_flag=True, help="Use the given order of sets, as the paper does, not a random one."
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Seed of the random orders.")
 @click.option("--roots", type=InputPath(), metavar="FILE", help="PEM file of trusted roots [Mozilla's].")
-@click.option("--contact", default="", metavar="TEXT", help="Whom to ask; needed for public addresses.")
+@click.option(
+    "--contact",
+    default="",
+    metavar="TEXT",
+    help="How operators can reach you; required for public addresses.",
+)
 @egress
 @click.option("--dry-run", is_flag=True, help="Print the budget; send nothing.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
     """Download each file once per option set, from its address, one at a time, under capture.
 
-    Prints one line for each planned download when all are over and their captures are read. Each set has a
-    network namespace with settings of its own, which needs root and a machine that forwards IPv4.
+    Prints one line per planned download, after all downloads have finished and their captures are read. Each
+    set uses a separate network namespace, which requires root and IPv4 forwarding.
     """
     from downloader import downloads, option_sets
     from downloader.session import Limits
@@ -147,7 +154,7 @@ def _download(
     limits: Limits,
     seed: int,
 ) -> Iterator[dict[str, Any]]:
-    """Do the downloads and yield their rows; after a signal those of what was done, then Interrupted."""
+    """Do the downloads and yield their rows; after a signal, yield finished rows and raise Interrupted."""
     from downloader import downloads, worker
     from firstflight.errors import Interrupted
     from firstflight.system.noted_signals import noted_signals

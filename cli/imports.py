@@ -1,4 +1,4 @@
-"""`firstflight import`: takes what other scanners wrote into the store."""
+"""`firstflight import`: imports the output of other scanners into the store."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from firstflight.errors import InputError, UsageError
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files, stdout, terminal
 
-# Rejected lines that are printed, each with its number.
+# Maximum number of rejected lines to print.
 _SHOWN = 20
 
 
 @click.group(epilog="Example: firstflight import qscanner ./qscanner-output")
 def command() -> None:
-    """Take the output of other scanners into the store."""
+    """Import the output of other scanners into the store."""
 
 
 @command.command(epilog="Example: firstflight import qscanner ./qscanner-output --vantage hamburg")
@@ -35,14 +35,14 @@ def command() -> None:
     "--cdn-rules",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Rules by which headers and certificates tell a CDN [firstflight's own].",
+    help="Rules that identify a CDN by headers and certificates [built-in rules].",
 )
 def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | None) -> None:
     """Write QScanner's results as record files of completed handshakes, and load them.
 
-    DIR has quic_connection_info.csv and the other files of one QScanner run. The id of the imported run,
-    made of its begin and content, is the last line; importing it again changes nothing. Rejected lines are
-    reported with their numbers (exit 1).
+    DIR has quic_connection_info.csv and the other files of one QScanner run. The last line is the id of the
+    imported run. The id depends on start time and content, so importing again changes nothing. Rejected lines
+    are reported with their numbers (exit 1).
     """
     from firstflight.cdn import methods, rules
     from firstflight.run.provenance import ruleset_hash, tool_version

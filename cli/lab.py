@@ -13,13 +13,13 @@ from firstflight.system import stdout, terminal
 _STATE = click.option(
     "--state",
     metavar="DIR",
-    help="Where the lab keeps its state [default: $FIRSTFLIGHT_LAB, else var/lab].",
+    help="Folder for the lab's state [default: $FIRSTFLIGHT_LAB, else var/lab].",
 )
 _BEHAVIOUR = click.option(
     "--behaviour",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="What every host does [default: lab/internet.toml].",
+    help="File that describes all hosts [default: lab/internet.toml].",
 )
 
 
@@ -73,7 +73,7 @@ def down(state: str | None) -> None:
 @click.argument("host")
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="CMD...")
 def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
-    """Run a program on a host of the lab, in place of this one."""
+    """Run a program on a host of the lab; replaces this process."""
     from lab import enter
     from lab.state import locate
 
@@ -93,9 +93,11 @@ def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
 )
 @click.option("--table1", "as_table1", is_flag=True, help="Table 1 as declared, one line per CDN.")
 @click.option("--certificates", is_flag=True, help="Each certificate that servers send, one line each.")
-@click.option("--files", is_flag=True, help="What a crawl must find, one line per name with a web site.")
+@click.option("--files", is_flag=True, help="Expected results of a crawl, one line per name with a web site.")
 @click.option("--paths", is_flag=True, help="Round-trip time, rate and queue of each path, one line each.")
-@click.option("--downloads", is_flag=True, help="What downloads must give, one line per name with a file.")
+@click.option(
+    "--downloads", is_flag=True, help="Expected results of downloads, one line per name with a file."
+)
 def truth(
     state: str | None,
     behaviour: Path | None,
@@ -106,7 +108,7 @@ def truth(
     paths: bool,
     downloads: bool,
 ) -> None:
-    """Print the expected result of each probe: for the last started lab, else by the behaviour file."""
+    """Print the expected result of each probe, for the last started lab or else for the behaviour file."""
     from dataclasses import asdict
 
     from lab import file_sites, internet, mirror_truth
@@ -137,7 +139,7 @@ def truth(
 @_STATE
 @click.argument("number", type=int)
 def epoch(state: str | None, number: int) -> None:
-    """Move the names that vary to their addresses in that epoch."""
+    """Move the names with changing addresses to their addresses in that epoch."""
     from lab import launch
     from lab.state import locate
 
@@ -148,7 +150,7 @@ def epoch(state: str | None, number: int) -> None:
 @command.command(epilog="Example: firstflight lab status")
 @_STATE
 def status(state: str | None) -> None:
-    """Print epoch and services as JSON; exit status 1 if the lab is not up or a service has ended."""
+    """Print epoch and services as JSON; exit status 1 if the lab or a service is not running."""
     import sys
 
     from lab import launch

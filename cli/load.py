@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     epilog="Example: firstflight load 20261120T063905Z-a1b2c3\n\nExample: firstflight load quic_probe.parquet"
 )
 @click.argument("what", nargs=-1, required=True, metavar="RUN|FILE...")
-@click.option("--replace", is_flag=True, help="Also replace rows that were loaded from another place.")
+@click.option("--replace", is_flag=True, help="Also replace rows that were loaded from another location.")
 def command(what: tuple[str, ...], *, replace: bool) -> None:
     """Load runs (all their record files) or single record files (Parquet) into the store.
 
-    Loading is idempotent; a file that was written again replaces its rows. A file from another place does
-    not, whatever run it names, unless --replace is given. A file that cannot be read, contradicts its kind
-    or is refused is reported and skipped; others are loaded (exit 1, 3).
+    Loading is idempotent: a file that was written again replaces its rows. A file from another location never
+    replaces rows without --replace, whichever run it names. Files that are unreadable, invalid or rejected
+    are reported and skipped; the others are loaded (exit 1 or 3).
     """
     from firstflight.run.run import Run
     from store import confined_command as confined
@@ -60,7 +60,7 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
         try:
             loader.stage(
                 run, on_result=on_result, replace=replace
-            )  # with a report, so that nothing of it waits any more
+            )  # with a report, so that no part of the run is pending any more
         except FirstflightError as error:
             if not any(isinstance(result, loader.Refused) and result.error is error for result in results):
                 raise

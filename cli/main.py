@@ -163,7 +163,7 @@ def _check_arguments(arguments: list[str]) -> None:
         try:
             argument.encode()
         except UnicodeEncodeError as error:
-            raise UsageError(f"the argument {os.fsencode(argument)!r} is no text in UTF-8") from error
+            raise UsageError(f"the argument {os.fsencode(argument)!r} is not UTF-8") from error
 
 
 def _usage_message(error: click.ClickException) -> str:
@@ -211,7 +211,7 @@ def _drop_output() -> None:
 
 
 def _drop_messages() -> None:
-    """Redirect standard error to /dev/null if it takes no more: flushing it would change the status."""
+    """Redirect standard error to /dev/null if writing fails: flushing it would change the exit status."""
     if sys.stderr is None:
         return
     try:

@@ -29,7 +29,7 @@ class InputPath(click.Path):
         super().__init__(file_okay=not folder, dir_okay=folder, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the Path; InputError if nothing is there."""
+        """Return the Path; InputError if it does not exist."""
         if not Path(value).exists():
             raise InputError(
                 f"cannot read {value}: there is no such {'file' if self.file_okay else 'folder'}"
@@ -45,7 +45,7 @@ def egress(command: _Command) -> _Command:
             "allow",
             multiple=True,
             metavar="CIDR",
-            help="Private network, or the lab's, that may be contacted without contact (repeatable).",
+            help="Private or lab network that may be contacted without --contact (repeatable).",
         ),
         click.option(
             "--optout",

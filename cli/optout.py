@@ -1,4 +1,4 @@
-"""`firstflight optout`: enters who asks to be left out; keeps a vantage point's copy of the site's list."""
+"""`firstflight optout`: records opt-outs, and keeps a vantage point's copy of the site's list."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ from firstflight.system import stdout, terminal
 
 @click.group(epilog="Example: firstflight optout add 192.0.2.0/24 example.org --note 'mail of 3 May'")
 def command() -> None:
-    """Enter who asks to be left out, and follow the centre's list (docs/operations.md)."""
+    """Record opt-outs, and follow the centre's list (docs/operations.md)."""
 
 
 @command.command(epilog="Example: firstflight optout add 192.0.2.0/24 example.org --note 'mail of 3 May'")
 @click.argument("entries", nargs=-1, required=True, metavar="ENTRY...")
-@click.option("--note", default="", metavar="TEXT", help="Kept beside the entries, as a comment.")
+@click.option("--note", default="", metavar="TEXT", help="Comment to store with the entries.")
 def add(entries: tuple[str, ...], note: str) -> None:
-    """Add names, addresses, networks or ranges to the list that FIRSTFLIGHT_OPTOUT names, at the centre.
+    """Add names, addresses, networks or ranges to the list in FIRSTFLIGHT_OPTOUT; run it at the centre.
 
-    Vantage points that follow it send nothing more to them within ten seconds, also in running stages.
+    Within ten seconds, vantage points that follow the list stop contacting them, also in running stages.
     """
     from orchestration.site import optout
 
     new = optout.add(entries, note)
-    terminal.echo(f"{len(new)} entries added, {len(set(entries)) - len(new)} were there", err=True)
+    terminal.echo(f"{len(new)} entries added, {len(set(entries)) - len(new)} already listed", err=True)
 
 
 @command.command(epilog="Example: firstflight optout status")
 def status() -> None:
-    """Say which list is in force here and, of a copy, how old its confirmation is (exit 1: too old)."""
+    """Print the list in force on this machine.
+
+    For a copy, print also the age of its confirmation; exit status 1 if that is too old.
+    """
     from firstflight.egress import current, lists
 
     stdout.check_open()
@@ -57,14 +60,14 @@ def status() -> None:
 @command.command(
     epilog="Example: firstflight optout follow --centre https://centre.example.org --secret-file jwt_secret"
 )
-@click.option("--centre", metavar="URL", help="Of the centre [that of AIRFLOW__EDGE__API_URL].")
+@click.option("--centre", metavar="URL", help="URL of the centre [from AIRFLOW__EDGE__API_URL].")
 @click.option(
     "--secret-file", required=True, type=InputPath(), metavar="FILE", help="The workers' secret, one line."
 )
 def follow(centre: str | None, secret_file: Path) -> None:
-    """Keep a copy of the centre's list, FILE of FIRSTFLIGHT_OPTOUT=followed:FILE, until Ctrl-C or SIGTERM.
+    """Keep a copy of the centre's list in FILE (FIRSTFLIGHT_OPTOUT=followed:FILE), until Ctrl-C or SIGTERM.
 
-    While the centre has not confirmed it for 60 s, nothing is sent from this machine.
+    This machine sends nothing if the centre has not confirmed the list for 60 s.
     """
     from firstflight.egress import current
     from firstflight.errors import Interrupted
@@ -89,11 +92,11 @@ def follow(centre: str | None, secret_file: Path) -> None:
     say = lambda text: terminal.echo(f"optout: {text}", err=True)  # noqa: E731
     Follower(url, lambda: _secret(secret_file), path, say).follow(ended)
     if signal.SIGINT in caught:
-        raise Interrupted("interrupted; the list is not confirmed any more")
+        raise Interrupted("interrupted; the list is no longer confirmed")
 
 
 def _secret(path: Path) -> str:
-    """Return the secret, read each time: it may be changed meanwhile."""
+    """Return the secret; read it each time, because it may change."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
-"""Commands that execute a native program with all arguments, in place of this process.
+"""Commands that replace this process with a native program and pass all arguments on.
 
-Signals, standard streams, exit status and --help are the program's.
+The program handles signals, standard streams, exit status and --help.
 """
 
 from __future__ import annotations

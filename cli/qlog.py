@@ -1,4 +1,4 @@
-"""`firstflight qlog`: captures as qlog files."""
+"""`firstflight qlog`: converts captures to qlog files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from firstflight.system import stdout, terminal
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="TLS key log (repeatable); NAME.keys beside NAME.pcap is taken unasked.",
+    help="TLS key log (repeatable); NAME.keys next to NAME.pcap is used automatically.",
 )
 @click.option(
     "--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder for the files."
 )
 def command(captures: tuple[Path, ...], keys: tuple[Path, ...], out: Path) -> None:
-    """Write each QUIC connection of captures as a qlog file, which qvis opens.
+    """Write each QUIC connection in captures as a qlog file, for example for qvis, and print its path.
 
-    A file is named after the connection's original destination connection ID and the end at which the capture
-    was made; its path is printed. Without keys it has the Initials, and headers of the other packets.
+    The file name has the connection's original destination connection ID and the side that captured it.
+    Without keys, the file has Initials in full and only headers of other packets.
     """
     from dissector.qlog import write
 

@@ -1,4 +1,4 @@
-"""`firstflight qlog-metrics`: what stacks write of their RTT estimates, as rows."""
+"""`firstflight qlog-metrics`: prints the RTT estimates in qlog files of QUIC stacks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from firstflight.system import stdout, terminal
 def command(files: tuple[Path, ...]) -> None:
     """Print the RTT estimates and probe timeouts of qlog files that QUIC stacks wrote, as JSON lines.
 
-    JSON and JSON-SEQ of qlog 0.3, 0.4 and later drafts. All files are read; exit status 3 if one is damaged,
-    after the rows before the fault.
+    Reads JSON and JSON-SEQ of qlog 0.3, 0.4 and later drafts. A damaged file does not stop the others: its
+    rows before the fault are printed, and the exit status is 3.
     """
     from dissector.qlog import read
 

@@ -21,7 +21,7 @@ from firstflight.system import terminal
     "given",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A parameter of the query; can be given several times.",
+    help="Parameter of the query (repeatable).",
 )
 @options.output_format
 @click.option("--about", is_flag=True, help="Describe the query's parameters and columns; do not run it.")
@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Run the named query NAME on the store and print the result; without NAME, list the queries.
 
-    docs/queries.md describes them all.
+    docs/queries.md describes all queries.
     """
     from firstflight.system import interrupt, stdout
     from reports import query

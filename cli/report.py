@@ -28,7 +28,9 @@ from firstflight.system import spreadsheet, stdout, terminal
     help="Write a page with tables and figures about a run to DIR/index.html.",
 )
 @click.option("--run", metavar="RUN", help="Run id (default: the newest campaign in the store).")
-@click.option("--vantage", metavar="NAME", help="Vantage point of Figure 8 (default: with most to show).")
+@click.option(
+    "--vantage", metavar="NAME", help="Vantage point of Figure 8 (default: the one with most data)."
+)
 @click.option("--day", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Day (UTC) of Figure 8.")
 @click.pass_context
 def command(
@@ -36,17 +38,17 @@ def command(
 ) -> None:
     """Create a page about a run, or print the tables of the papers.
 
-    The page is one file that needs no server, network or script; its path is printed.
+    The page is a single file that works without server, network and scripts. Its path is printed.
     """
     if context.invoked_subcommand is not None:
         if out or run or vantage or day:
             raise click.UsageError(
-                f"--out, --run, --vantage and --day before {context.invoked_subcommand} have no meaning: "
-                "omit them, or write the subcommand's options after it"
+                f"--out, --run, --vantage and --day have no effect before {context.invoked_subcommand}: "
+                f"remove them, or put options of {context.invoked_subcommand} after it"
             )
         return
     if out is None:
-        raise click.UsageError("say where the page goes (--out DIR), or which table to print")
+        raise click.UsageError("give --out DIR for a page, or the name of a table to print")
     _page(out, run, vantage, day.date() if day else None)
 
 
@@ -60,7 +62,7 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     with interrupt.exit_on_sigint(), open_store() as store:
         gathered = page.collect(store, run, vantage, day)
     if gathered is None:
-        terminal.echo("the store holds no run: the page says so", err=True)
+        terminal.echo("the store has no run, so the page is empty", err=True)
     elif gathered.coverage.missing:
         for sentence in gathered.coverage.missing:
             terminal.echo(f"missing: {sentence}", err=True)
@@ -99,9 +101,9 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     help="Seed of the bootstrap.",
 )
 def table1(run: str | None, truth: Path | None, output_format: str, resamples: int, seed: int) -> None:
-    """Print Table 1: share of names with instant ACK per CDN, as the paper counts and by outcome.
+    """Print Table 1: share of names with instant ACK per CDN, counted as in the paper and by outcome.
 
-    The table prints percent; jsonl and csv print shares from 0 to 1, declared ones as declared_*.
+    The table prints percent; jsonl and csv print shares from 0 to 1. Columns declared_* have declared values.
     """
     from firstflight.system import interrupt
     from reports.numbers import truth as truths
@@ -140,8 +142,8 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 def table3(folder: Path, output_format: str) -> None:
     """Print Table 3 from captures: the ACK delay that each server reports.
 
-    DIR holds one capture per server, NAME.pcap, with its key log NAME.keys. Unreadable ones are named at the
-    end (exit status 3).
+    DIR has one capture per server, NAME.pcap, with its key log NAME.keys. Unreadable captures are named at
+    the end (exit status 3).
     """
     from reports.tables import table3 as made
     from reports.tables import text
@@ -163,7 +165,7 @@ def table3(folder: Path, output_format: str) -> None:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write a page with the tables and Figures 1 to 3 to DIR/downloads.html instead, and print its path.",
+    help="Instead write a page with the tables and Figures 1 to 3 to DIR/downloads.html, and print its path.",
 )
 @click.option(
     "--format",
@@ -173,9 +175,9 @@ def table3(folder: Path, output_format: str) -> None:
     help="Format of the output.",
 )
 def downloads(run: str, out: Path | None, output_format: str) -> None:
-    """Print Tables 1 and 2 of downloads and the TCP option survey, beside the ANRW 2023 paper's values.
+    """Print Tables 1 and 2 of downloads and the TCP option survey, with the values of the ANRW 2023 paper.
 
-    jsonl and csv have a line per value: edition (ours, anrw, warmup), table, row, column, value.
+    jsonl and csv have one line per value: edition (ours, anrw, warmup), table, row, column, value.
     """
     from firstflight.system import interrupt
     from store import confined_command as confined
@@ -219,9 +221,9 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
     help="Format of the output.",
 )
 def handshakes(run: str, part: str | None, output_format: str) -> None:
-    """Print what completed handshakes found: outcomes, stacks, ciphers, certificates, servers, edges.
+    """Print results of completed handshakes: outcomes, stacks, ciphers, certificates, servers, edges.
 
-    The table prints percent and ms; jsonl and csv print shares from 0 to 1 and us, as columns say.
+    The table prints percent and ms; jsonl and csv print shares from 0 to 1 and us, as column names indicate.
     """
     from firstflight.system import interrupt
     from store import confined_command as confined

@@ -1,4 +1,4 @@
-"""`firstflight resolve`: the native engine that asks resolvers."""
+"""`firstflight resolve`: the native resolver client."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ STOP_WAIT_S = 200.0
 def command(names: tuple[str, ...], form: str) -> None:
     """List runs, oldest first, with state and counts; with RUN, its stages too.
 
-    `runs stop RUN...` stops runs gracefully: no new probe is sent, answers to probes in flight are awaited,
-    rows are written. Stop a scheduled run at the centre; its vantage points stop within seconds.
+    `runs stop RUN...` stops runs gracefully: it sends no new probes, waits for answers to probes in flight,
+    and writes their rows. Stop a scheduled run at the centre; its vantage points stop within seconds.
     """
     from firstflight.run.run import Run, runs_root
 
@@ -50,7 +50,7 @@ def command(names: tuple[str, ...], form: str) -> None:
             terminal.echo(terminal.as_json(entry))
         return
     if not entries:
-        hint = "begin one: firstflight campaign run --config FILE"
+        hint = "start one: firstflight campaign run --config FILE"
         terminal.echo(f"no runs in {runs_root()}; {hint}", err=True)
     for entry in entries:
         _print(entry, with_stages=bool(names))
@@ -64,22 +64,20 @@ def _stop(run: Any) -> None:
     if manifest.get("dag_run"):
         where = manifest.get("vantage")
         effect = (
-            f"{where} stops, the others go on (stop it at the centre to end it everywhere)"
+            f"{where} stops, the others continue (stop the run at the centre to stop them all)"
             if where
-            else "its vantage points stop within seconds and load what they have"
+            else "its vantage points stop within seconds and load their rows"
         )
         terminal.echo(f"run {run.id}: {effect}", err=True)
         return
     if not run.is_locked():
-        terminal.echo(
-            f"run {run.id}: no campaign is running on it; nothing will be sent until it is resumed", err=True
-        )
+        terminal.echo(f"run {run.id}: not running; it sends nothing until it is resumed", err=True)
         return
     deadline = time.monotonic() + STOP_WAIT_S
     while run.is_locked():
         if time.monotonic() > deadline:
             raise FirstflightError(
-                f"run {run.id} was stopped and has not ended within {STOP_WAIT_S:.0f} s; see its logs folder"
+                f"run {run.id} is still running {STOP_WAIT_S:.0f} s after the stop; see its logs folder"
             )
         time.sleep(0.1)
     terminal.echo(f"run {run.id}: {run.manifest['state']}", err=True)

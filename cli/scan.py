@@ -1,4 +1,4 @@
-"""`firstflight scan`: other scanners as engines, under firstflight's lists and limits."""
+"""`firstflight scan`: runs other scanners with firstflight's lists and limits."""
 
 from __future__ import annotations
 
@@ -41,16 +41,19 @@ _ONLY = {
 @click.command(
     epilog="Example: firstflight scan --engine zmap --network 203.0.113.0/24 --contact me@example.org"
 )
-@click.option("--engine", type=click.Choice(["zmap", "qscanner"]), required=True, help="Which scanner.")
-@click.option("--program", metavar="PATH", help="Its program [zmap, qscanner].")
+@click.option("--engine", type=click.Choice(["zmap", "qscanner"]), required=True, help="Scanner to run.")
+@click.option("--program", metavar="PATH", help="Path of the scanner's program [zmap, qscanner].")
 @click.option(
     "--rate",
     type=click.FloatRange(min=0.1),
     metavar="N",
-    help="Packets (zmap, 100) or connections (qscanner, 50) a second, at most.",
+    help="Maximum packets (zmap, 100) or connections (qscanner, 50) per second.",
 )
 @click.option(
-    "--contact", default="", metavar="TEXT", help="Whom to ask about the scan; needed for public addresses."
+    "--contact",
+    default="",
+    metavar="TEXT",
+    help="How operators can reach you; required for public addresses.",
 )
 @egress
 @click.option("--dry-run", is_flag=True, help="Print what would be done; send nothing.")
@@ -68,19 +71,22 @@ _ONLY = {
     "--cooldown", type=click.IntRange(0, 600), metavar="SECONDS", help="zmap: wait for late answers [8]."
 )
 @click.option(
-    "--max-targets", type=click.IntRange(min=1), metavar="N", help="zmap: contact no more addresses."
+    "--max-targets",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="zmap: maximum number of addresses to contact.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="zmap: seed of the order of addresses."
 )
-@click.option("--interface", metavar="NAME", help="zmap: interface to send by.")
+@click.option("--interface", metavar="NAME", help="zmap: interface to send on.")
 @click.option("--source", metavar="IP", help="zmap: source address.")
 @click.option("--gateway-mac", metavar="MAC", help="zmap: Ethernet address of the gateway.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["csv", "jsonl"]),
-    help="zmap: target list for probe and handshake, or all that was seen [csv].",
+    help="zmap: a target list for probe and handshake (csv), or all details (jsonl) [csv].",
 )
 @click.option("--targets", type=InputPath(), metavar="FILE", help="qscanner: CSV with header ip,domain,port.")
 @click.option(
@@ -89,11 +95,12 @@ _ONLY = {
 @click.option("--vantage", metavar="NAME", help="qscanner: vantage point of the imported rows [qscanner].")
 @click.pass_context
 def command(context: click.Context, /, engine: str, **given: object) -> None:
-    """Run another scanner: its program, our lists and limits.
+    """Run another scanner with firstflight's lists and limits.
 
-    zmap sweeps IPv4 networks for addresses that answer a forced Version Negotiation (one datagram each, no
-    state at the server) and prints them as they answer. qscanner completes handshakes with the targets of a
-    file, and its results are imported as by `import qscanner`; the id of the imported run is the last line.
+    zmap sweeps IPv4 networks for addresses that answer a forced Version Negotiation, and prints them as they
+    answer. It sends one datagram per address and creates no state at the server. qscanner completes
+    handshakes with the targets of a file; its results are imported as with `import qscanner`, and the last
+    line is the id of the imported run.
     """
     for other, options in _ONLY.items():
         for name in options if other != engine else ():
@@ -107,8 +114,8 @@ def command(context: click.Context, /, engine: str, **given: object) -> None:
     permitted = Permitted(context.params["blocklists"], context.params["optouts"], context.params["allow"])
     if permitted.is_followed:
         raise UsageError(
-            f"{engine} reads lists only when it begins, and FIRSTFLIGHT_OPTOUT names one that changes: "
-            "nothing was sent; scan from a machine that is no vantage point of a site"
+            f"{engine} reads lists only at its start, but the list of FIRSTFLIGHT_OPTOUT changes: "
+            "nothing was sent; scan from a machine that is not a vantage point of a site"
         )
     (_sweep if engine == "zmap" else _handshakes)(context, permitted)
 
@@ -134,7 +141,7 @@ def _sweep(context: click.Context, permitted: Permitted) -> None:
     sweep = _asked(context)
     spans = sweep.spans()
     if not sweep.contact and any(permitted.needs_contact(*span, 4) for span in spans):
-        raise UsageError("--contact is needed: the networks are not all inside --allow-net; nothing was sent")
+        raise UsageError("--contact is required: some networks are outside --allow-net; nothing was sent")
     rate, count = sweep.fair_rate(permitted), sum(last - first + 1 for first, last in spans)
     if rate < sweep.rate:
         terminal.echo(f"{rate} packets a second, not {sweep.rate:g}: 20 per /24 at most", err=True)
@@ -159,7 +166,7 @@ def _asked(context: click.Context) -> Sweep:
 
     given = context.params
     if not given["networks"]:
-        raise UsageError("--engine zmap needs --network: it sweeps what you name, never everything")
+        raise UsageError("--engine zmap needs --network: name the networks to sweep")
     values = {
         "cooldown_s": given["cooldown"],
         **{
@@ -204,7 +211,7 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
     if not given["contact"] and any(
         permitted.needs_contact(int(ip), int(ip), ip.version) for ip in addresses
     ):
-        raise UsageError("--contact is needed: the targets are not all inside --allow-net; nothing was sent")
+        raise UsageError("--contact is required: some targets are outside --allow-net; nothing was sent")
     folder = given["out"].resolve()
     entered = folder.with_name(f"{folder.name}.input.csv")
     for path in (folder, entered):

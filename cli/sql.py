@@ -35,8 +35,10 @@ def command(query: str, output_format: str) -> None:
 
 def _from_stdin() -> str:
     if sys.stdin is None:
-        raise UsageError("standard input is closed: write the query there, or as an argument")
+        raise UsageError("standard input is closed: give the query there, or as an argument")
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"standard input is no query: byte {error.start} is not UTF-8") from error
+        raise InputError(
+            f"standard input is not UTF-8 at byte {error.start}: give the query as UTF-8 text"
+        ) from error

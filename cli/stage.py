@@ -1,4 +1,4 @@
-"""`firstflight stage NAME`: runs single stages of a run; the campaign runs every stage by this command."""
+"""`firstflight stage NAME`: runs single stages of a run; a campaign runs each stage with this command."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _OF_KEYS = stages.names(stage for stage in stages.STAGES if stage.scope is Scope
     "--shard",
     "shard_text",
     metavar="K/N",
-    help="The part of the names of a vantage point with N shards, K from 0 (stages as of --vantage, but for "
-    "download and watch).",
+    help="Shard of a vantage point with N shards, K from 0 (same stages as --vantage, except download and "
+    "watch).",
 )
 @click.option(
     "--period",
@@ -57,20 +57,20 @@ _OF_KEYS = stages.names(stage for stage in stages.STAGES if stage.scope is Scope
 @click.option(
     "--start",
     metavar="TIME",
-    help="watch: begin of the period (UTC), for example 2026-11-20T12:00:00Z [the next whole minute].",
+    help="watch: start of the period (UTC), for example 2026-11-20T12:00:00Z [the next whole minute].",
 )
 @click.option(
     "--centre-clock",
     type=click.IntRange(min=1),
     metavar="NS",
-    help="The centre's time (ns since 1970) when it started this; the local clock is compared with it.",
+    help="Time at the centre (ns since 1970) when it started this command, to compare the local clock with.",
 )
 @click.option(
     "--here",
     is_flag=True,
-    help="This is the vantage point or the centre: do not use its command (set by the campaign).",
+    help="Run on this machine, not by the command of the vantage point or centre (set by the campaign).",
 )
-@click.option("--again", is_flag=True, help="Run it again although it is done; replaces its output.")
+@click.option("--again", is_flag=True, help="Run finished stages again and replace their output.")
 def command(
     names: tuple[str, ...],
     run_name: str,
@@ -85,11 +85,10 @@ def command(
 ) -> None:
     """Run stages of a run, one after the other.
 
-    They are targets, as_data, resolve, probe, dissect, watch, load, and if the settings enable them
-    crawl, handshake, calibrate, tcp_options and download.
-    A stage that sends or fetches runs by the command of its vantage point or of the centre, if the settings
-    name one. A stage that is done is skipped; one that was interrupted continues where it stopped. If the
-    run's stop file exists, nothing is sent (exit 130).
+    Stages are targets, as_data, resolve, probe, dissect, watch and load. The settings can also enable crawl,
+    handshake, calibrate, tcp_options and download. A stage that sends or fetches runs by the command of its
+    vantage point or of the centre, if the settings give one. Finished stages are skipped; interrupted stages
+    continue. If the run's stop file exists, nothing is sent (exit 130).
     """
     run = Run.open(run_name)
     chosen = [stages.named(name) for name in names]
@@ -184,8 +183,8 @@ def _key(
     shard = parse(shard_text)
     if shard not in shards:
         raise UsageError(
-            f"run {run.id} was begun with vantage.shards = {len(shards)} at {vantage}, so there is no shard "
-            f"{shard}: begin another run for another number of shards"
+            f"run {run.id} has no shard {shard}: {vantage} has vantage.shards = {len(shards)}; start another "
+            "run for another number of shards"
         )
     return run.key(vantage, repetition, shard)
 
@@ -199,13 +198,13 @@ def _check_scope(stage: Stage, vantage: str | None, repetition: int | None) -> N
 
 
 def _check_schedule(run: Run, vantage: str | None) -> None:
-    """Raise UsageError if the run is of a schedule and this is not the vantage point: rows would name it."""
+    """Raise UsageError if Airflow started the run and this machine is not the vantage point `vantage`."""
     manifest = run.manifest
     here = manifest.get("vantage")
     if manifest.get("dag_run") and here != vantage:
         raise UsageError(
-            f"run {run.id} is of a schedule, and this is {here or 'the centre'}: run the stage at {vantage}; "
-            "nothing was sent"
+            f"run {run.id} was started by Airflow, and this is {here or 'the centre'}: run this stage at "
+            f"vantage point {vantage}; nothing was sent"
         )
 
 
@@ -225,8 +224,8 @@ def _check_here(run: Run, chosen: Sequence[Stage], vantage: str | None) -> None:
         on = enter.is_on(host)
         if not (is_lab() if on is None else on):
             raise UsageError(
-                f"stage {name} runs on the lab's host {host}, and this is not it: omit --here, or run the "
-                f"stage by firstflight lab exec {host}; nothing was sent"
+                f"stage {name} runs on the lab's host {host}, but this is another host: omit --here, or run "
+                f"the stage with firstflight lab exec {host}; nothing was sent"
             )
 
 

@@ -25,13 +25,15 @@ def command() -> None:
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", default=9000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+    "--port", default=9000, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free port."
 )
-@click.option("--user", default="default", show_default=True, help="The one user, if there is a password.")
+@click.option(
+    "--user", default="default", show_default=True, help="Name of the user, if there is a password."
+)
 @click.option(
     "--password-file",
     type=click.Path(path_type=Path),
-    help="File whose first line is the password [drawn at the first start].",
+    help="File with the password in its first line [default: generated at the first start].",
 )
 @click.option("--no-password", is_flag=True, help="Require no password; on loopback only.")
 @click.option(
@@ -42,9 +44,9 @@ def command() -> None:
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Serve /metrics (OpenMetrics) on this port of --metrics-host; 0 takes a free one.",
+    help="Serve /metrics (OpenMetrics) on this port of --metrics-host; 0: any free port.",
 )
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of the metrics.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
 def serve(
     host: str,
     port: int,
@@ -59,9 +61,9 @@ def serve(
 ) -> None:
     """Serve ClickHouse's native protocol for the embedded store that FIRSTFLIGHT_STORE names.
 
-    Any number of programs may then load and query concurrently, with clickhouse-driver or firstflight. The
-    store is locked until the end (Ctrl-C or SIGTERM). The file STORE.address holds its address with user and
-    password; commands of the same user connect by it automatically.
+    Any number of programs can then load and query concurrently, with clickhouse-driver or firstflight. The
+    store is locked until the server stops (Ctrl-C or SIGTERM). The file STORE.address has the address, user
+    and password; commands of the same user connect to it automatically.
     """
     from contextlib import ExitStack
 
@@ -109,7 +111,7 @@ def serve(
         except UsageError as error:
             if drawn:  # the password is stored nowhere else
                 raise
-            warnings.append(f"{error}: give clients the address yourself")
+            warnings.append(f"{error}: give the address to clients yourself")
         warnings += confine(place.path, only_reads=read_only and not place.empty)
         seal(place.path)
         # Only now: the engine starts threads, and confinement covers only threads started after it.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from testbed.trials.trial_row import Row
 
 
-# What a scenario file may be called without its suffix: `...toml` would be the folder above.
+# Permitted names of a scenario file without suffix: `...toml` would be the parent folder.
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _OUT = click.option(
     "--out",
@@ -37,7 +37,7 @@ _CELLS = click.option(
     "--cells",
     multiple=True,
     metavar="TEXT",
-    help="Only cells with this text in their names (repeatable, several joined by commas).",
+    help="Only cells whose names contain this text (repeatable, or separated by commas).",
 )
 
 
@@ -58,7 +58,7 @@ def command() -> None:
     help="Format of the output.",
 )
 def listed(name: str | None, output_format: str) -> None:
-    """List the experiments, and the stacks, with what is missing of them; of one experiment, its cells."""
+    """List experiments, and stacks with missing parts; with EXPERIMENT, list its cells."""
     from testbed import stacks
     from testbed.experiment import experiment
     from testbed.measures.computed_figures import COMPUTED, DERIVED
@@ -66,7 +66,7 @@ def listed(name: str | None, output_format: str) -> None:
     if name in COMPUTED:
         raise UsageError(f"{name} has no cells, because it is computed: `firstflight testbed show {name}`")
     if name in DERIVED:
-        raise UsageError(f"{name} has no cells of its own: {_made_of(name)}")
+        raise UsageError(f"{name} has no cells: {_made_of(name)}")
     chosen = {name: experiment.find(name)} if name else experiment.load()
     lines = []
     for each, one in chosen.items():
@@ -115,20 +115,22 @@ def _about(stack: Stack) -> str:
     "--scenario",
     type=options.InputPath(),
     metavar="FILE",
-    help="An experiment of your own (docs/testbed.md).",
+    help="File with your own experiment (docs/testbed.md).",
 )
 @_CELLS
 @click.option(
     "--seeds",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Trials of each cell (default: as the experiment says); up to 50 share a guest and its seed, fewer "
+    help="Trials of each cell (default: from the experiment). Up to 50 share a guest and its seed, fewer "
     "with large bodies or a browser.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
-@click.option("--resume", is_flag=True, help="Keep the trials that are there, and do the others.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and what it would cost; do nothing.")
-@click.option("--drop-captures", is_flag=True, help="Keep rows and logs, not captures and keys.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of concurrent guests."
+)
+@click.option("--resume", is_flag=True, help="Keep existing trials and run the others.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and its estimated cost; run nothing.")
+@click.option("--drop-captures", is_flag=True, help="Keep rows and logs, but not captures and keys.")
 @_OUT
 def run(
     name: str | None,
@@ -141,11 +143,11 @@ def run(
     drop_captures: bool,
     out: Path,
 ) -> None:
-    """Do the trials of an experiment in guests; a killed command goes on with --resume.
+    """Run the trials of an experiment in guests; after a kill, continue with --resume.
 
-    What it would take is foretold for a machine that does nothing else.
-    All of its trials are at last in OUT/EXPERIMENT/testbed_trial.parquet, which `firstflight load` takes.
-    Exit status 1 if a trial was not done, unless its stack is unavailable here.
+    Estimates assume an idle machine. When the command finishes, all trials are in
+    OUT/EXPERIMENT/testbed_trial.parquet, which `firstflight load` accepts. Exit status 1 if a trial failed,
+    unless its stack is unavailable on this machine.
     """
     from firstflight.system import interrupt
     from testbed.experiment import experiment
@@ -181,28 +183,31 @@ def run(
         try:
             series.run(planned, jobs, say, captures=not drop_captures)
         finally:
-            # Of what was done before a fault, too.
+            # Also write the trials that finished before a fault.
             if counts or not planned.missing:
                 record_file.write(out, name)
     failed = sum(counts.values()) - counts["done"] - counts["unavailable"]
     if failed:
         raise FirstflightError(
-            f"{failed} of {sum(counts.values())} trials were not done: the rows in {out / name} say why, and "
-            "--resume repeats those whose guests failed"
+            f"{failed} of {sum(counts.values())} trials were not done: the rows in {out / name} give the "
+            "reasons, and --resume repeats trials whose guests failed"
         )
 
 
 @command.command(epilog="Example: firstflight testbed show iack-ttfb --format jsonl")
 @click.argument("name", metavar="[EXPERIMENT]", required=False)
 @click.option(
-    "--scenario", type=options.InputPath(), metavar="FILE", help="The experiment that `run` was given."
+    "--scenario",
+    type=options.InputPath(),
+    metavar="FILE",
+    help="The experiment file that was given to `run`.",
 )
 @click.option(
     "--part",
     type=click.Choice(["gain", "trials"]),
     default="gain",
     show_default=True,
-    help="Medians of cells, or of pairs of them, or a line per trial (jsonl only).",
+    help="gain: medians of cells or pairs of cells; trials: one line per trial (jsonl only).",
 )
 @click.option(
     "--format",
@@ -215,17 +220,17 @@ def run(
     "--page",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write all of it as an HTML page instead, which needs no network and no script, and print its path.",
+    help="Instead write an HTML page, which needs no network and no script, and print its path.",
 )
 @_OUT
 def show(
     name: str | None, scenario: Path | None, part: str, output_format: str, page: Path | None, out: Path
 ) -> None:
-    """Print what an experiment measures, beside the published values, and whether expectations are met.
+    """Print the results of an experiment, the published values, and whether expectations are met.
 
-    Trials of other conditions than the cells have now are refused, but for `--part trials`.
-    iack-pto, iack-pto-reduction and ack-overhead are computed, and need no trials; iack-better is made of the
-    trials of several experiments.
+    Trials recorded under other settings are rejected, except with `--part trials`. iack-pto,
+    iack-pto-reduction and ack-overhead are computed and need no trials; iack-better uses the trials of
+    several experiments.
     """
     from testbed.measures import gain_page as shown
     from testbed.measures import results
@@ -233,7 +238,7 @@ def show(
     from testbed.trials import series, versions
 
     if page is not None and (part == "trials" or output_format == "jsonl"):
-        raise UsageError("--page writes a page, not rows: leave --part and --format out")
+        raise UsageError("--page writes a page, not rows: remove --part and --format")
     if name in COMPUTED and scenario is None:
         stdout.check_open()
         if page is not None:
@@ -243,7 +248,7 @@ def show(
             return
         figure = COMPUTED[name]
         if part == "trials":
-            raise UsageError(f"{name} has no trials, because it is computed: leave --part out")
+            raise UsageError(f"{name} has no trials, because it is computed: remove --part")
         if output_format == "jsonl":
             made = "".join(terminal.as_json(row) + "\n" for row in figure.rows())
         else:
@@ -277,7 +282,7 @@ def show(
 
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
-    """Print a table that is made of the trials of several experiments, or write its page."""
+    """Print a table that uses the trials of several experiments, or write its page."""
     from testbed import report
     from testbed.experiment import experiment
     from testbed.measures.computed_figures import DERIVED
@@ -317,10 +322,10 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
 )
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
 def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> None:
-    """Run cells twice, and compare captures and results byte by byte; one hash each.
+    """Run cells twice, compare captures and results byte by byte, and print one hash per cell.
 
-    Without --cells, a sample of each experiment's. Outcomes of trials that were not done stand behind the
-    hash: two runs that end alike are the same. Exit status 1 if two runs differ, or a guest fails.
+    Without --cells, runs a sample of each experiment's cells. Failed trials are listed after the hash; two
+    runs with the same failures count as equal. Exit status 1 if two runs differ or a guest fails.
     """
     from firstflight.system import interrupt
     from testbed.experiment import experiment
@@ -330,7 +335,7 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     if name in COMPUTED:
         raise UsageError(f"{name} has no trials to run twice, because it is computed")
     if name in DERIVED:
-        raise UsageError(f"{name} has no trials of its own to run twice: {_made_of(name)}")
+        raise UsageError(f"{name} has no trials to run twice: {_made_of(name)}")
 
     differing = failed = 0
     with interrupt.exit_on_sigint():
@@ -347,20 +352,20 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
                 terminal.echo(f"{one}/{both.block.name} {' '.join(made)}{note}")
     if failed:
         raise FirstflightError(
-            f"the guests of {failed} cells failed: the rows of `firstflight testbed run` say why"
+            f"the guests of {failed} cells failed: the rows of `firstflight testbed run` give the reasons"
         )
     if differing:
-        raise FirstflightError(f"{differing} cells gave other bytes in their second run")
+        raise FirstflightError(f"{differing} cells gave different bytes in the second run")
 
 
 def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
-    """Return name and content of the experiment that the arguments mean; UsageError if they mean none."""
+    """Return name and content of the experiment that the arguments name; UsageError if there is none."""
     from testbed import toml_file
     from testbed.experiment import experiment
     from testbed.measures.computed_figures import COMPUTED, DERIVED
 
     if name in DERIVED and scenario is None:
-        raise UsageError(f"{name} has no trials of its own: {_made_of(name)}")
+        raise UsageError(f"{name} has no trials: {_made_of(name)}")
     if name in COMPUTED and scenario is None:
         raise UsageError(f"{name} needs no trials, because it is computed: `firstflight testbed show {name}`")
     if (name is None) == (scenario is None):
@@ -368,18 +373,18 @@ def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
     if scenario is not None:
         if not _FOLDER.fullmatch(scenario.stem):
             raise UsageError(
-                f"results would be in a folder called {scenario.stem!r}, after {scenario}: give the file "
-                "a name of letters, digits, '-', '_' and dots, which begins with a letter or digit"
+                f"{scenario} has a name that cannot be the folder of its results: rename the file, using "
+                "letters, digits, '-', '_' and dots, starting with a letter or digit"
             )
         return scenario.stem, toml_file.read(scenario, experiment.Experiment)
     return str(name), experiment.find(str(name))
 
 
 def _made_of(name: str) -> str:
-    """Return of what a derived table is made, for a message."""
+    """Return a hint that names the experiments behind a derived table."""
     from testbed.measures.computed_figures import DERIVED
 
-    return f"`firstflight testbed show {name}` makes it of those of {', '.join(DERIVED[name].sources)}"
+    return f"`firstflight testbed show {name}` uses {', '.join(DERIVED[name].sources)}"
 
 
 def _patterns(given: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,8 +14,10 @@ from firstflight.system import stdout, terminal
 @click.argument("vantage")
 @click.argument("domain")
 @click.argument("ip")
-@click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Only this one [default: all].")
-@click.option("--slot", type=click.IntRange(min=0), metavar="N", help="Of a watch: only this slot.")
+@click.option(
+    "--repetition", type=click.IntRange(min=1), metavar="N", help="Only this repetition [default: all]."
+)
+@click.option("--slot", type=click.IntRange(min=0), metavar="N", help="Only this slot of a watch.")
 @click.option(
     "--format",
     "form",
@@ -27,9 +29,9 @@ from firstflight.system import stdout, terminal
 def command(
     run_name: str, vantage: str, domain: str, ip: str, repetition: int | None, slot: int | None, form: str
 ) -> None:
-    """Show the packets behind a row, from the capture, with times since the Initial.
+    """Show the captured packets of a row, with times since the Initial.
 
-    DOMAIN and IP are the row's (write "" for an empty DOMAIN). jsonl prints the rows of quic_packet.
+    DOMAIN and IP are the row's columns ("" for an empty DOMAIN). jsonl prints the rows of quic_packet.
     """
     from firstflight.run.run import Run
     from reports import trace

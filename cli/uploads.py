@@ -18,7 +18,7 @@ def command() -> None:
 
 @command.command(epilog="Example: firstflight uploads status")
 def status() -> None:
-    """List what was measured here, and whether it is in the store."""
+    """List the parts measured on this machine, and whether each is in the store."""
     from orchestration.site import pending_uploads
 
     stdout.check_open()
@@ -32,7 +32,7 @@ def status() -> None:
 
 @command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight uploads load")
 def load() -> None:
-    """Load all pending uploads into the store; rows that are already there do not change."""
+    """Load all pending uploads into the store; existing rows do not change."""
     from firstflight.run.run import runs_root
     from orchestration.site import pending_uploads
     from store import confined_command as confined
@@ -60,7 +60,7 @@ def load() -> None:
 def clean(keep_days: float) -> None:
     """Remove runs that are completely loaded and older than N days, with their captures and inputs.
 
-    At the centre: scheduled runs that have ended, and lists and tables except the newest.
+    At the centre, this removes finished scheduled runs, and all lists and tables except the newest.
     """
     from orchestration.site import pending_uploads
 
@@ -74,7 +74,7 @@ def clean(keep_days: float) -> None:
 
 
 def _refuse(broken: Sequence[FirstflightError]) -> None:
-    """Name the runs that were left out, and end with the first one's error."""
+    """Print the errors of skipped runs; raise the first one."""
     for one in broken[1:]:
         terminal.echo(str(one), err=True)
     if broken:
@@ -84,12 +84,12 @@ def _refuse(broken: Sequence[FirstflightError]) -> None:
 @command.command(epilog="Example: firstflight uploads metrics --port 9101")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", default=9101, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+    "--port", default=9101, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free port."
 )
 def metrics(host: str, port: int) -> None:
-    """Serve /metrics (OpenMetrics): what was measured here and waits, rates, losses, the clock.
+    """Serve /metrics (OpenMetrics): measured and pending parts, rates, losses, clock offset.
 
-    Read from the folder of runs, at most every ten seconds. Ends by Ctrl-C or SIGTERM.
+    Reads the folder of runs at most every ten seconds. Stop it with Ctrl-C or SIGTERM.
     """
     import signal
     import threading
@@ -113,4 +113,4 @@ def metrics(host: str, port: int) -> None:
         terminal.echo(f"metrics at {exporter.url(listener)}", err=True)
         ended.wait()
     if signal.SIGINT in caught:
-        raise Interrupted("interrupted; the metrics have ended")
+        raise Interrupted("interrupted; metrics are no longer served")

@@ -28,11 +28,10 @@ from firstflight.system import terminal
 def command(
     config: Path, period: float | None, periods: int, overrides: tuple[str, ...], dry_run: bool
 ) -> None:
-    """Probe the names of FILE's target list once a minute, and its `owned` names more often, from every
-    vantage point.
+    """Probe the names of FILE's target list once a minute from every vantage point; `owned` names more often.
 
-    The run id is the last line of standard output. A slot that was not probed is a row with its reason.
-    Ctrl-C or `firstflight runs stop` stops gracefully (exit 130); what was probed is kept.
+    The run id is the last line of standard output. A skipped slot is a row with the reason. Ctrl-C or
+    `firstflight runs stop` stops gracefully (exit 130) and keeps all results.
     """
     from firstflight import settings
     from firstflight.egress import lists

@@ -101,7 +101,9 @@ def merge_cdn_map(cdn_of: dict[int, str], more: Iterable[tuple[int, str]], path:
     for asn, name in more:
         first = cdn_of.setdefault(asn, name)
         if first != name:
-            raise UsageError(f"{path}: AS{asn} is claimed by {name} and by {first}: leave it to one of them")
+            raise UsageError(
+                f"{path}: AS{asn} is claimed by {name} and by {first}: remove it from one of them"
+            )
 
 
 def _is_asn(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Captures packets beside the probe: starts tcpdump, waits until it captures, monitors and stops it.
+"""Captures the probe's packets: starts tcpdump, waits until it captures, monitors and stops it.
 
 Time stamps have nanosecond resolution. What lies in the folder is described in `firstflight.capture_files`.
 """
@@ -23,7 +23,7 @@ from firstflight.system.noted_signals import noted_signals
 # With less free disk space than this, the capture and the probe are stopped.
 LEAST_FREE_BYTES = 65_536
 # For tcpdump's start, for reading what the kernel has delivered, and for its end: only a hang takes so long.
-# A start fails then, a capture is stopped, or killed.
+# After this time a start fails, or a running capture is stopped or killed.
 _HANG_S = 60.0
 _LISTENING = re.compile(rb"listening on ")
 _STATISTICS = {
@@ -106,7 +106,7 @@ class Capture:
         with noted_signals() as signalled:
             self._end(check=error is None)
             if signalled() and error is None:
-                raise Interrupted("stopped by a signal; what was captured is kept")
+                raise Interrupted("stopped by a signal; captured packets are kept")
 
     def _started(self) -> subprocess.Popen[bytes]:
         """Start tcpdump, which holds the lock of its file until it ends, also if this process is killed."""

@@ -19,7 +19,7 @@ from firstflight.system import files, lock, path_names
 MAX_SNAPLEN = 262_144
 # For the end of the tcpdump of a killed process, which gets a signal at once: only a hang takes so long.
 _HANG_S = 60.0
-# Read at a time from a capture, which is far larger than memory may be.
+# Bytes to read at once, because a capture can be larger than memory.
 _BLOCK_BYTES = 1 << 20
 # The length of a packet in a pcap file, 8 bytes into its header.
 _LENGTH = struct.Struct("=I").unpack_from

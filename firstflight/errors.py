@@ -22,7 +22,7 @@ class InputError(FirstflightError):
 
 
 class OutputError(FirstflightError):
-    """Output that cannot be written: what was written before is kept (exit 3)."""
+    """Output that cannot be written: earlier output is kept (exit 3)."""
 
     exit_status = 3
 

@@ -1,4 +1,4 @@
-"""Names of hosts in lists, options and settings: the form that is resolved and sent as SNI.
+"""Host names in lists, options and settings: converts them to the form that is resolved and sent as SNI.
 
 `scanner/native/core/src/targets/host_name.rs` takes the same names for the engines; both are tested with
 tests/field/names.json.
@@ -11,12 +11,13 @@ import re
 
 # LDH labels (RFC 1123 2.1), plus the underscore, which names in use have although host names may not.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
-# Almost all names in lists are as they are to be; a last label that begins with a letter is of no address.
+# Almost all names in lists already have this form. An address never has a last label that starts with a
+# letter.
 _NORMAL = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 
 
 class NotAName(ValueError):
-    """A text that is no domain name; the message gives the reason, for use after `line N: `."""
+    """The text is not a domain name; the message gives the reason, for use after `line N: `."""
 
 
 def normalise(text: str) -> str:

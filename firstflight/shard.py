@@ -58,7 +58,7 @@ def parse(text: str) -> Shard:
     """Return the shard that `K/N` names; UsageError if it names none."""
     found = _GIVEN.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is no shard: write K/N, for example 0/3 for the first of three")
+        raise UsageError(f"{text!r} is not a shard: write K/N, for example 0/3 for the first of three")
     return Shard(int(found[1]), int(found[2]))
 
 
@@ -75,5 +75,5 @@ def of_folder(name: str) -> Shard:
 
 
 def all_of(shards: int) -> list[Shard]:
-    """Return the shards of a list that is divided into so many."""
+    """Return all shards of a list that is divided into `of` shards."""
     return [Shard(index, shards) for index in range(shards)]

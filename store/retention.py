@@ -43,7 +43,7 @@ def keep(store: Store, table: str, months: int | None) -> None:
     """
     known = {kept.table: kept.months for kept in each(store)}
     if table not in known:
-        raise UsageError(f"{table} is not kept by month; these are: {', '.join(known) or 'none'}")
+        raise UsageError(f"{table} has no retention by month; tables that do: {', '.join(known) or 'none'}")
     stored = store.dialect.stored(table)
     name = store.dialect.render(f"ALTER TABLE ${{database}}.{stored} ${{on_cluster}}")
     if months is None:

@@ -51,11 +51,11 @@ def end_of(
         (["nosuch"], "No such command 'nosuch' (see firstflight --help)"),
         (["stage"], "(see firstflight stage --help)"),
         (["schema", "quic_probe", "--format", "xml"], "'xml' is not one of"),
-        (["runs", "\udcff"], "the argument b'\\xff' is no text in UTF-8"),
-        (["sql", "SELECT '\udcff'"], "is no text in UTF-8"),
+        (["runs", "\udcff"], "the argument b'\\xff' is not UTF-8"),
+        (["sql", "SELECT '\udcff'"], "is not UTF-8"),
         (["runs", ""], "there is no run '' in"),
         (["runs", "../elsewhere"], "there is no run ../elsewhere;"),
-        (["campaign", "run", "--config", "junk"], "junk is no settings file: it is not UTF-8 text"),
+        (["campaign", "run", "--config", "junk"], "junk is not a settings file: it is not UTF-8 text"),
         (["watch", "--config", "c.toml", "--period", "nan", "--dry-run"], "watch.period_s: "),
         (["watch", "--config", "c.toml", "--period", "1e18", "--dry-run"], "watch.period_s: "),
         (["watch", "--config", "c.toml", "--periods", "99999999999", "--dry-run"], "'--periods'"),
@@ -123,7 +123,10 @@ def test_a_query_that_is_no_text_is_unreadable_input(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT \xff")))
     status, shown = end_of(["sql", "-"], monkeypatch, capsys)
-    assert (status, shown) == (3, "firstflight: standard input is no query: byte 7 is not UTF-8\n")
+    assert (status, shown) == (
+        3,
+        "firstflight: standard input is not UTF-8 at byte 7: give the query as UTF-8 text\n",
+    )
 
 
 @pytest.mark.usefixtures("run")

@@ -219,7 +219,7 @@ def test_a_signal_while_the_capture_ends_leaves_a_whole_file(tmp_path: Path, num
         os.kill(os.getpid(), number)
 
     try:
-        with pytest.raises(Interrupted, match="what was captured is kept"), new(tmp_path / "probe.pcap"):
+        with pytest.raises(Interrupted, match="captured packets are kept"), new(tmp_path / "probe.pcap"):
             send(5)
             threading.Thread(target=interrupt, daemon=True).start()
     finally:

@@ -74,7 +74,7 @@ def test_a_run_of_a_schedule_measures_at_its_vantage_point_alone(run: Run, here:
     ]:
         done = subprocess.run([FIRSTFLIGHT, *words], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-        assert f"run {run.id} is of a schedule" in done.stderr
+        assert f"run {run.id} was started by Airflow" in done.stderr
     assert run.layout.stop_file.exists() and run.report("probe", run.key("here", 1)) is None
     assert run.report("targets") is None and "message" not in run.manifest
 

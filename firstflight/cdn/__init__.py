@@ -1,1 +1,1 @@
-"""Which CDN a name, a response or a certificate belongs to, and where the edge is that answered."""
+"""Identifies the CDN of a name, a response or a certificate, and the location of the edge that answered."""

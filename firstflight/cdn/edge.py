@@ -1,4 +1,4 @@
-"""Where the edge is that answered, by the fields of its response.
+"""Location of the edge that answered, from the fields of its response.
 
 The handshake engine has the same in scanner/native/handshake/src/finished/edge.rs;
 tests/cdn/edges.json holds both to the same cases.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-# Longest value that is looked at; lists of servers are longer only if somebody plays.
+# Maximum length of an inspected value; genuine lists of servers are shorter.
 MAX_VALUE = 4096
 
 _AIRPORT = re.compile(r"[A-Z]{3}")
@@ -74,7 +74,7 @@ def _name(text: str) -> str | None:
     return text if _NAME.fullmatch(text) else None
 
 
-# In the order in which they are asked. Sources: Cloudflare, "Cloudflare HTTP headers"; AWS, "Standard logging
+# In order of precedence. Sources: Cloudflare, "Cloudflare HTTP headers"; AWS, "Standard logging
 # (access logs)", x-edge-location; Fastly, "X-Served-By"; Vercel, "Request headers", x-vercel-id; CDN77,
 # "Headers added by CDN77"; KeyCDN, "CDN Server Locations"; bunny.net, "Find your PoP".
 FIELDS: dict[str, Callable[[str], str | None]] = {

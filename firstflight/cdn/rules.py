@@ -1,4 +1,4 @@
-"""Reads the rules by which names, headers and certificates tell a CDN (cdn_rules.toml, or the user's own).
+"""Reads the rules that identify a CDN by names, headers and certificates (cdn_rules.toml, or the user's own).
 
 A file is a list of tables [[rule]], each with `cdn`, `source` (where that is documented) and one of:
 
@@ -61,7 +61,7 @@ def load(base: Path | None, extra: Iterable[Path] = ()) -> list[Rule]:
                 if first != rule.cdn:
                     what = " ".join(filter(None, (rule.kind, rule.name, value)))
                     raise UsageError(
-                        f"{path}: {what} is claimed by {rule.cdn} and by {first}: leave it to one of them"
+                        f"{path}: {what} is claimed by {rule.cdn} and by {first}: remove it from one of them"
                     )
             found.append(rule)
     return found
@@ -101,7 +101,7 @@ def _read(path: Path) -> list[Rule]:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise UsageError(f"{path} is larger than {MAX_BYTES} bytes: it is no file of CDN rules")
+            raise UsageError(f"{path} is larger than {MAX_BYTES} bytes, too large for a file of CDN rules")
         data = tomllib.loads(content.decode())
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
@@ -128,7 +128,7 @@ def _rule(table: Any) -> Rule:
     kinds = [kind for kind in KINDS if kind in table]
     unknown = sorted(table.keys() - {"cdn", "source", "values", *KINDS})
     if unknown:
-        raise ValueError(f"{unknown[0][:60]!r} is no key of a rule")
+        raise ValueError(f"{unknown[0][:60]!r} is not a key of a rule")
     if len(kinds) != 1:
         raise ValueError(f"needs one of {', '.join(KINDS)}, and no more than one")
     (kind,) = kinds

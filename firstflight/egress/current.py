@@ -48,13 +48,13 @@ class _ListFile:
         self.path, self.names_too, self.is_followed = path, names_too, is_followed
         self.read: _FileVersion | None = None
         self.looked: _FileVersion | None = None
-        # Why the system did not let it be read. Then each look tries it again: what mends that, as a change
-        # of its mode, need not change the version.
+        # Why the file could not be read. Each look then tries again, because the remedy, such as another file
+        # mode, may not change the version.
         self.unreadable: str | None = None
         self.is_good = False
 
     def entries(self) -> list[Range | str]:
-        """Return the entries; InputError if a line is not understood or the file cannot be read."""
+        """Return the entries; InputError for an invalid line or an unreadable file."""
         return list(lists.checked(self.path, names_too=self.names_too))
 
 

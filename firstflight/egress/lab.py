@@ -103,7 +103,7 @@ def _check_host(host: object) -> None:
     if isinstance(host, bytes | bytearray):
         host = host.decode("ascii", "replace")
     if not isinstance(host, str):
-        raise NotTheLab(f"{host!r} is no address and no name; nothing was sent")
+        raise NotTheLab(f"{host!r} is neither an address nor a name; nothing was sent")
     if _is_address(host):
         check(host)
     else:  # a name that the socket resolves itself: check all addresses that it may find

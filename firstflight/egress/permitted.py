@@ -111,14 +111,14 @@ class Permitted:
         return trust
 
     def look_well(self) -> Trust:
-        """The same, for programs that look seldom: it may take some tenths of a second."""
+        """Like `look`, for programs that call it rarely: it can take some tenths of a second."""
         trust = self._current.look_well()
         self._add()
         return trust
 
     @property
     def is_followed(self) -> bool:
-        """Whether the machine's list is the centre's, which has to be confirmed."""
+        """Whether the machine's list is a copy of the centre's, which the centre must confirm."""
         return self._current.followed is not None
 
     def _add(self) -> None:
@@ -137,11 +137,11 @@ class Permitted:
                 self._listed[version].add(found)
 
     def needs_contact(self, first: int, last: int, version: int) -> bool:
-        """Return whether a range holds addresses of others, who must be able to find out whom to ask."""
+        """Return whether a range contains addresses of other operators, who need a contact."""
         return any(True for _ in _without(first, last, self._allowed[version].spans))
 
     def why_not(self, address: str, name: str = "") -> str | None:
-        """Return why a target may not be contacted; None if it may. NotTheLab as `lab.check`."""
+        """Return why a target must not be contacted, or None. NotTheLab as for `lab.check`."""
         self.look()
         ip = ipaddress.ip_address(address)
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
@@ -164,7 +164,7 @@ class Permitted:
         return int(ip) in self._own[ip.version] or rtnetlink.goes_by_loopback(str(ip))
 
     def is_listed(self, address: str) -> bool:
-        """Return whether an address is on a list, or of a platform's services; special ones may be not."""
+        """Return whether an address is on a list or a platform service; special-purpose ranges do not count."""
         ip = ipaddress.ip_address(address)
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped

@@ -1,4 +1,4 @@
-"""Limits that hold for all vantage points of a campaign together: who may probe a prefix when.
+"""Limits shared by all vantage points of a campaign: who may probe a prefix when.
 
 A vantage point with shards has a turn for each of them, so the limits hold for its shards together too.
 Every vantage point computes the rule independently (docs/design has the reasons and the proof): time is

@@ -1,4 +1,4 @@
-"""How requests over HTTP name themselves."""
+"""The User-Agent of HTTP requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 
 def user_agent(contact: str) -> str:
-    """Return our User-Agent: product, version and whom to ask."""
+    """Return the User-Agent: product, version and contact."""
     # A header field holds no line ends, and only ASCII is portable (RFC 9110 5.5).
     who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
     return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")

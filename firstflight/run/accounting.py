@@ -29,7 +29,7 @@ def balance(targets: int, sent: int, by_outcome: Mapping[str, int], where: str) 
     """
     unknown = sorted(set(by_outcome) - set(NOT_SENT) - set(SENT))
     if unknown:
-        raise FirstflightError(f"{where}: {unknown[0]!r} is no outcome of definitions.md")
+        raise FirstflightError(f"{where}: {unknown[0]!r} is not an outcome in definitions.md")
     not_sent = sum(by_outcome.get(outcome, 0) for outcome in NOT_SENT)
     answered = sum(by_outcome.get(outcome, 0) for outcome in SENT)
     if targets != not_sent + sent or sent != answered:

@@ -63,7 +63,7 @@ def warning(offset: Offset, warn_s: float) -> str | None:
     """Return a warning if the clock is off by more than `warn_s` seconds, else None."""
     if not offset.exceeds(warn_s):
         return None
-    return f"the clock here is {offset}: set it right (NTP); rows carry the offset in clock_offset_us"
+    return f"this machine's clock is {offset}: set it right (NTP); rows carry the offset in clock_offset_us"
 
 
 def of(run: Run, key: StageKey) -> Offset | None:
@@ -74,7 +74,7 @@ def of(run: Run, key: StageKey) -> Offset | None:
     try:
         return Offset.model_validate(files.read_json(path))
     except ValidationError as error:
-        raise InputError(f"{path} is no comparison of clocks: {error.errors()[0]['msg']}") from error
+        raise InputError(f"{path} is not a comparison of clocks: {error.errors()[0]['msg']}") from error
 
 
 def against_centre(centre_ns: int) -> Offset:
@@ -134,10 +134,10 @@ def _checked_address(url: str, permitted: Permitted) -> str:
         try:
             why = permitted.why_not(address.partition("%")[0], host)
         except NotTheLab:
-            why = "its address is the lab's, and this is not the lab"
+            why = "its address belongs to the lab, and this namespace does not"
         if why is not None:
             raise FirstflightError(
-                f"{not_asked}{host} ({address}) is not asked, because {why}; see [clock] reference"
+                f"{not_asked}{host} ({address}) was not contacted, because {why}; see [clock] reference"
             )
     return addresses[0]
 

@@ -20,8 +20,8 @@ def await_engine(folder: Path, look: Callable[[], None]) -> None:
     """
     if lock.is_locked(folder):
         progress.print_line(
-            f"an earlier program still writes into {folder}; waiting for its end "
-            f"(if it is suspended, `fuser {folder}` names it: let it go on, or kill it)"
+            f"an earlier program still writes into {folder}; waiting for it to end "
+            f"(if it is suspended, find it with `fuser {folder}`, then continue or kill it)"
         )
     while lock.is_locked(folder):
         look()

@@ -124,9 +124,9 @@ class Run:
         if self.layout.stop_file.exists():
             hint = f"and `firstflight campaign run --resume {self.id}` continues"
             if self.manifest.get("dag_run"):
-                hint = "and loaded; for the rest start another run of the DAG"
+                hint = "and loaded; start another run of the DAG for the remaining part"
             raise Interrupted(
-                f"run {self.id} was stopped by {self.layout.stop_file}; what was probed is kept, {hint}"
+                f"run {self.id} was stopped by {self.layout.stop_file}; its results are kept, {hint}"
             )
 
     # ---- stages
@@ -218,7 +218,7 @@ class Run:
         except ValidationError as error:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"]))
-            raise InputError(f"{path} is no report of a stage: {where}: {fault['msg']}") from error
+            raise InputError(f"{path} is not a report of a stage: {where}: {fault['msg']}") from error
         if self.layout.report(report.stage, report.key(self.id)) != path:
             raise InputError(f"{path} is the report of another stage or vantage point: remove it")
         return report

@@ -25,7 +25,7 @@ def load(path: Path, overrides: Iterable[str] = ()) -> tuple[Settings, str]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no settings file: it is not UTF-8 text") from error
+        raise UsageError(f"{path} is not a settings file: it is not UTF-8 text") from error
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -141,7 +141,7 @@ class AsData(Section):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_rules(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave rules out that nobody set: a vantage point of an earlier version reads the rest."""
+        """Omit rules that are not set, so that earlier versions at vantage points can read the rest."""
         values: dict[str, Any] = dump(self)
         for name in ("cdn_rules", "cdn_rules_extra"):
             if not values.get(name):
@@ -310,7 +310,7 @@ class Handshake(Drawn):
     @model_validator(mode="after")
     def _uses_its_roots(self) -> Handshake:
         if self.roots is not None and self.verify != "chain":
-            raise ValueError('`roots` is for verify = "chain": add that, or leave `roots` away')
+            raise ValueError('`roots` requires verify = "chain": add it, or remove `roots`')
         return self
 
 
@@ -419,7 +419,7 @@ class Watch(Section):
 
 
 class Backoff(Section):
-    """When probing of a network is paused, and the control names that indicate its state."""
+    """Conditions for pausing a network, and the control names that indicate its state."""
 
     # Whether networks are paused.
     enabled: bool = True
@@ -481,7 +481,7 @@ class Store(Section):
 
 
 class Centre(Section):
-    """Where targets and AS data are fetched: `command` is put before these stages' commands."""
+    """Where targets and AS data are fetched: `command` is prepended to the commands of these stages."""
 
     # Command to prepend to the stages that run at the centre: targets, as_data, crawl.
     command: Command = ()
@@ -503,7 +503,7 @@ class VantagePoint(Section):
 
     @model_serializer(mode="wrap")
     def _without_one_shard(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave `shards` out if there is one: the settings of a run are then those of earlier versions."""
+        """Omit `shards` if it is 1, so that vantage points with an earlier version can read the settings."""
         values: dict[str, Any] = dump(self)
         if self.shards == 1:
             values.pop("shards", None)

@@ -41,7 +41,7 @@ RESOLVER_RATE = 200.0
 
 
 def is_ours(address: str) -> bool:
-    """Return whether an address leads to no machine of others: whether it is in LAB_NETWORKS."""
+    """Return whether an address is in LAB_NETWORKS, so that no other operator has it."""
     return any(ipaddress.ip_address(address) in network for network in LAB_NETWORKS)
 
 
@@ -108,7 +108,7 @@ def _day(given: object) -> object:
     try:
         return Date.fromisoformat(given)
     except ValueError as error:
-        raise ValueError("is not a day: write it as YYYY-MM-DD") from error
+        raise ValueError("is not a date: write it as YYYY-MM-DD") from error
 
 
 def _contact(text: str) -> str:
@@ -116,7 +116,7 @@ def _contact(text: str) -> str:
     if len(text.encode()) > MAX_CONTACT_BYTES:
         raise ValueError(f"is longer than {MAX_CONTACT_BYTES} bytes")
     if not text.isprintable():
-        raise ValueError("holds control characters, or more than one line")
+        raise ValueError("has control characters or more than one line")
     return text
 
 
@@ -130,7 +130,7 @@ def _name(text: str) -> str:
 def _store_url(url: str) -> str:
     """Refuse a URL with a password: settings are stored with the run and in the store."""
     if not re.fullmatch(r"chdb:.+|clickhouses?://.+", url):
-        raise ValueError("is no store: write chdb:PATH or clickhouse://HOST:PORT/DB")
+        raise ValueError("is not the URL of a store: write chdb:PATH or clickhouse://HOST:PORT/DB")
     scheme, _, rest = url.partition("://")
     user = rest.split("/")[0].rpartition("@")[0]
     if scheme.startswith("clickhouse") and ":" in user:

@@ -55,7 +55,7 @@ class Settings(Section):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_handshakes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what says nothing of them: a vantage point of an earlier version reads the rest."""
+        """Omit sections that are not set, so that earlier versions at vantage points can read the rest."""
         values: dict[str, Any] = dump(self)
         optional: dict[str, Section] = {"handshake": Handshake(), "calibrate": Calibrate()}
         optional |= {"crawl": Crawl(), "download": Download(), "tcp_options": TcpOptions()}

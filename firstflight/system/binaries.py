@@ -27,7 +27,7 @@ def folder() -> tuple[Path, str]:
         return Path(chosen), f"put it there or unset {BIN_VARIABLE}"
     inside = repository() / "firstflight" / "programs"
     if inside.is_dir():
-        return inside, "a wheel has only what measures; lab and benches need a checkout"
+        return inside, "a wheel has only the measurement programs; the lab and benches need a checkout"
     return repository() / "target" / "release", "run `make setup`"
 
 

@@ -1,4 +1,4 @@
-"""What limits a stage that waits for no measured host: this machine, or what it reads and writes."""
+"""Finds whether the processor or files limit a stage that waits for no measured host."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# A process that computes for so much of the time is limited by the processor.
+# Share of CPU time from which on the processor limits a process.
 BUSY_SHARE = 0.7
-# Shorter times say nothing.
+# Shorter intervals are too short for a decision.
 SHORTEST_S = 0.2
 THIS_MACHINE = "this machine"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

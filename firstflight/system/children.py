@@ -65,7 +65,7 @@ def start(
     except FileNotFoundError as error:
         raise UsageError(f"the program {argv[0]} was not found; install it or name its path") from error
     except PermissionError as error:
-        raise UsageError(f"the program {argv[0]} may not be run by this user") from error
+        raise UsageError(f"this user may not run the program {argv[0]}") from error
 
 
 def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:

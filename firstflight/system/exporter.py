@@ -1,4 +1,4 @@
-"""Answers `GET /metrics` with OpenMetrics (version 1.0.0), for Prometheus and others, few at a time."""
+"""Answers `GET /metrics` in OpenMetrics 1.0.0 for a few concurrent clients, such as Prometheus."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Exporter(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep silent about clients that went away."""
+        """Log nothing about clients that disconnected."""
 
 
 class _Answer(BaseHTTPRequestHandler):

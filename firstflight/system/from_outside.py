@@ -1,4 +1,4 @@
-"""Values of a stranger's text, read so that nothing later is surprised by them."""
+"""Parses values in text from outside into forms that all later code can handle."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 DIGITS = 18
-"""So many digits has a length at most that a record file can hold."""
+"""Maximum number of digits in a length that a record file can hold."""
 
 
 def content_length(text: str) -> int | None:
-    """Return the number of a Content-Length (RFC 9110 8.6); None for a text that no body's length is."""
+    """Return the number in a Content-Length (RFC 9110 8.6); None if the text is not a valid length."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 
 

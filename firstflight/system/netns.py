@@ -1,4 +1,4 @@
-"""A network namespace with TCP settings of its own, behind this one by masquerading.
+"""A network namespace with separate TCP settings, connected to this one by masquerading.
 
 What leaves it has this namespace's address; options, ECN bits and, where it is free, the source port stay as
 they were. No setting of this namespace is changed: it must forward already. All ends with this process, also

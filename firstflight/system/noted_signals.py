@@ -1,4 +1,4 @@
-"""Signals that are recorded while a child runs, and do not raise between two statements of its owner."""
+"""Records signals while a child runs, instead of raising between two statements of its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limit on open files of this process (RLIMIT_NOFILE): raised where many are needed, named if reached."""
+"""Raises this process's limit on open files (RLIMIT_NOFILE), and explains errors when it is reached."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def sentence(error: BaseException | str) -> str | None:
 def _allow_more() -> str:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return (
-        f"too many open files: this process may have {limit} open at a time; allow it more "
-        f"(`ulimit -n {ENOUGH}`, LimitNOFILE= of a unit) and do it again"
+        f"too many open files: this process may have {limit} open at a time; raise the limit "
+        f"(`ulimit -n {ENOUGH}`, or LimitNOFILE= in a unit) and try again"
     )

@@ -36,23 +36,23 @@ def relative(name: str) -> str:
     try:
         encoded = name.encode()
     except UnicodeEncodeError as error:
-        raise UnsafeName(f"{name!a} is no file name: it is not UTF-8") from error
+        raise UnsafeName(f"{name!a} is not a file name: it is not UTF-8") from error
     components = name.split("/")
     if name.startswith("/"):
-        raise UnsafeName(f"{name!a} is no file name within a folder: it is absolute")
+        raise UnsafeName(f"{name!a} is not a file name within a folder: it is absolute")
     if any(component in ("", ".", "..") for component in components):
-        raise UnsafeName(f"{name!a} is no file name within a folder: a part of it is empty, `.` or `..`")
+        raise UnsafeName(f"{name!a} is not a file name within a folder: a part of it is empty, `.` or `..`")
     if "\\" in name or any(unicodedata.category(character) == "Cc" for character in name):
-        raise UnsafeName(f"{name!a} is no file name: it holds a backslash or a control character")
+        raise UnsafeName(f"{name!a} is not a file name: it has a backslash or a control character")
     if len(encoded) > _MAX_NAME or any(len(part.encode()) > _MAX_COMPONENT for part in components):
-        raise UnsafeName(f"{name[:60]!a}... is no file name: it is too long")
+        raise UnsafeName(f"{name[:60]!a}... is not a file name: it is too long")
     return name
 
 
 def component(name: str) -> str:
     """Return `name` if it is one plain file name; UnsafeName otherwise."""
     if "/" in relative(name):
-        raise UnsafeName(f"{name!a} is no plain file name: it names a folder, too")
+        raise UnsafeName(f"{name!a} is not a plain file name: it also names a folder")
     return name
 
 

@@ -1,4 +1,4 @@
-"""How fast a stage works, and what is left of it."""
+"""The speed of a stage and its remaining time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import deque
 from datetime import timedelta
 from typing import NamedTuple
 
-# The speed is that of so many seconds: of more, it would lag behind a change; of fewer, it would jump.
+# Seconds over which the speed is averaged. A longer span would lag after a change; a shorter one would jump.
 WINDOW_S = 30.0
-# Shorter spans say nothing of a speed.
+# Shorter spans do not give a useful speed.
 SHORTEST_S = 2.0
 
 

@@ -20,7 +20,7 @@ def replace_closed() -> None:
 
 
 def check_open() -> None:
-    """Raise UsageError if standard output was closed. Commands with results call this before they begin."""
+    """Raise UsageError if standard output was closed. Commands with results call this first."""
     if _closed:
         raise UsageError("standard output is closed: redirect it to a file")
 

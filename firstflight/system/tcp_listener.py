@@ -1,4 +1,4 @@
-"""A listening socket, or one sentence why there is none; and how an address is written."""
+"""Opens listening TCP sockets, with one sentence per error, and formats addresses."""
 
 from __future__ import annotations
 

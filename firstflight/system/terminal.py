@@ -40,7 +40,7 @@ def as_json(value: Any, indent: int | None = None) -> str:
 def echo(text: object, *, err: bool = False, end: str = "\n") -> None:
     """Print text, made safe for terminals, on standard output or (`err`) standard error.
 
-    Nobody misses a line for people that standard error cannot take, as a log on a full disk; OSError for
+    Errors of standard error are ignored, for example a log on a full disk; OSError for
     standard output.
     """
     stream = sys.stderr if err else sys.stdout

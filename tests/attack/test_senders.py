@@ -179,7 +179,7 @@ def test_no_sender_contacts_an_address_of_this_machine(own: str, tmp_path: Path)
     targets = [qscanner.Target(own, "a.test", 443)]
     assert qscanner.write_input(targets, permitted, tmp_path / "input.csv") == (0, 1)
     host = f"[{own}]" if ":" in own else own
-    with pytest.raises(FirstflightError, match="is not asked, because its address is this machine's"):
+    with pytest.raises(FirstflightError, match="was not contacted, because its address is this machine's"):
         clock.against_http(f"http://{host}/", None)
     if ":" not in own:
         assert f"{own}/32" in permitted.blocked_ipv4()
@@ -216,7 +216,7 @@ def test_clients_are_told_the_addresses_of_this_namespace(own: str, tmp_path: Pa
 def test_the_clock_check_passes_the_policy(tmp_path: Path, address: str, why: str) -> None:
     listed = tmp_path / "list.conf"
     listed.write_text("127.3.0.0/16\n")
-    with pytest.raises(FirstflightError, match=f"is not asked, because its address is {why}"):
+    with pytest.raises(FirstflightError, match=f"was not contacted, because its address is {why}"):
         clock.against_http(f"http://{address}/", None, clock.of_lists([listed], []))
 
 

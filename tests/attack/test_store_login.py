@@ -230,7 +230,7 @@ def test_a_folder_above_that_takes_no_file(tmp_path: Path, own: bool) -> None:
         assert status == 0 and " at 127.0.0.1:" in messages[0]
         assert (
             "cannot write the store's address" in messages[1]
-            and "give clients the address yourself" in messages[1]
+            and "give the address to clients yourself" in messages[1]
         )
     else:
         assert status == 2 and "cannot write the store's address" in messages[0]

@@ -195,10 +195,10 @@ def test_rows_of_another_shard_are_refused_before_they_are_stored(
     ("shard", "message"),
     [
         ([], "east has 3 shards in run"),
-        (["--shard", "0/4"], "was begun with vantage.shards = 3 at east, so there is no shard 0/4"),
+        (["--shard", "0/4"], "has no shard 0/4: east has vantage.shards = 3"),
         (["--shard", "0/1"], "there is no shard 0/1"),
         (["--shard", "3/3"], "there is no shard 3/3: write K/N"),
-        (["--shard", "first"], "'first' is no shard: write K/N"),
+        (["--shard", "first"], "'first' is not a shard: write K/N"),
     ],
 )
 def test_a_shard_that_there_is_not_is_refused(

@@ -103,7 +103,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
 
 def test_stopping_what_does_not_run_is_reported(world: World) -> None:
     (run,) = world.runs()
-    assert "no campaign is running" in firstflight(world, "runs", "stop", run.name).stderr
+    assert "not running" in firstflight(world, "runs", "stop", run.name).stderr
     assert (run / "stop").exists()
     (run / "stop").unlink()
     firstflight(world, "runs", "stop", expect=2)
@@ -115,7 +115,7 @@ def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
     ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock, five minutes behind this one
     again = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
     done = firstflight(world, *again, "--centre-clock", str(ahead_ns))
-    assert "the clock here is 30" in done.stderr and "ahead of the campaign's clock" in done.stderr
+    assert "this machine's clock is 30" in done.stderr and "ahead of the campaign's clock" in done.stderr
     (offset,) = {row["clock_offset_us"] for row in world.rows(run, "east", 1)}
     # The measured difference includes the start of the process, a few seconds at most.
     elapsed_us = (time.time_ns() - ahead_ns) // 1000

@@ -69,7 +69,7 @@ def test_rules_of_a_run_are_its_own_once_it_has_some(tmp_path: Path) -> None:
         (GOOD, "needs one of cname, header, san, subject, issuer"),
         (CNAME + 'san = ["a.b"]\n', "no more than one"),
         (CNAME + 'values = ["x"]\n', "values go with header only"),
-        (CNAME + "cnames = 1\n", "'cnames' is no key of a rule"),
+        (CNAME + "cnames = 1\n", "'cnames' is not a key of a rule"),
         (GOOD + 'cname = "a.example"\n', "cname must be a list"),
         (GOOD + "cname = []\n", "cname must be a list"),
         (GOOD + "cname = [1]\n", "each text of cname"),

@@ -46,7 +46,7 @@ def test_faults_name_the_key(tmp_path: Path, fault: str) -> None:
 
 def test_roots_are_for_chains(tmp_path: Path) -> None:
     (tmp_path / "roots.pem").touch()
-    with pytest.raises(UsageError, match="`roots` is for verify"):
+    with pytest.raises(UsageError, match="`roots` requires verify"):
         load(tmp_path, f"handshake.roots={tmp_path}/roots.pem")
 
 

@@ -64,7 +64,7 @@ def test_figure_8_can_be_chosen(made: Made, tmp_path: Path) -> None:
             "no probe was answered at mars; Figure 8 can show hamburg 2026-11-20",
         ),
         (["--out", "{}", "--day", "2020-01-01"], "no probe was answered on 2020-01-01"),
-        (["--run", "x"], "say where the page goes (--out DIR)"),
+        (["--run", "x"], "give --out DIR for a page"),
         (["--out", "{}", "table1"], "before table1 have no meaning"),
         (["--out", "{}", "--day", "yesterday"], "does not match the format"),
     ],

@@ -49,7 +49,7 @@ def test_old_months_go_and_the_rest_stays(tmp_path: Path) -> None:
 def test_what_cannot_be_is_one_sentence() -> None:
     with (
         open_store(write=True) as store,
-        pytest.raises(UsageError, match="load_file is not kept by month; these"),
+        pytest.raises(UsageError, match="load_file has no retention by month; tables"),
     ):
         retention.keep(store, "load_file", 3)
     with open_store(write=True) as store:
@@ -61,7 +61,7 @@ def test_what_cannot_be_is_one_sentence() -> None:
     )
     assert (done.returncode, done.stderr) == (
         2,
-        "firstflight: 'soon' is no number of months from 1 to 1200, and not `forever`\n",
+        "firstflight: 'soon' is neither a number of months from 1 to 1200 nor `forever`\n",
     )
     done = subprocess.run(
         [FIRSTFLIGHT, "db", "retention", "quic_probe", "24"], capture_output=True, text=True, check=False

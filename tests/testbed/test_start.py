@@ -75,8 +75,8 @@ def test_a_guest_stays_on_one_processor(job: Path, program: Path) -> None:
 def test_verify_of_a_guest_that_fails_is_one_sentence() -> None:
     done = CliRunner().invoke(command, ["verify", "iack-ttfb", "--cells", "quiche-quiche-iack"])
     assert isinstance(done.exception, FirstflightError)
-    assert (
-        str(done.exception) == "the guests of 1 cells failed: the rows of `firstflight testbed run` say why"
+    assert str(done.exception) == (
+        "the guests of 1 cells failed: the rows of `firstflight testbed run` give the reasons"
     )
     assert done.stdout == "iack-ttfb/quiche-quiche-iack-9ms/0001-0002  FAILED\n"
 

@@ -199,7 +199,7 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
     assert sql(world, "SELECT * FROM table1") == []
     firstflight(world, "load", run.name)
     assert sql(world, COUNT) == counted
-    assert "cannot be made up for" in world.campaign("--resume", run.name).stderr
+    assert "cannot be resumed" in world.campaign("--resume", run.name).stderr
 
 
 def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) -> None:
