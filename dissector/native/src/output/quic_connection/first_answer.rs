@@ -121,7 +121,7 @@ impl<'a> FirstAnswer<'a> {
             datagrams_client: c.datagrams.client,
             datagrams_server: c.datagrams.server,
             undecrypted_packets: c.undecrypted_packets,
-            packets_not_understood: Some(c.not_understood.packets),
+            packets_not_understood: Some(protected.not_understood),
         }
     }
 }

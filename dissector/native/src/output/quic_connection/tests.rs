@@ -123,6 +123,7 @@ fn a_whole_connection_with_keys_shows_everything() {
         datagrams_client=4\n\
         datagrams_server=5\n\
         undecrypted_packets=0\n\
+        packets_not_understood=0\n\
         version_used=0x00000001\n\
         cipher_suite=TLS_AES_128_GCM_SHA256\n\
         alpn_selected=h3\n\
@@ -225,6 +226,7 @@ fn without_keys_what_stands_in_protected_packets_is_unknown() {
         datagrams_client=4\n\
         datagrams_server=5\n\
         undecrypted_packets=7\n\
+        packets_not_understood=0\n\
         version_used=0x00000001\n\
         cipher_suite=TLS_AES_128_GCM_SHA256\n\
         amplification=0.48333333333333334\n\

@@ -63,8 +63,8 @@ impl Connection {
             path,
             keyring,
         };
-        let is_whole = !arrival.is_cut(datagram.sealed);
-        self.timeline.datagram(is_whole.then_some(datagram.sealed));
+        let may_repeat = self.timeline.counts_datagrams() && !arrival.is_cut(datagram.sealed);
+        self.timeline.datagram(may_repeat && datagram.is_repeat());
         if !from_client {
             self.timeline
                 .server_datagram(arrival.ns, arrival.length, arrival.ttl);
@@ -325,17 +325,17 @@ impl Connection {
         let mut frames = FrameList::new();
         let read = read_frames(opened.payload, is_initial, &mut frames);
         if read.is_err() {
-            self.not_understood.add(from_client, is_initial);
+            self.timeline.not_understood();
         }
         let unknown = match read {
-            Err(error @ Error::UnknownFrame(_)) if !is_initial => Some(error),
+            Err(error @ Error::UnknownFrame(_)) => Some(error),
             _ => None,
         };
         if let Err(error) = read
             && unknown.is_none()
         {
-            if !is_initial && !from_client {
-                self.timeline.server_not_understood(space);
+            if !is_initial {
+                self.timeline.frames_hidden(space, from_client);
             }
             if is_initial && !from_client {
                 self.timeline
@@ -376,8 +376,8 @@ impl Connection {
             // Without keys it is unknown what arrived.
             with_bytes: !place.keyring.is_empty(),
         });
-        if unknown.is_some() && !from_client {
-            self.timeline.server_not_understood(space);
+        if unknown.is_some() {
+            self.timeline.frames_hidden(space, from_client);
         }
     }
 }
@@ -429,7 +429,14 @@ fn read_frames<'a>(
     frames: &mut FrameList<'a>,
 ) -> Result<(), Error> {
     for frame in Frames::new(payload) {
-        frames.push(frame?);
+        match frame {
+            Ok(frame) => frames.push(frame),
+            // Of an Initial, all types are known.
+            Err(Error::UnknownFrame(_)) if is_initial => {
+                return Err(Error::Malformed("frame type"));
+            }
+            Err(error) => return Err(error),
+        }
     }
     if !is_initial {
         return Ok(());

@@ -93,24 +93,6 @@ impl Sides {
     }
 }
 
-/// Packets that were opened and hold a frame of an unknown type or a broken one: what follows it is lost.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NotUnderstood {
-    /// Of both sides.
-    pub packets: u32,
-    /// There are such packets of the client or the server beyond its Initials.
-    client: bool,
-    server: bool,
-}
-
-impl NotUnderstood {
-    fn add(&mut self, from_client: bool, is_initial: bool) {
-        self.packets = self.packets.saturating_add(1);
-        self.client |= from_client && !is_initial;
-        self.server |= !from_client && !is_initial;
-    }
-}
-
 /// A connection: five-tuple and the client's original destination connection ID.
 ///
 /// In the order given, because what each datagram needs stands in few cache lines at the front. Not aligned to
@@ -154,7 +136,6 @@ pub struct Connection {
     pub packets: Sides,
     pub datagrams: Sides,
     pub undecrypted_packets: u32,
-    pub not_understood: NotUnderstood,
     /// The capture cut some datagram of it.
     pub is_cut: bool,
     /// Some packet of it held a CONNECTION_CLOSE.
@@ -199,7 +180,6 @@ impl Connection {
             packets: Sides::default(),
             datagrams: Sides::default(),
             undecrypted_packets: 0,
-            not_understood: NotUnderstood::default(),
             is_cut: false,
             closed: false,
             is_released: false,
@@ -283,10 +263,11 @@ impl Connection {
 
     /// Whether some packet of that side, beyond its Initials, holds frames that were not understood.
     pub fn misses_frames(&self, of_client: bool) -> bool {
+        let seen = self.timeline.protected();
         if of_client {
-            self.not_understood.client
+            seen.client_is_hidden
         } else {
-            self.not_understood.server
+            seen.handshake_is_hidden || seen.application_is_hidden
         }
     }
 

@@ -1,8 +1,14 @@
 //! The copy of a datagram in which its packets are opened.
 
+use std::hash::BuildHasher;
+
 use firstflight_wire::KeyCache;
+use foldhash::fast::FixedState;
 
 use crate::padding::Padding;
+
+/// Datagrams among which one that a capture holds twice is found again, about.
+const RECENT: usize = 1 << 12;
 
 /// Where packets are opened: one for all connections.
 #[derive(Default)]
@@ -11,12 +17,31 @@ pub(super) struct Scratch {
     keys: KeyCache,
     /// Initials of the newest datagram that opened; `None`: nobody wants to know.
     paddings: Option<Vec<Padding>>,
+    /// Hashes of datagrams, each at the place that it names.
+    recent: Vec<u64>,
+    /// Place of the newest one.
+    newest: usize,
 }
 
 impl Scratch {
     /// Keeps a list of the Initials that open in a datagram.
     pub(super) fn note_paddings(&mut self) {
         self.paddings = Some(Vec::new());
+    }
+
+    /// Whether the datagram `bytes` came before, among the last ones.
+    fn is_repeat(&mut self, bytes: &[u8]) -> bool {
+        self.recent.resize(RECENT, 0);
+        let hash = FixedState::default().hash_one(bytes);
+        self.newest = hash as usize % RECENT;
+        std::mem::replace(&mut self.recent[self.newest], hash) == hash
+    }
+
+    /// The newest datagram will be taken once more, for another connection.
+    pub(super) fn forget_newest(&mut self) {
+        if let Some(hash) = self.recent.get_mut(self.newest) {
+            *hash = 0;
+        }
     }
 
     /// Begins another datagram.
@@ -50,6 +75,11 @@ impl<'a> Bytes<'a> {
         }
     }
 
+    /// Whether the same datagram came before: a mirror port may show each twice.
+    pub(super) fn is_repeat(&mut self) -> bool {
+        !self.sealed.is_empty() && self.scratch.is_repeat(self.sealed)
+    }
+
     /// The copy, and the keys made last.
     pub(super) fn copy_and_keys(&mut self) -> (&mut [u8], &mut KeyCache) {
         let (copy, keys, _) = self.parts();
@@ -62,6 +92,7 @@ impl<'a> Bytes<'a> {
             copy,
             keys,
             paddings,
+            ..
         } = &mut *self.scratch;
         if !self.is_copied {
             copy.clear();

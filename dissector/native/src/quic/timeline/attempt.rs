@@ -1,10 +1,8 @@
 //! One ClientHello and what answers it.
 
 use std::borrow::Cow;
-use std::hash::BuildHasher;
 
 use firstflight_wire::{Ack, Frame};
-use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
 use super::{At, Coverage, HelloSent, ServerInitial, Windows};
@@ -40,9 +38,6 @@ pub struct ObservedClose {
     pub reason: String,
 }
 
-/// Datagrams among which one that a capture holds twice is found again.
-const RECENT: usize = 8;
-
 /// What was sent and what came within the windows.
 #[derive(Debug)]
 pub struct Attempt {
@@ -51,9 +46,7 @@ pub struct Attempt {
     /// UDP payload of the first datagram of the attempt.
     pub hello_datagram_bytes: Option<u16>,
     client_datagrams: u32,
-    /// Hashes of the last datagrams of both sides; where the next one goes; whether the newest stood there.
-    recent: [u32; RECENT],
-    recent_at: u8,
+    /// The datagram that is being read was captured before.
     is_repeat: bool,
     pub bytes_sent: u32,
     /// UDP payload and datagrams of the server before the client's second datagram.
@@ -91,8 +84,6 @@ impl Attempt {
             hello: HelloSent::new(from),
             hello_datagram_bytes: None,
             client_datagrams: 0,
-            recent: [0; RECENT],
-            recent_at: 0,
             is_repeat: false,
             bytes_sent: 0,
             bytes_received: 0,
@@ -127,21 +118,14 @@ impl Attempt {
     }
 
     /// A datagram of either side comes next. A mirror port may show it twice; nobody sends one again byte for byte
-    /// (RFC 9000 12.3), so that the second one counts neither as sent nor as received. `whole`: its bytes, if the
-    /// capture holds all of them.
-    pub(super) fn datagram(&mut self, whole: Option<&[u8]>) {
-        self.is_repeat = false;
-        let Some(bytes) = whole.filter(|bytes| !bytes.is_empty() && self.client_datagrams < 2)
-        else {
-            return;
-        };
-        // Zero stands for none.
-        let hash = FixedState::default().hash_one(bytes) as u32 | 1;
-        self.is_repeat = self.recent.contains(&hash);
-        if !self.is_repeat {
-            self.recent[usize::from(self.recent_at)] = hash;
-            self.recent_at = (self.recent_at + 1) % RECENT as u8;
-        }
+    /// (RFC 9000 12.3), so that the second one counts neither as sent nor as received.
+    pub(super) fn datagram(&mut self, is_repeat: bool) {
+        self.is_repeat = is_repeat;
+    }
+
+    /// Whether datagrams still count.
+    pub(super) fn counts_datagrams(&self) -> bool {
+        self.client_datagrams < 2
     }
 
     pub(super) fn client_datagram(&mut self, bytes: usize) {

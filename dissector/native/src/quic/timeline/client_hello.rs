@@ -72,9 +72,10 @@ impl HelloSent {
         self.pieces.last().map(|piece| piece.ns)
     }
 
-    /// When the first piece of it was sent.
-    pub fn begun_ns(&self) -> Option<i64> {
-        self.pieces.first().map(|piece| piece.ns)
+    /// When the last piece of it up to `ns` was sent.
+    pub fn last_before_ns(&self, ns: i64) -> Option<i64> {
+        let sent = self.pieces.iter().map(|piece| piece.ns);
+        sent.filter(|sent_ns| *sent_ns <= ns).max()
     }
 
     /// When the first copy of it was complete; of a ClientHello that the capture does not hold whole, its

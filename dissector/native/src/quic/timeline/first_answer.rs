@@ -48,7 +48,8 @@ pub struct Answer<'a> {
     /// When the ClientHello that times refer to was sent; `None` if the capture holds none that opens.
     pub hello_ns: Option<i64>,
     pub ack: Option<&'a ObservedAck>,
-    /// When an ACK for a part of the ClientHello came, and when the first packet of the ClientHello was sent.
+    /// When an ACK for a part of the ClientHello came, and when what it refers to was sent: the ClientHello, or the last
+    /// packet of it before, if the rest was sent later.
     pub partial_ack: Option<(i64, i64)>,
     pub hello: Option<ObservedHello>,
     pub handshake_ns: Option<i64>,
@@ -100,15 +101,19 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         .or(a.undecrypted)
         .or((a.opened > 0).then_some(NO_ANSWER))
         .filter(|_| outcome == Outcome::Malformed);
+    let hello_ns = a
+        .ack
+        .as_ref()
+        .map(|ack| ack.hello_ns)
+        .or_else(|| a.hello.first_ns());
     Answer {
         outcome,
-        hello_ns: a
-            .ack
-            .as_ref()
-            .map(|ack| ack.hello_ns)
-            .or_else(|| a.hello.first_ns()),
+        hello_ns,
         ack: a.ack.as_ref(),
-        partial_ack: a.partial_ack_ns.zip(a.hello.begun_ns()),
+        partial_ack: a.partial_ack_ns.and_then(|ns| {
+            let sent_ns = hello_ns.filter(|sent_ns| *sent_ns <= ns);
+            Some((ns, sent_ns.or_else(|| a.hello.last_before_ns(ns))?))
+        }),
         hello: a.server_hello,
         handshake_ns: a.handshake_ns,
         gap_before_hello: a.gap_before_hello,

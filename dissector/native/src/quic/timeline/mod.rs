@@ -57,7 +57,7 @@ pub struct ServerInitial<'a> {
     pub datagram_bytes: usize,
 }
 
-/// What only keys show of the server.
+/// What only keys show of the server, and packets that opened and were not understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protected {
     /// As `initial_ack_delay_raw`, of Handshake packets.
@@ -67,9 +67,13 @@ pub struct Protected {
     pub handshake_done_ns: Option<i64>,
     pub first_stream_ns: Option<i64>,
     pub first_request_stream_ns: Option<i64>,
-    /// A packet of that space was not understood to its end: what is seen first from there on may not be the first.
-    handshake_is_hidden: bool,
-    application_is_hidden: bool,
+    /// Packets of both sides with a frame of an unknown type, or a broken one.
+    pub not_understood: u32,
+    /// Such a packet of the server in that space: what is seen first from there on may not be the first.
+    pub handshake_is_hidden: bool,
+    pub application_is_hidden: bool,
+    /// Such a packet of the client beyond its Initials.
+    pub client_is_hidden: bool,
 }
 
 impl Protected {
@@ -188,9 +192,14 @@ impl Timeline {
         self.attempt = self.attempt.after(offset, ns);
     }
 
-    /// A datagram of either side, before anything else of it. `whole`: its bytes, unless the capture cut it.
-    pub fn datagram(&mut self, whole: Option<&[u8]>) {
-        self.attempt.datagram(whole);
+    /// Whether it matters to [`Timeline::datagram`] that the next datagram was captured before.
+    pub fn counts_datagrams(&self) -> bool {
+        self.attempt.counts_datagrams()
+    }
+
+    /// A datagram of either side, before anything else of it. `is_repeat`: it was captured before, byte for byte.
+    pub fn datagram(&mut self, is_repeat: bool) {
+        self.attempt.datagram(is_repeat);
     }
 
     /// A datagram of the client, after its packets.
@@ -248,10 +257,17 @@ impl Timeline {
         }
     }
 
-    /// A Handshake or 1-RTT packet of the server opened, and holds frames that were not understood.
-    pub fn server_not_understood(&mut self, space: Space) {
+    /// A packet of either side opened, and not all of its frames were understood.
+    pub fn not_understood(&mut self) {
+        let seen = self.protected.get_or_insert_default();
+        seen.not_understood = seen.not_understood.saturating_add(1);
+    }
+
+    /// The same, and it is no Initial: what its frames were from some place on is not known.
+    pub fn frames_hidden(&mut self, space: Space, from_client: bool) {
         let seen = self.protected.get_or_insert_default();
         match space {
+            _ if from_client => seen.client_is_hidden = true,
             Space::Application => seen.application_is_hidden = true,
             _ => seen.handshake_is_hidden = true,
         }

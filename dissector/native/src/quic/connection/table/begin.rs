@@ -156,6 +156,7 @@ impl Table {
         if let Some(log) = log {
             log.packets.clear();
         }
+        self.scratch.forget_newest();
         self.give_back(connection);
     }
 
