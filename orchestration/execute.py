@@ -21,7 +21,7 @@ from orchestration import held, runner, stages
 from orchestration.stages import Stage
 
 BUSY_S = 30.0
-"""How long a user's stage waits for another process that runs the same one."""
+"""Seconds for which a user's stage waits for another process that runs the same stage."""
 LOOK_S = 1.0
 """How often a stage that waits looks for the run's stop file."""
 
@@ -61,7 +61,7 @@ def run_remote(
         sys.exit(status)
     raise FirstflightError(
         f"stage {name} did not run: {' '.join(argv[: len(command[0])])} ended without an error and left no "
-        "report of it; see what that command does"
+        "report; check that command"
     )
 
 
@@ -104,7 +104,7 @@ def run_here(
         return
     _install_signal_handlers()
     if again and not stage.replaces:
-        # Its output is not removed under another process.
+        # Never remove the output while another process works on it.
         with lock.locked(run.layout.stage_lock(stage.name, key), f"stage {stage.name}", wait_s=BUSY_S):
             for folder in stage.folders:
                 _remove(run, run.layout.stage(folder, key))
@@ -135,7 +135,7 @@ def _await_other(run: Run, stage: Stage, key: StageKey | None) -> None:
     holder = lock.holder_pid(path)
     if not lock.is_locked(path):
         return
-    terminal.echo(f"{stage.name}: waits for process {holder or '?'}, which runs the same stage", err=True)
+    terminal.echo(f"{stage.name}: waiting for process {holder or '?'}, which runs the same stage", err=True)
     while not lock.wait_until_free(path, LOOK_S):
         run.check_not_stopped()
 
@@ -150,4 +150,4 @@ def _install_signal_handlers() -> None:
 
 
 def _raise_interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise Interrupted("stopped by a signal; what was written is kept")
+    raise Interrupted("stopped by a signal; written data is kept")

@@ -1,7 +1,7 @@
-"""Holds a stage behind a command such as ssh by its standard input: the stage ends in order when that ends.
+"""Stops a remote stage, started by a command such as ssh, when its standard input closes.
 
-Signals and the death of a campaign do not reach a process on another machine, but the end of its standard
-input does, if the command forwards it. A greeting comes first, by which the stage recognizes such an input.
+Signals and the death of a campaign do not reach a process on another machine. The end of its standard input
+does, if the command forwards it. A greeting comes first, so that the stage recognizes such an input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GREETING = b"firstflight: end with this input\n"
 
 
 class Held:
-    """Context manager around the standard input of such a stage, which ends with this process, too."""
+    """Context manager around the standard input of such a stage; the input also ends with this process."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()

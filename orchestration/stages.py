@@ -62,7 +62,7 @@ class Stage:
     needs_capture: bool = False
     # The section of the settings whose `enabled` says whether it runs; None: it always does.
     enabled_by: str | None = None
-    # Has a schedule of its own on a site: scheduled scans leave it out.
+    # Has a separate schedule on a site: scheduled scans omit it.
     apart: bool = False
     # The plural of what its rows hold, if the stage measures.
     measures: str | None = None
@@ -223,7 +223,7 @@ def once() -> list[Stage]:
 
 
 def enabling(*names: str) -> dict[str, dict[str, bool]]:
-    """Return settings by which, of the stages with schedules of their own, a run has only the named ones."""
+    """Return settings that disable all stages with separate schedules, except the named ones."""
     return {s.enabled_by: {"enabled": s.name in names} for s in STAGES if s.apart and s.enabled_by}
 
 
@@ -248,7 +248,7 @@ def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
 def scheduled(plan: Plan) -> list[Stage]:
     """Return the stages of a plan on a schedule at a vantage point, in order; the last one loads.
 
-    A scan leaves out what has a schedule of its own.
+    A scan omits stages with separate schedules.
     """
     chosen = [s for s in at_vantage(plan) if not (s.apart and plan is Plan.SCAN)]
     return [*chosen, *afterwards(plan), named(LOAD)]
@@ -260,7 +260,7 @@ def measuring(plan: Plan, settings: Settings | None = None) -> list[Stage]:
 
 
 def main(plan: Plan) -> Stage:
-    """Return the stage that every run of a plan measures by; the others measure beside it."""
+    """Return the main stage of a plan, which every run of the plan has; other stages are additional."""
     return measuring(plan)[0]
 
 

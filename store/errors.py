@@ -75,7 +75,7 @@ def from_engine(text: str, location: str) -> FirstflightError:
     found = _CODE.search(text)
     code = int(found[1]) if found else 0
     if code == NOT_ENOUGH_SPACE or "No space left on device" in text or "errno: 28" in text:
-        return DiskFull(f"no space left on the disk of the store ({location}): free some and do it again")
+        return DiskFull(f"no space left on the disk of the store ({location}): free space and try again")
     if many := open_files.sentence(text):
         return FirstflightError(many)
     if code == READONLY:

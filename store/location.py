@@ -19,7 +19,7 @@ from store.url import SCHEMES, ServerLocation, nothing_in, parse
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
 WAIT_S = 30.0
-# What a folder may hold in which the engine has not finished its first start.
+# Possible content of a folder in which the engine has not finished its first start.
 _STORE_FILES = frozenset(
     {
         *(served_address.LOCK, "access", "data", "metadata_dropped", "preprocessed_configs", "status"),
@@ -139,7 +139,7 @@ def make_folder(location: EmbeddedLocation) -> None:
 
 
 def _refuse_other_files(location: EmbeddedLocation) -> None:
-    """Raise UsageError if a store would be created in a folder that holds files of something else."""
+    """Raise UsageError if a store would be created in a folder with other files."""
     if not location.empty or not location.path.is_dir():
         return
     others = sorted({path.name for path in location.path.iterdir()} - _STORE_FILES)
@@ -156,7 +156,7 @@ def refuse_no_folder(location: EmbeddedLocation) -> None:
         if path.exists():
             if not path.is_dir():
                 raise UsageError(
-                    f"the store cannot be in {location.path}: {path} is no folder; name another path"
+                    f"the store cannot be in {location.path}: {path} is not a folder; name another path"
                 )
             return
 

@@ -239,7 +239,7 @@ class ServerStore:
                 return result
             if time.monotonic() + pause > until:
                 unreachable = StoreUnreachable(
-                    f"{self.location} does not answer ({reason}): nothing is lost, do it again when it does"
+                    f"{self.location} does not answer ({reason}): nothing is lost, try again when it does"
                 )
                 unreachable.exit_status = 1 if self._answered else 2
                 raise unreachable from last

@@ -164,7 +164,7 @@ class Permitted:
         return int(ip) in self._own[ip.version] or rtnetlink.goes_by_loopback(str(ip))
 
     def is_listed(self, address: str) -> bool:
-        """Return whether an address is on a list or a platform service; special-purpose ranges do not count."""
+        """Return whether an address is on a list or a platform service; ignore special-purpose ranges."""
         ip = ipaddress.ip_address(address)
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped

@@ -58,7 +58,7 @@ class CrawlFiles(FirstflightOperator):
         self.run = run
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Crawl, or go on with the crawl; return the asset event's extra. A stopped crawl publishes none."""
+        """Start or continue the crawl; return the asset event's extra. A stopped crawl publishes nothing."""
         from firstflight.run.run import Run
 
         with airflow_errors():

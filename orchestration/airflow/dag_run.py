@@ -1,4 +1,4 @@
-"""What started a DAG run, and the period that it is for."""
+"""The trigger and the period of a DAG run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_planned(context: Context) -> bool:
 
 
 def day_of(context: Context) -> Date:
-    """Return the day (UTC) that a daily or weekly run is for: of its logical date, else today."""
+    """Return the day (UTC) of a daily or weekly run: from its logical date, else today."""
     at = context["dag_run"].logical_date or datetime.now(UTC)
     return at.astimezone(UTC).date()
 

@@ -12,7 +12,8 @@ from firstflight.errors import UsageError
 from orchestration.stages import LONGEST
 
 HOUR_S = 3600.0
-# A repetition that has not begun this long after its due time is skipped: its vantage point was down.
+# A repetition that has not started this long after its due time is skipped, because its vantage point was
+# down.
 TOO_LATE = timedelta(days=3)
 # Time for vantage points to load their rows after a run is stopped.
 AFTER_STOP = timedelta(minutes=5)
@@ -48,7 +49,7 @@ def check_length(interval_s: float, repetitions: int) -> None:
     if takes + TOO_LATE > LONGEST:
         raise UsageError(
             f"{repetitions} repetitions, {interval_s / 60:g} minutes apart, take {takes.days} days, and a "
-            f"run ends after {LONGEST.days}: ask for fewer, or start a second run later"
+            f"run ends after {LONGEST.days}: use fewer repetitions, or start a second run later"
         )
 
 

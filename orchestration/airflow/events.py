@@ -25,7 +25,7 @@ def newest(name: str, extras: Iterable[Extra], dag: str | None = None) -> Extra:
 def why_no_scan(
     taken: Mapping[str, Extra], triggered_by: Iterable[Extra], today: Date, max_age_days: int
 ) -> str | None:
-    """Return why a run of these events (stage -> extra) should not begin; None if it should.
+    """Return why a run with these events (stage -> extra) must not start; None if it may start.
 
     `triggered_by`: the events that started it, none for a manual run. A backfill of old lists must not start
     one of today's, because it sends packets.
@@ -39,5 +39,5 @@ def why_no_scan(
             )
     published = {extra.get("run") for extra in triggered_by}
     if published and not published & {extra["run"] for extra in taken.values()}:
-        return "only older lists and tables have come (a backfill); the newest ones were taken already"
+        return "only older lists and tables were published (a backfill); the newest ones are already in use"
     return None

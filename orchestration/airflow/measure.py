@@ -38,19 +38,22 @@ def parameters(*, max_age_days: int) -> dict[str, Param]:
             1440,
             type="number",
             minimum=0,
-            description="From the start of one repetition to the next: at least a day, less only in the lab.",
+            description="Time between the starts of two repetitions; at least a day, except in the lab.",
         ),
         "vantage_points": Param(
             names, type="array", items={"enum": names}, minItems=1, uniqueItems=True, title="Vantage points"
         ),
         "max_age_days": Param(
-            max_age_days, type="integer", minimum=0, description="An older list or table starts no run."
+            max_age_days,
+            type="integer",
+            minimum=0,
+            description="Maximum age of the list or table in days; an older one starts no run.",
         ),
         "report_after_minutes": Param(
             720,
             type="number",
             minimum=0,
-            description="How long the report waits for vantage points; then it names those that are missing.",
+            description="How long the report waits for vantage points. It names the missing ones.",
         ),
     }
 

@@ -28,9 +28,9 @@ class Open(FirstflightOperator):
 
     @contextmanager
     def preparing(self, context: Context, run: Run, **about: Any) -> Iterator[None]:
-        """Say in the manifest, while the run is prepared, what began it; a failure leaves it as failed.
+        """Record the trigger in the manifest while the run is prepared; mark the run as failed on errors.
 
-        So `uploads clean` finds what an attempt has left.
+        `uploads clean` can then remove what a failed attempt left.
         """
         run.write_manifest({**run.manifest, **about, "dag_run": context["dag_run"].run_id})
         try:

@@ -88,10 +88,10 @@ class FirstflightOperator(BaseOperator):
 
         status = self._child.wait(self.log.info, may_continue)
         if status == EXIT_INTERRUPTED and stops():
-            self.log.info("the run is stopped: what was measured is kept and loaded, nothing more is sent")
+            self.log.info("the run is stopped: its results are kept and loaded, and nothing more is sent")
             return
         if paused and status != 0:
-            sentence = "the DAG is paused: the stage has ended in order and continues when the DAG does"
+            sentence = "the DAG is paused: the stage stopped gracefully and continues when the DAG is resumed"
             self.log.info(sentence)
             if resumes:
                 raise reschedule(datetime.now(UTC) + POLL_EVERY)

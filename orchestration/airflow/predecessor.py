@@ -1,7 +1,7 @@
-"""Waits for the centre to count a killed Edge worker as dead.
+"""Waits until the centre treats a killed Edge worker as dead.
 
-The centre refuses a worker whose name is active. One that ends in order signs off and removes its PID file;
-after kill -9 or a loss of power the file remains, and the centre waits for five missed heartbeats.
+The centre refuses a worker whose name is active. A worker that stops gracefully signs off and removes its PID
+file. After kill -9 or a power cut the file remains, and the centre waits for five missed heartbeats.
 """
 
 from __future__ import annotations

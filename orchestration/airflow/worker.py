@@ -56,7 +56,7 @@ def centre_url() -> str:
     url = os.environ.get("AIRFLOW__EDGE__API_URL", "")
     if "/edge_worker/" not in url:
         raise UsageError(
-            "AIRFLOW__EDGE__API_URL is not set: let it be https://CENTRE/edge_worker/v1/rpcapi "
+            "AIRFLOW__EDGE__API_URL is not set: set it to https://CENTRE/edge_worker/v1/rpcapi "
             "(docs/operations.md)"
         )
     return url.partition("/edge_worker/")[0]
@@ -76,7 +76,7 @@ def check_clock(centre: str) -> None:
     offset = by_date(answer.headers.get("Date"), before_ns, time.time_ns(), "the centre's")
     if offset is not None and offset.is_beyond():
         raise FirstflightError(
-            f"the clock here is {offset}, so the centre would assign no task: set it (chronyc tracking)"
+            f"this machine's clock is {offset}, so the centre would assign no task: set it (chronyc tracking)"
         )
 
 

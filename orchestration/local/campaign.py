@@ -72,8 +72,8 @@ class Campaign:
 
     @property
     def resume_hint(self) -> str:
-        """The hint how to continue a run that was stopped."""
-        return f"go on with: firstflight campaign run --resume {self.run.id}"
+        """Return a hint how to continue a stopped run."""
+        return f"continue with: firstflight campaign run --resume {self.run.id}"
 
     async def run_all(self) -> None:
         """Run all that is not done yet. Raises CentreFailed; collects other failures."""
@@ -159,7 +159,7 @@ class Campaign:
         for stage in self.measuring:
             report = self.run.report(stage.name, key)
             if report is None or not self.run.done(stage.name, key):
-                self._failed(f"{who}: {stage.name} did not run: its command ended and left no report of it")
+                self._failed(f"{who}: {stage.name} did not run: its command ended without a report")
                 self.statuses.append(1)
                 return
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
@@ -199,7 +199,7 @@ class Campaign:
             wait_s = until_due_s(datetime.fromisoformat(before), interval, now)
             if wait_s > 0:
                 due = now + timedelta(seconds=wait_s)
-                self.console.print_line(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
+                self.console.print_line(f"repetition {repetition} starts at {due:%Y-%m-%d %H:%M:%S} UTC")
                 await asyncio.sleep(wait_s)
         started.setdefault(str(repetition), datetime.now(UTC).isoformat())
         self.run.write_manifest({**self.run.manifest, "repetition_started": started})

@@ -19,7 +19,7 @@ POLL_EVERY_S = 0.2
 
 
 def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) -> int:
-    """Run what is not done of a campaign and record in the manifest how it ended. Returns the exit status.
+    """Run the remaining stages of a campaign and record its outcome in the manifest. Returns the exit status.
 
     0 done; 1 a vantage point or a later stage failed, or input lines were rejected (the rest is done); the
     failed stage's status if targets, AS data or every vantage point failed; 130 after a signal or with the
@@ -71,7 +71,7 @@ async def _run_until_done(run: Run, kind: Callable[[Run, Console], Campaign]) ->
         )
     except asyncio.CancelledError:
         task.uncancel()
-        console.print_line(f"stopped while its row was loaded: `firstflight load {run.id}` does that again")
+        console.print_line(f"stopped while its row was loaded: repeat with `firstflight load {run.id}`")
         return runner.EXIT_INTERRUPTED
     return campaign.exit_status or (1 if status else 0)
 

@@ -26,7 +26,7 @@ class Watching(Campaign):
     @property
     def resume_hint(self) -> str:
         """The hint after a stop: missed periods cannot be repeated, but their rows can be loaded."""
-        return f"load what was probed with: firstflight load {self.run.id}"
+        return f"load the results with: firstflight load {self.run.id}"
 
     async def run_all(self) -> None:
         """Run targets and AS data, then all periods. Raises CentreFailed; collects other failures."""

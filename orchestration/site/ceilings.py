@@ -1,4 +1,4 @@
-"""ceilings.toml: what a vantage point does at most, whatever its centre decides.
+"""ceilings.toml: upper limits of a vantage point, which its centre cannot raise.
 
 The file is this machine's own: the environment variable FIRSTFLIGHT_CEILINGS names it, and nothing of the
 centre replaces it. Without it, and for each key that is not in it, the numbers of docs/ethics.md hold, and
@@ -37,7 +37,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class Ceilings(settings.Section):
-    """The most that settings from a centre may ask for here; rates are per second."""
+    """Upper limits for settings from a centre; rates are per second."""
 
     # Private and lab networks that `probe.allow_net` may name. The lab's are contacted in the lab only.
     networks: tuple[LabNetwork, ...] = lab.RANGES
@@ -62,7 +62,7 @@ def of_this_machine() -> Ceilings:
     if named is None:
         return Ceilings()
     if not named:
-        raise UsageError(f"{VARIABLE} is empty: let it name the file of ceilings, or unset it")
+        raise UsageError(f"{VARIABLE} is empty: set it to the file of ceilings, or unset it")
     try:
         data = tomllib.loads(Path(named).read_text(encoding="utf-8"))
     except OSError as error:
@@ -76,7 +76,7 @@ def of_this_machine() -> Ceilings:
 
 
 def faults(asked: settings.Settings, here: VantagePoint, ceilings: Ceilings) -> Iterator[str]:
-    """Yield what in a centre's settings is above the ceilings of the vantage point `here`."""
+    """Yield one sentence for each of a centre's settings above the ceilings of the vantage point `here`."""
     yield from _networks(asked, ceilings)
     if lab.is_lab():
         return
@@ -88,13 +88,13 @@ def faults(asked: settings.Settings, here: VantagePoint, ceilings: Ceilings) -> 
         if value < least:
             yield f"{what} is {value:g}, and at least {least:g} is required here"
     if not asked.manners.enabled:
-        yield "manners.enabled is false, and networks in trouble are always left alone from here"
+        yield "manners.enabled is false, but this vantage point always pauses networks in trouble"
     if not asked.campaign.shared_limits:
-        yield "campaign.shared_limits is false, and vantage points share their limits outside of the lab"
+        yield "campaign.shared_limits is false, but vantage points must share their limits outside of the lab"
     if asked.download.enabled and not ceilings.downloads:
-        yield "download.enabled is true, and nothing is downloaded from here"
+        yield "download.enabled is true, but this vantage point downloads nothing"
     if (asked.handshake.enabled or asked.calibrate.enabled) and not ceilings.handshakes:
-        yield "handshake.enabled or calibrate.enabled is true, and no handshakes are completed from here"
+        yield "handshake.enabled or calibrate.enabled is true, but this vantage point completes no handshakes"
 
 
 def faults_of_files(asked: settings.Settings, run: RunLayout, ceilings: Ceilings) -> Iterator[str]:

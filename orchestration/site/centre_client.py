@@ -72,9 +72,9 @@ class Centre:
         try:
             inputs = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise CentreUnreachable(f"the centre's answer at {answer.url} is no JSON") from error
+            raise CentreUnreachable(f"the centre's answer at {answer.url} is not JSON") from error
         if not (isinstance(inputs, dict) and isinstance(inputs.get("manifest"), dict)):
-            raise CentreUnreachable(f"the centre's answer at {answer.url} is no list of inputs")
+            raise CentreUnreachable(f"the centre's answer at {answer.url} is not a list of inputs")
         return offset, inputs
 
     def stream(self, name: str, out: Path, size: int) -> None:
@@ -143,11 +143,11 @@ class Centre:
                         raise CentreUnreachable(f"{answer.url} has more than the {most} bytes allowed")
                     if time.monotonic() > until:
                         raise CentreUnreachable(
-                            f"{answer.url} is received too slowly: it is tried again later"
+                            f"{answer.url} arrives too slowly: firstflight tries again later"
                         )
                     yield piece
             except (HTTPError, OSError) as error:
-                raise CentreUnreachable(f"the centre broke off {answer.url}: {_short(error)}") from error
+                raise CentreUnreachable(f"the centre aborted {answer.url}: {_short(error)}") from error
 
 
 def _short(error: Exception) -> str:

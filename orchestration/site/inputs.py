@@ -84,10 +84,10 @@ def fetch(
 ) -> Run:
     """Create the run `run_id` at this vantage point, or complete it; existing files are kept.
 
-    Its settings are those of the centre with what is this vantage point's own, its blocked networks among it:
-    settings.json is never anything else.
-    `centre` is the URL before /firstflight/v1, `token` returns a fresh token (`centre_token.sign`). Raises
-    CentreUnreachable, Mismatch, UnsafeName or BadOffer.
+    settings.json has the centre's settings with this vantage point's local values, such as its blocked
+    networks; it never has the centre's settings without them. `centre` is the URL before /firstflight/v1,
+    `token` returns a fresh token (`centre_token.sign`). Raises CentreUnreachable, Mismatch, UnsafeName or
+    BadOffer.
     """
     import requests
 
@@ -133,7 +133,7 @@ def check_clock(offset: Offset, vantage: VantagePoint) -> None:
     if offset.is_beyond():
         raise Mismatch(
             f"the clock of {vantage.name} is {offset}: nothing was sent; set it (chronyc tracking) and the "
-            "task will go on"
+            "task continues"
         )
 
 
@@ -142,7 +142,7 @@ def check_code(centre_version: str, vantage: VantagePoint) -> None:
     if centre_version != tool_version():
         raise Mismatch(
             f"{vantage.name} has firstflight {tool_version()} and the run was made by {centre_version}: "
-            "nothing was sent; install one version on both (docs/operations.md) and the task will go on"
+            "nothing was sent; install the same version on both (docs/operations.md) and the task continues"
         )
 
 
@@ -213,7 +213,7 @@ def _cached(source: Centre, entry: OfferedFile) -> tuple[Path, bool]:
         source.stream(entry.name, part, entry.bytes)
         if files.sha256_of(part) != entry.sha256:
             raise CentreUnreachable(
-                f"{entry.name} arrived from the centre cut short or changed: it is fetched again"
+                f"{entry.name} arrived truncated or changed from the centre: it is fetched again"
             )
     return cached, True
 

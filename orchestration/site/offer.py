@@ -53,7 +53,7 @@ class OfferedFile(BaseModel):
     def _is_an_input(cls, name: str) -> str:
         if not may_be_offered(name):
             raise ValueError(
-                f"{name!a} is no input of a run: inputs are {SETTINGS}, {CONFIG} and files of "
+                f"{name!a} is not an input of a run: inputs are {SETTINGS}, {CONFIG} and files of "
                 f"{', '.join(FOLDERS)}"
             )
         return name
@@ -131,7 +131,7 @@ def check(inputs: Mapping[str, Any], run_id: str) -> Offer:
         ) from error
     if offer.manifest.id != run_id:
         raise BadOffer(
-            f"the inputs of run {run_id} are refused, nothing was fetched: they are of {offer.manifest.id}"
+            f"the inputs of run {run_id} are refused, nothing was fetched: they belong to {offer.manifest.id}"
         )
     return offer
 
@@ -154,7 +154,7 @@ def check_settings(
     programs: list[object] = [checked.campaign.before_repetition]
     programs += [one for vantage in checked.vantage for one in (vantage.command, vantage.program)]
     if any(programs):
-        raise BadOffer(f"{refused}: they name a program to run here, which no centre does")
+        raise BadOffer(f"{refused}: they name a program to run here, which no centre may do")
     offered = {entry.name for entry in offer.files}
     named = [
         (f"probe.{key}", name)

@@ -1,4 +1,4 @@
-"""The site's opt-out list: what the centre offers of it, and what a vantage point makes of that.
+"""The site's opt-out list: offered by the centre, followed by vantage points.
 
 At the centre an entry is in the file of FIRSTFLIGHT_OPTOUT (`firstflight optout add`) or in one that
 `probe.optout` of site.toml, watch.toml or downloads.toml names. A vantage point asks for all of them every
@@ -36,16 +36,16 @@ def own_list() -> Path:
     """Return the file of this machine's own list; UsageError if there is none, or if it is a copy."""
     value = current.machine_list()
     if value is None:
-        raise UsageError(f"{current.VARIABLE} names no list: let it be the file of the site's opt-out list")
+        raise UsageError(f"{current.VARIABLE} names no list: set it to the file of the site's opt-out list")
     if value.startswith(current.FOLLOWED):
-        raise UsageError(f"{current.VARIABLE} is a copy of the centre's list: enter it there")
+        raise UsageError(f"{current.VARIABLE} is a copy of the centre's list: add entries there")
     return Path(value)
 
 
 def add(entries: Iterable[str], note: str = "") -> list[str]:
-    """Add entries to this machine's list, with the date and a note; return those that were not there.
+    """Add entries to this machine's list, with the date and a note; return the new ones.
 
-    UsageError for an entry that is no name, address, network or range: nothing is added then.
+    UsageError, and nothing is added, if an entry is not a name, address, network or range.
     """
     path = own_list()
     wanted = list(dict.fromkeys(entries))
@@ -178,4 +178,4 @@ def _text_of(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}; mend it, or remove it to begin anew") from error
+        raise InputError(f"{path} cannot be read: {error}; repair it, or remove it to start again") from error

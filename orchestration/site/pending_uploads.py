@@ -26,7 +26,7 @@ from store.errors import StoreHeld
 
 # The folder of runs that are being removed, among runs.
 _ASIDE = "removed"
-# How long what another process loads is waited for, when nothing else is left to load.
+# Seconds to wait for parts that another process loads, after all others are loaded.
 _OTHER_S = 30.0
 # A day's watch goes on for so long: the last hour's tasks have two days to record what was missed.
 _WATCH = timedelta(days=3)
@@ -49,11 +49,11 @@ class Upload:
 
 
 class BrokenRun(InputError):
-    """A file of a run cannot be read, as one that a power cut has emptied; other runs are not concerned."""
+    """A file of a run cannot be read, for example after a power cut; other runs are not affected."""
 
     def __init__(self, run: Run, error: FirstflightError) -> None:
         why = " ".join(str(error).split())
-        super().__init__(f"run {run.id} is left out: {why}; mend that file, or remove {run.path}")
+        super().__init__(f"run {run.id} is skipped: {why}; repair that file, or remove {run.path}")
         self.run = run
 
 

@@ -49,9 +49,9 @@ def settings_for(
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
     if "vantage" in data:
-        raise UsageError(f"{path}: [[vantage]] belongs in vantage_points.toml, not here")
+        raise UsageError(f"{path}: [[vantage]] belongs in vantage_points.toml: move it there")
     if data.get("campaign", {}).get("before_repetition"):
-        raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: leave it out")
+        raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: remove it")
     # A day's watch is prepared before that day begins, when it has no list yet.
     of_list = day - timedelta(days=1) if file == WATCH_FILE else day
     _date(data, "targets", "source", ("file", "crux"), of_list, given=("date", "list_id"))

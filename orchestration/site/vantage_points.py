@@ -30,7 +30,7 @@ FILE = "vantage_points.toml"
 def _addresses(text: str) -> str:
     """Check a line of a block list; refuse a network with host bits, which are usually a mistake."""
     if lists.addresses(text) is None:
-        raise ValueError(f"{text!r} is no address, network or range")
+        raise ValueError(f"{text!r} is not an address, network or range")
     return str(ipaddress.ip_network(text)) if "/" in text else text
 
 
@@ -118,7 +118,7 @@ class VantagePoint(settings.VantagePoint):
 
     @property
     def download_parts(self) -> list[ScanPart]:
-        """The one part of a run of downloads: of two at a time each would slow the other down."""
+        """The single part of a run of downloads: concurrent downloads would slow each other down."""
         return [ScanPart("repetition", WHOLE, self.download_pool)]
 
     @property
@@ -170,7 +170,7 @@ def site_folder() -> Path:
     """Return the folder of site.toml and vantage_points.toml; UsageError if FIRSTFLIGHT_SITE is not set."""
     named = os.environ.get(VARIABLE)
     if not named:
-        raise UsageError(f"{VARIABLE} is not set: let it name the folder of site.toml and {FILE}")
+        raise UsageError(f"{VARIABLE} is not set: set it to the folder of site.toml and {FILE}")
     return Path(named)
 
 

@@ -27,7 +27,7 @@ UNEXPECTED_PACKET = 101
 LOGICAL_ERROR = 49
 HELLO_S = 10.0
 _KILL_AGAIN_MS = 50
-# What a client shows as the server's name; the host's own name is nobody else's business.
+# Server name for clients; the host's own name stays private.
 _SHOWN_NAME = "firstflight"
 
 _EVENTS = Block(

@@ -1,4 +1,4 @@
-"""What a `store serve` has done since it began, and its form as metrics."""
+"""Counts the work of a `store serve` since its start, and exports the counts as metrics."""
 
 from __future__ import annotations
 

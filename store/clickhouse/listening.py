@@ -60,7 +60,7 @@ def listener(host: str, port: int, access: Access) -> socket.socket:
     UsageError if listening fails, or if other machines can reach `host` and there is no password.
     """
     if needs_password(host) and not access.password:
-        raise UsageError(f"others can reach {host}: --no-password is for 127.0.0.1 alone, leave it out")
+        raise UsageError(f"others can reach {host}: --no-password is only for loopback; remove it")
     return tcp_listener.listener(host, port)
 
 

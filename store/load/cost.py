@@ -1,4 +1,4 @@
-"""What decoding a record file costs, found before values are decoded; a file that costs too much is refused.
+"""Estimates the cost of decoding a record file before decoding values, and refuses files that cost too much.
 
 A small Parquet file can stand for much: pages are compressed, a dictionary has a long value once for many
 rows, and runs of equal values or nulls take no space. The limits are for what a reader keeps in memory at a
@@ -24,7 +24,7 @@ MAX_VALUES = 1 << 24
 """Values of a column in a row group: with lists, more than rows."""
 MAX_PAGE_BYTES = 32 << 20
 MAX_OPEN_BYTES = 256 << 20
-"""Of one row group: each column's dictionary and largest page, and the lists as a whole."""
+"""Bytes of a row group: each column's dictionary and largest page, and all lists."""
 MAX_PIECE_BYTES = 128 << 20
 """Of the values that are decoded at a time."""
 MAX_ROW_BYTES = 16 << 10

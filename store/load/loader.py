@@ -166,7 +166,7 @@ def _shown(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) ->
 
 
 def _unnoticed(count: int) -> None:
-    """Show nothing of `count` more rows."""
+    """Ignore `count` more rows, without showing progress."""
 
 
 def load_one(
@@ -236,7 +236,7 @@ def _load_each(
         try:
             opened = RecordFile(path, *_filled(path))
             if written.get(path, opened.sha256) != opened.sha256:
-                raise InputError(f"{path} is not what its stage wrote (SHA-256 differs): run the stage again")
+                raise InputError(f"{path} differs from what its stage wrote (SHA-256): run the stage again")
             result = load_one(store, opened, on_rows, replace=replace)
         except InputError as error:
             result = Refused(path, error)
@@ -263,7 +263,7 @@ def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
                 key = run.layout.key_of(path)
             except ValueError as error:
                 raise InputError(
-                    f"{path} is in no folder of a vantage point and repetition: load the folder of its run"
+                    f"{path} is not in a folder of a vantage point and repetition: load its run's folder"
                 ) from error
             return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(key))}/"), origin
     return {"source_file": origins.name_outside(path)}, ALL, origins.of_file(path)
@@ -291,7 +291,7 @@ def _check_key(opened: RecordFile, content: Content) -> None:
             if folder.get(name, value) != value:
                 raise Contradiction(
                     f"{opened.path}: its rows are of {name} {value}, its folder is called "
-                    f"{folder[name]}: give the folder the name that it had"
+                    f"{folder[name]}: rename the folder back"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Where a record file comes from: a run of this site, a run's folder elsewhere, or no run at all.
+"""The origin of a record file: a run of this site, a run's folder elsewhere, or no run at all.
 
 The rows of a file name a run and a vantage point, but anybody can write such names into a file. So the load
 log keeps the origin of each unit, which depends on where the file lies and never on its rows. A file does not

@@ -74,7 +74,7 @@ class RecordFile:
             self._file = _opened(path, sorted(self._cost.dictionaries))
             self.sha256 = files.sha256_of(path)
         except cost.TooCostly as error:
-            raise InputError(f"{path} is no record file of firstflight: {error}") from error
+            raise InputError(f"{path} is not a record file of firstflight: {error}") from error
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise InputError(f"cannot read {path}: {os.strerror(error.errno)}") from error
@@ -129,7 +129,7 @@ class RecordFile:
                         yield piece
                         row += piece.num_rows
         except cost.TooCostly as error:
-            raise InputError(f"{self.path} is no record file of firstflight: {error}") from error
+            raise InputError(f"{self.path} is not a record file of firstflight: {error}") from error
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self.path} is damaged after row {row}: {_short(error)}") from error
 

@@ -205,7 +205,7 @@ class Units:
             self._logged[unit] = values
 
     def _origin(self, unit: Unit) -> str:
-        """Return the origin that the unit has from now on: a copy of the same content does not change it."""
+        """Return the unit's new origin; loading a copy of the same content does not change the origin."""
         before, own = self._logged.get(unit), self._file.origin
         if self._replace or before is None or not may_have_rows(before):
             return own.text

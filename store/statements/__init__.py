@@ -1,1 +1,1 @@
-"""What a SQL statement consists of, and which statements a client may send."""
+"""Parses SQL statements and decides which statements a client may send."""

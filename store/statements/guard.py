@@ -53,10 +53,10 @@ def check_reading(engine: Engine, sql: str) -> str:
     if parsed is None:
         raise UsageError(_UNREADABLE)
     if any(parsed.where("INTO OUTFILE")):
-        raise UsageError("INTO OUTFILE writes a file, and sql only reads: redirect standard output instead")
+        raise UsageError("INTO OUTFILE writes a file, but sql only reads: redirect standard output instead")
     reaching = calls.refused_function(engine, parsed)
     if reaching:
-        raise UsageError(f"{reaching}() reads data outside the store, and sql reads only the store")
+        raise UsageError(f"{reaching}() reads data outside the store, but sql reads only the store")
     if not _reads(parsed):
         raise UsageError("the store is open for reading only: use SELECT, SHOW, DESCRIBE or EXPLAIN")
     reason = _names(parsed) or _parts(engine, parsed)

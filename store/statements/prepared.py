@@ -39,7 +39,7 @@ def check(engine: Engine, location: str) -> None:
             guard.check_stored(engine, stored["text"])
         except UsageError as error:
             raise UsageError(
-                f"the store in {location} is not opened, since {stored['name']} in it is not safe to use: "
+                f"the store in {location} is not opened, because {stored['name']} in it is not safe to use: "
                 f"{error}; drop it by a client of `firstflight store serve`"
             ) from error
         _safe.add(stored["text"])

@@ -67,7 +67,7 @@ def test_a_backfill_of_old_lists_starts_no_scan() -> None:
 
     assert why() is None, "a person started it"
     assert why("t", "r") is None and why("old", "r") is None
-    assert "only older lists and tables have come" in str(why("old", "older"))
+    assert "only older lists and tables were published" in str(why("old", "older"))
     assert why(day=Date(2026, 11, 22)) is None
     assert "the newest as_data is of 2026-11-19, 4 days old" in str(why(day=Date(2026, 11, 23)))
 

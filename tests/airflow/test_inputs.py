@@ -295,7 +295,7 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
     took = time.monotonic() - began
     found = re.fullmatch(
         rf"Mismatch the clock of hamburg is (\d+)\.\d s {side} the centre's: nothing was sent; "
-        r"set it \(chronyc tracking\) and the task will go on\n",
+        r"set it \(chronyc tracking\) and the task continues\n",
         done.stdout,
     )
     assert found and abs(int(found[1]) - abs(int(off[:-1]))) <= 2 + took / 2, done.stdout
@@ -308,7 +308,7 @@ def test_a_file_that_comes_cut_short_is_not_kept(
     centre_run.layout.targets.unlink()
     centre_run.layout.targets.write_text("something else")
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
-    with pytest.raises(CentreUnreachable, match="cut short or changed"):
+    with pytest.raises(CentreUnreachable, match="truncated or changed"):
         inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     spooled = Run(tmp_path / "spool" / centre_run.id)
     assert not spooled.layout.targets.exists() and not (spooled.path / "manifest.json").exists()

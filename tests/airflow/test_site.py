@@ -493,7 +493,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         lambda: site.describe("quic_scan", first),
     )
     log = partial(site.log, "quic_scan", first, f"{place}.repetition.probe", number=0)
-    wait_for(lambda: "the DAG is paused: the stage has ended in order" in log(), 20, log)
+    wait_for(lambda: "the DAG is paused: the stage stopped gracefully" in log(), 20, log)
 
     site.kill_central("api-server", "scheduler", "dag-processor", "database")
     wait_for(lambda: _answers(site), 120, lambda: "the api-server has not restarted")
@@ -572,7 +572,7 @@ def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> No
     done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)
     took = time.monotonic() - began
     assert done.returncode == 1
-    found = re.match(r"worker hamburg: the clock here is (\d+\.\d) s ahead of the centre's", done.stderr)
+    found = re.match(r"worker hamburg: this machine's clock is (\d+\.\d) s ahead of the centre's", done.stderr)
     # To the second of the answer's date, by which it may be late, and half of the request's duration.
     assert found and 179 - took / 2 <= float(found[1]) <= 182 + took / 2, done.stderr
     assert done.stderr.count("\n") == 1

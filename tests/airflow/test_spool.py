@@ -169,7 +169,7 @@ def test_a_run_that_a_power_cut_has_broken_holds_up_no_other(place: Path, broken
     count, faults = pending_uploads.load_pending()
     assert count == 1
     (fault,) = faults
-    says = rf"run {broken.id} is left out: .*{broken_file} is not JSON: .*; mend that file, or remove "
+    says = rf"run {broken.id} is skipped: .*{broken_file} is not JSON: .*; repair that file, or remove "
     assert re.match(says, str(fault)) and str(fault).endswith(str(broken.path)), fault
     assert counts() == {whole.id: 5}
     left_out: list[pending_uploads.BrokenRun] = []

@@ -47,7 +47,7 @@ def test_a_stage_of_a_campaign_waits_for_a_user_s(
     threading.Timer(0.5, busy.set).start()
     execute.run_here(run, probe, run.key("here", 1), False, {}, patient=True)
     assert ran == [True], "it ran after the other one had ended"
-    assert "probe: waits for process" in capsys.readouterr().err
+    assert "probe: waiting for process" in capsys.readouterr().err
 
 
 def test_the_wait_ends_with_the_run(

@@ -88,7 +88,7 @@ def _offer(path: Path) -> list[str]:
     try:
         inputs = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
-        return ["is no JSON"]  # the client's message
+        return ["is not JSON"]  # the client's message
     offer.check(inputs, RUN)
     return []
 

@@ -104,7 +104,7 @@ def test_long_text_of_a_real_file_is_read_in_parts(tmp_path: Path, monkeypatch: 
     batches = list(RecordFile(path, {"source_file": "x"}).batches())
     assert len(batches) > 1 and pa.concat_tables(batches).equals(pq.read_table(path, schema=SCHEMA))
     monkeypatch.setattr(cost, "MAX_ROW_BYTES", 1_000)
-    with pytest.raises(InputError, match="is no record file of firstflight: "):
+    with pytest.raises(InputError, match="is not a record file of firstflight: "):
         list(RecordFile(path, {"source_file": "x"}).batches())
 
 

@@ -62,7 +62,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     assert "stopped" in stop(world, run, engines)
     out, messages = campaign.communicate(timeout=300)
     assert (campaign.returncode, out.splitlines()[-1]) == (130, run.name), messages
-    assert f"stopped in order; go on with: firstflight campaign run --resume {run.name}" in messages
+    assert f"stopped in order; continue with: firstflight campaign run --resume {run.name}" in messages
 
     entry = json.loads(firstflight(world, "runs", "--format", "jsonl", run.name).stdout)
     assert entry["state"] == "stopped"
@@ -150,7 +150,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
         _, messages = campaign.communicate(timeout=300)
     assert campaign.returncode == 130, messages
     assert "Traceback" not in messages
-    assert f"stopped while its row was loaded: `firstflight load {run.name}` does that again" in messages
+    assert f"stopped while its row was loaded: repeat with `firstflight load {run.name}`" in messages
     firstflight(world, "load", run.name)
 
 

@@ -102,7 +102,7 @@ def test_sums_that_do_not_hold_are_an_error(run: Run) -> None:
 
 def test_a_file_that_its_stage_did_not_write_is_refused_and_the_rest_loaded(run: Run) -> None:
     write(run.layout.quic_probe(run.key("hamburg", 1)), many(3, run=run.id))
-    with pytest.raises(InputError, match="is not what its stage wrote"):
+    with pytest.raises(InputError, match="differs from what its stage wrote"):
         loader.stage(run)
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
     assert ask("SELECT count() AS n FROM target") == [{"n": 3}]

@@ -375,8 +375,8 @@ def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> No
     empty, secret = tmp_path / "empty", tmp_path / "secret"
     empty.touch()
     secret.write_text("secret\n", encoding="utf-8")
-    assert "others can reach 0.0.0.0: --no-password is for" in refused(host="0.0.0.0", no_password=True)
-    assert "others can reach ::: --no-password is for" in refused(host="::", no_password=True)
+    assert "others can reach 0.0.0.0: --no-password is only for" in refused(host="0.0.0.0", no_password=True)
+    assert "others can reach ::: --no-password is only for" in refused(host="::", no_password=True)
     assert "exclude each other" in refused(no_password=True, password_file=secret)
     assert "cannot listen on 192.0.2.1 port" in refused(host="192.0.2.1", password_file=secret)
     assert f"the first line of {empty} is empty" in refused(password_file=empty)
