@@ -37,11 +37,13 @@ def command() -> None:
     metavar="FILE",
     help="Rules that identify a CDN by headers and certificates [built-in rules].",
 )
-def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | None) -> None:
+@click.option("--replace", is_flag=True, help="Also replace rows that were loaded from another location.")
+def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | None, *, replace: bool) -> None:
     """Write QScanner's results as record files of completed handshakes, and load them.
 
     DIR has quic_connection_info.csv and the other files of one QScanner run. The last line is the id of the
-    imported run. The id depends on start time and content, so importing again changes nothing. Rejected lines
+    imported run. The id depends on start time and content, so importing again changes nothing; with
+    another --out it needs --replace. Rejected lines
     are reported with their numbers (exit 1).
     """
     from firstflight.cdn import methods, rules
@@ -82,7 +84,7 @@ def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | Non
         terminal.echo(f"line {line} rejected: {reason}", err=True)
     if source.rejected:
         terminal.echo(f"{len(source.rejected)} lines rejected", err=True)
-    results = loader.load_files([out / f"{kind}.parquet" for kind in write.KINDS])
+    results = loader.load_files([out / f"{kind}.parquet" for kind in write.KINDS], replace=replace)
     for result in results:
         if isinstance(result, loader.Refused):
             raise result.error

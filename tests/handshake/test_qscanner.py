@@ -276,10 +276,8 @@ def test_in_the_store_it_is_there_once(folder: Path, tmp_path: Path) -> None:
     first = firstflight("import", "qscanner", str(folder), "--vantage", "hamburg")
     run = first.stdout.splitlines()[-1]
     assert run.startswith("20261120T053338Z-")
-    again = firstflight(
-        "import", "qscanner", str(folder), "--vantage", "hamburg", "--out", str(tmp_path / "other")
-    )
-    assert again.stdout == first.stdout
+    elsewhere = ("import", "qscanner", str(folder), "--vantage", "hamburg", "--out", str(tmp_path / "other"))
+    assert firstflight(*elsewhere).stdout == first.stdout
     counts = "SELECT (SELECT count() FROM quic_handshake WHERE http = 'response' AND run = '{0}'), "
     counts += "(SELECT count() FROM quic_handshake WHERE bytes_sent IS NULL AND vantage = 'hamburg'), "
     counts += "(SELECT count() FROM certificate), (SELECT count() FROM http3_response)"
@@ -290,7 +288,9 @@ def test_in_the_store_it_is_there_once(folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('[[rule]]\ncdn = "Mine"\nsource = "this test"\nheader = "cf-ray"\n')
     out = tmp_path / "mine"
-    firstflight("import", "qscanner", str(folder), "--cdn-rules", str(mine), "--out", str(out))
+    by_rules = ("import", "qscanner", str(folder), "--cdn-rules", str(mine), "--out", str(out))
+    assert "give --replace" in firstflight(*by_rules, expect=3).stderr
+    firstflight(*by_rules, "--replace")
     imported = pq.read_table(out / "quic_handshake.parquet").to_pylist()
     assert [row["cdn_by_header"] for row in imported] == ["Mine"] * ANSWERED + [None] * (TARGETS - ANSWERED)
     assert {row["ruleset"] for row in imported} == {ruleset_hash([mine])}
