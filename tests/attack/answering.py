@@ -99,7 +99,13 @@ def main() -> None:
     targets = write_targets(folder / "t.csv", [(HOST, NAME, port)])
     quick = ("--timeout", "3", "--attempts", 1, "--linger-ms", 50, "--summary", folder / "summary.json")
     with Capture(
-        folder / "probe.pcap", "lo", f"udp port {port} or icmp", snaplen=262144, buffer_kib=4096, drain_s=1.2
+        folder / "probe.pcap",
+        "lo",
+        f"udp port {port} or icmp",
+        snaplen=262144,
+        buffer_kib=4096,
+        drain_s=1.2,
+        max_bytes=1 << 30,
     ):
         done = subprocess.run(
             argv("--targets", targets, *LOOPBACK, *quick), capture_output=True, text=True, check=False

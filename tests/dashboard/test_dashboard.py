@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from reports import query
-from reports.dashboard.app import HEADERS
+from reports.dashboard.refusal import HEADERS
 from store import open_store
 from tests.browser import DESK, PHONE, Browser
 from tests.browser import browser as browser

@@ -179,7 +179,9 @@ def compared(folder: Path, names: list[str], port: int) -> Compared:
     """Run the engine over these names of a server, captured; then the second client."""
     capture, keys = folder / "engine.pcap", folder / "keys"
     found, secrets = [], ""
-    with Capture(capture, "lo", f"udp port {port}", snaplen=2048, buffer_kib=4096, drain_s=1.2):
+    with Capture(
+        capture, "lo", f"udp port {port}", snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
+    ):
         # One at a time: tshark takes connections that share ports for one.
         for name in names:
             own_folder, log = folder / name, folder / f"{name}.keys"
@@ -325,7 +327,13 @@ def test_times_count_from_the_sending(http3: Http3, tmp_path: Path) -> None:
     """A stamp of sending that is too early makes all times later: not one is nearly that of the capture."""
     targets = [(HOST, f"n{number}.http3.test", http3.port) for number in range(12)]
     with Capture(
-        tmp_path / "pcap", "lo", f"udp port {http3.port}", snaplen=2048, buffer_kib=4096, drain_s=1.2
+        tmp_path / "pcap",
+        "lo",
+        f"udp port {http3.port}",
+        snaplen=2048,
+        buffer_kib=4096,
+        drain_s=1.2,
+        max_bytes=1 << 30,
     ):
         done = connect(tmp_path, targets, "--timeout", 30, "--keylog", tmp_path / "keys")
     assert done.status == 0, done.messages

@@ -76,7 +76,9 @@ def test_rows_agree(request: pytest.FixtureRequest, tmp_path: Path, name: str, m
 def _probed(folder: Path, server: Running, modes: Iterable[str]) -> list[tuple[Row, Row]]:
     """Probe these names, captured; return the rows of prober and dissector."""
     bpf = f"(udp port {server.port}) or icmp"
-    with Capture(folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
+    with Capture(
+        folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
+    ):
         found = probe(folder, server, list(modes))
     dissected = {row["client_scid"]: row for row in rows(folder / "probe.pcap")}
     return [(row, dissected[row["client_cid"]]) for row in found.values()]
@@ -121,7 +123,13 @@ def _wrong_times(prober: Row, dissector: Row) -> dict[str, object]:
 def test_refused(tmp_path: Path) -> None:
     """No server: the system answers with ICMP."""
     with Capture(
-        tmp_path / "probe.pcap", "lo", "udp port 9 or icmp", snaplen=2048, buffer_kib=4096, drain_s=1.2
+        tmp_path / "probe.pcap",
+        "lo",
+        "udp port 9 or icmp",
+        snaplen=2048,
+        buffer_kib=4096,
+        drain_s=1.2,
+        max_bytes=1 << 30,
     ):
         found = probe(tmp_path, Running("rogue", 9, tmp_path, None), ["nobody.test"])  # type: ignore[arg-type]
     (row,) = rows(tmp_path / "probe.pcap")

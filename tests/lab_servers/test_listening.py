@@ -83,7 +83,9 @@ def heard(
     lines = [f"{HOST},{domain},{servers[name].port}\n" for name, domain in PTO_US]
     targets.write_text("ip,domain,port\n" + "".join(lines))
     bpf = " or ".join(f"udp port {port}" for port in ports)
-    with Capture(folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
+    with Capture(
+        folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
+    ):
         done = subprocess.run(
             [
                 str(binaries.find("firstflight-prober")),
