@@ -572,7 +572,9 @@ def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> No
     done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)
     took = time.monotonic() - began
     assert done.returncode == 1
-    found = re.match(r"worker hamburg: this machine's clock is (\d+\.\d) s ahead of the centre's", done.stderr)
+    found = re.match(
+        r"worker hamburg: this machine's clock is (\d+\.\d) s ahead of the centre's", done.stderr
+    )
     # To the second of the answer's date, by which it may be late, and half of the request's duration.
     assert found and 179 - took / 2 <= float(found[1]) <= 182 + took / 2, done.stderr
     assert done.stderr.count("\n") == 1

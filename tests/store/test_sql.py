@@ -217,7 +217,8 @@ def test_a_store_that_is_no_folder_is_named(
     done = run(*command)
     assert done.returncode == 2
     assert done.stderr == (
-        f"firstflight: the store cannot be in {store}: {tmp_path / 'file'} is not a folder; name another path\n"
+        f"firstflight: the store cannot be in {store}: {tmp_path / 'file'} is not a folder; "
+        "name another path\n"
     )
 
 
