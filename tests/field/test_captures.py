@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from aioquic.quic.crypto import CryptoContext, hkdf_expand_label, hkdf_extract
-from aioquic.tls import CipherSuite, cipher_suite_hash
+from aioquic.quic.crypto import CryptoContext
+from aioquic.tls import CipherSuite, cipher_suite_hash, hkdf_expand_label, hkdf_extract
 
 from tests.dissect import build as b
 from tests.dissect.conftest import Row, dissect, rows
