@@ -234,6 +234,9 @@ fn a_list_of_this_machine_needs_nobodys_confirmation() {
     assert!(Current::read(&[], &[], None, &mut listed).is_ok());
     for value in ["", FOLLOWED] {
         let empty = Current::read(&[], &[], Some(value), &mut listed);
-        assert!(matches!(empty, Err(Failure::Usage(_))), "{value:?} is not absent");
+        assert!(
+            matches!(empty, Err(Failure::Usage(_))),
+            "{value:?} is not absent"
+        );
     }
 }
