@@ -29,7 +29,7 @@ def command() -> None:
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of the record files [imports/RUN beside the folder of runs].",
+    help="Folder for the record files [imports/RUN, in the parent of the folder of runs].",
 )
 @click.option(
     "--cdn-rules",

@@ -37,7 +37,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "report": ("cli.report", "Write a report page, or print a table of a paper."),
         "query": ("cli.query", "Run a named query on the store."),
         "sql": ("cli.sql", "Run an SQL query on the store (read-only)."),
-        "trace": ("cli.trace", "Show the packets behind a row."),
+        "trace": ("cli.trace", "Show the packets of a row."),
         "dashboard": ("cli.dashboard", "Serve charts and tables of the store to browsers."),
         "calibrate": ("cli.calibrate", "Compare first answers to probes with full handshakes."),
         "schema": ("cli.schema", "Describe the columns of a record kind."),

@@ -121,7 +121,7 @@ def command(context: click.Context, /, engine: str, **given: object) -> None:
 
 
 def _ports(text: str | None) -> str | None:
-    """Check a range of source ports, all of which are held while ZMap runs."""
+    """Check a range of source ports; all stay bound while ZMap runs."""
     if text is not None:
         first, dash, last = text.partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash) and len(text) <= 11):

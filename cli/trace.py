@@ -1,4 +1,4 @@
-"""`firstflight trace`: shows the packets behind a row."""
+"""`firstflight trace`: shows the packets of a row."""
 
 from __future__ import annotations
 

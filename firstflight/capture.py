@@ -22,7 +22,7 @@ from firstflight.system.noted_signals import noted_signals
 
 # With less free disk space than this, the capture and the probe are stopped.
 LEAST_FREE_BYTES = 65_536
-# For tcpdump's start, for reading what the kernel has delivered, and for its end: only a hang takes so long.
+# Seconds for tcpdump to start, to read all delivered packets, or to stop; only a hang takes longer.
 # After this time a start fails, or a running capture is stopped or killed.
 _HANG_S = 60.0
 _LISTENING = re.compile(rb"listening on ")
@@ -102,7 +102,7 @@ class Capture:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A signal in between would leave the capture behind as `.part`.
+        # A signal in between would leave the capture as `.part`.
         with noted_signals() as signalled:
             self._end(check=error is None)
             if signalled() and error is None:

@@ -17,7 +17,7 @@ from firstflight.errors import FirstflightError, InputError
 from firstflight.system import files, lock, path_names
 
 MAX_SNAPLEN = 262_144
-# For the end of the tcpdump of a killed process, which gets a signal at once: only a hang takes so long.
+# Seconds to wait for the tcpdump of a killed process, which stops immediately unless it hangs.
 _HANG_S = 60.0
 # Bytes to read at once, because a capture can be larger than memory.
 _BLOCK_BYTES = 1 << 20
@@ -42,7 +42,7 @@ class CaptureRecord:
     # Bytes that the file may have, and packets that it lacks because of that; null = no limit, or unknown.
     max_bytes: int | None = None
     cut: int | None = None
-    # Packets that the dissect stage cut behind their headers; null = the capture was not trimmed.
+    # Packets that the dissect stage cut after their headers; null = the capture was not trimmed.
     trimmed: int | None = None
     # Packets without their padding, which `firstflight dissect --restore` puts back; null likewise.
     unpadded: int | None = None
@@ -155,7 +155,7 @@ def keep_whole_packets(path: Path) -> int:
 
 
 def add_record(folder: Path, record: CaptureRecord) -> None:
-    """Write the entry of one capture into capture.json, in the place of one for the same file."""
+    """Write a capture's entry to capture.json; replace an earlier entry for the same file."""
     kept = [entry for entry in records(folder) if entry.file != record.file]
     _write_records(folder, [*kept, record])
 

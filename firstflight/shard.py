@@ -1,6 +1,6 @@
 """Shards: the names of one vantage point divided among several processes (ZMap's word).
 
-A name belongs to a shard by a hash of the name alone, not by its place in the list, so lists in another order
+A hash of the name, not its place in the list, determines its shard, so lists in another order
 are divided alike, and all addresses of a name are probed by the shard that resolved it. docs/design/0017 has
 the reasons.
 """

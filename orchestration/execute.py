@@ -74,7 +74,7 @@ def run_alone(name: str, argv: Sequence[str]) -> None:
 
 
 def _run_process(name: str, argv: Sequence[str], *, behind: bool = False) -> int:
-    """Run the process of a stage on this terminal, or behind a command, and return its exit status."""
+    """Run the process of a stage on this terminal, or by a command, and return its exit status."""
     status = runner.run_in_terminal(argv, behind=behind)
     if status < 0:
         raise FirstflightError(f"stage {name} was killed by signal {-status}")

@@ -48,7 +48,7 @@ class Held:
             self._write = -1
 
     def is_forwarded(self) -> bool:
-        """Return whether the command has read the greeting, as one that forwards its input does."""
+        """Return whether the command has read the greeting, which shows that it forwards its input."""
         unread = fcntl.ioctl(self._read, termios.FIONREAD, bytes(4))
         return not any(unread)
 

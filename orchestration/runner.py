@@ -33,9 +33,9 @@ T = TypeVar("T")
 # time-outs that settings may have (scanner/driver/process.py), and the capture drains.
 GRACE_S = 180.0
 EXIT_INTERRUPTED = Interrupted.exit_status
-# How long a command may take to connect before a stage behind it is known not to have its input.
+# Seconds for a command to connect; after that, its stage certainly does not have the input.
 CONNECT_S = 5.0
-# How often a child's owner is asked whether it should continue.
+# Interval of the checks whether a child should continue.
 ASK_EVERY_S = 5.0
 
 

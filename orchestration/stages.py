@@ -26,11 +26,11 @@ class Scope(Enum):
 
     RUN = "run"  # once, at the centre
     KEY = "key"  # once for each vantage point and repetition
-    EITHER = "either"  # once for the run, or for one vantage point and repetition alone
+    EITHER = "either"  # once for the run, or for a single vantage point and repetition
 
 
 class Plan(Enum):
-    """The kind of a run: probes names in repetitions, watches them in periods, measures one thing alone."""
+    """The kind of a run: a scan in repetitions, a watch in periods, or a run for a single purpose."""
 
     SCAN = "scan"
     WATCH = "watch"
@@ -68,9 +68,9 @@ class Stage:
     measures: str | None = None
     # Takes --period and --start.
     timed: bool = False
-    # Determines itself what is left to do, so it runs although it is done.
+    # Finds the remaining work itself, so it runs even if it is done.
     looks_itself: bool = False
-    # Replaces its output in one step: also what --again repeats stays until the new output is whole.
+    # Replaces its output atomically: with --again, the old output stays until the new output is complete.
     replaces: bool = False
     # Permanently confines its process to the store and the run (store/confine).
     confined: bool = False
@@ -213,7 +213,7 @@ def names(chosen: Iterable[Stage] | None = None) -> list[str]:
 
 
 def at_centre() -> list[Stage]:
-    """Return the stages that fetch what a run needs before it measures."""
+    """Return the stages that fetch a run's inputs before it measures."""
     return [stage for stage in STAGES if stage.scope is Scope.RUN and stage.enabled_by is None]
 
 
@@ -233,14 +233,14 @@ def from_centre(plan: Plan, settings: Settings) -> list[Stage]:
 
 
 def at_vantage(plan: Plan, settings: Settings | None = None) -> list[Stage]:
-    """Return the stages that send from each vantage point, in order; with settings those that they enable."""
+    """Return the stages that send from each vantage point, in order; with settings, only enabled ones."""
     return [s for s in _of(plan, settings) if s.scope is Scope.KEY and s.sends]
 
 
 def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
     """Return the stages that process a vantage point's measurements, in order; they send nothing.
 
-    With settings those that they enable.
+    With settings, only enabled ones.
     """
     return [s for s in _of(plan, settings) if s.scope is Scope.KEY and not s.sends]
 
@@ -255,7 +255,7 @@ def scheduled(plan: Plan) -> list[Stage]:
 
 
 def measuring(plan: Plan, settings: Settings | None = None) -> list[Stage]:
-    """Return the stages of a plan that measure, the main one first; with settings those that they enable."""
+    """Return the stages of a plan that measure, the main one first; with settings, only enabled ones."""
     return [s for s in _of(plan, settings) if s.measures is not None]
 
 

@@ -37,10 +37,11 @@ _FIXED: Mapping[str, object] = {
     "allow_introspection_functions": 0,
     "allow_experimental_eval_table_function": 0,
 }
-# Merges go on beside inserts and queries, in this process. By default up to 32 do at a time, and of parts of
-# fewer than 131,072 rows each reads and writes all columns at once, 100 MB of memory for the widest kinds.
-# Here they go column by column, and `Role.merges` at a time. Of each part a granule is in memory, 5 MB of the
-# transport parameters that clients offer, and by default up to 100 parts are merged at once.
+# Merges run concurrently with inserts and queries, in this process. By default up to 32 run at a time. For
+# parts of fewer than 131,072 rows, a merge reads and writes all columns together, which needs 100 MB
+# for the widest kinds. Here merges go column by column, and `Role.merges` run at a time. Each part needs a
+# granule in memory: 5 MB for the transport parameters that clients offer. By default up to 100 parts are
+# merged together.
 _MERGE_TREE: Mapping[str, int] = {
     "vertical_merge_algorithm_min_rows_to_activate": 1,
     "max_parts_to_merge_at_once": 8,
@@ -62,7 +63,7 @@ class Role:
     grants: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
-    # Merges and mutations at a time; 0: no merge. Beside a long merge a second slot takes small ones.
+    # Concurrent merges and mutations; 0: no merge. During a long merge, a second slot takes small ones.
     merges: int = 2
 
     def users(self) -> str:
@@ -93,7 +94,7 @@ _CHANGE = (
 )
 # Permits to make the engine's allocator return what is free.
 _RETURN_MEMORY = "GRANT SYSTEM JEMALLOC ON *.*"
-# A merge would take 200 MB beside a query; the next loader does it.
+# A merge would take 200 MB during a query; the next loader does it.
 READER = Role((_ASK, _RETURN_MEMORY), limits=_QUERY_LIMITS, merges=0)
 _CHANGE_BY_FILE = (*_CHANGE, "GRANT READ ON FILE")
 LOADER = Role((*_CHANGE_BY_FILE, _RETURN_MEMORY), merges=1)

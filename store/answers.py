@@ -18,7 +18,7 @@ SETTINGS = {
     "output_format_json_quote_64bit_floats": 0,
     "output_format_json_escape_forward_slashes": 0,
 }
-# Tables for people are rounded to this many decimals, so that a sum of floats shows no 12080.400000000001;
+# Pretty tables are rounded to this many decimals, so that a sum of floats shows no 12080.400000000001;
 # formats that programs read keep the shortest text that gives the same float.
 SHOWN_DECIMALS = 6
 _FOR_PEOPLE = ("Pretty", "Vertical", "Markdown")

@@ -1,7 +1,8 @@
 """Confines a command that opens the embedded store, before its first thread and until it ends.
 
 A process that opens a store evaluates the expressions in it (a column's default, a view, a dictionary's
-source) with its user's rights, whoever wrote them. Confinement keeps them from other files and from hosts.
+source) with its user's rights, even if others wrote them. Confinement keeps them from other files and from
+hosts.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _SETTINGS = {
     "asterisk_include_alias_columns": 1,
     # A join without match yields null, not the first value of an enumeration.
     "join_use_nulls": 1,
-    # The state of a GROUP BY that is larger goes on in files in the store's folder. By name it is as large as
+    # A larger state of a GROUP BY continues in files in the store's folder. Grouped by name it is as large as
     # the run: with twice as much a report on a million names takes 25 MB more (docs/measured/campaign.md).
     "max_bytes_before_external_group_by": 32 << 20,
 }
@@ -99,7 +99,7 @@ class EmbeddedStore:
             raise from_engine(str(error), self.location) from error
         wanted = answers.format_of(parsed) or output_format
         try:
-            # A session of its own: settings of the first one cannot change any more.
+            # A separate session, because the first session's settings are fixed.
             session = Engine(str(self._path), access.READER)
             try:
                 self._limit_to_reading(session, self._reading | answers.settings_for(wanted))
@@ -151,7 +151,7 @@ class EmbeddedStore:
     def _return_memory(self) -> None:
         """Make the engine's allocator return what is free.
 
-        In a session of its own: one that only reads may not ask for it.
+        Uses a separate session, because a read-only session may not do this.
         """
         session = Engine(str(self._path), access.READER)
         try:

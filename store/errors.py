@@ -45,9 +45,9 @@ MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME = 241, 396, 159
 LIMIT_CODES = frozenset({MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME})
 # Advice for exceeded limits, which the engine's message lacks.
 _LIMITS = {
-    MEMORY_LIMIT: "ask for fewer rows or columns at once, or group by less",
-    TOO_MANY_ROWS: "ask for fewer rows, with WHERE or LIMIT",
-    OUT_OF_TIME: "ask for less at once",
+    MEMORY_LIMIT: "select fewer rows or columns, or group by fewer columns",
+    TOO_MANY_ROWS: "select fewer rows, with WHERE or LIMIT",
+    OUT_OF_TIME: "select less data",
 }
 # Codes of errors after which the same statement may succeed: too many queries, timeout, lost connection,
 # shutdown, replica temporarily read-only, too many parts, insert with unknown result, Keeper.

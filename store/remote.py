@@ -210,7 +210,7 @@ class ServerStore:
         return list(each_native(made))
 
     def _again_if_broken(self, statement: Callable[[], Result]) -> Result:
-        """Run `statement`; if the connection breaks, reconnect and run it again until the time is over."""
+        """Run `statement`; if the connection breaks, reconnect and repeat it until the time limit."""
         until = time.monotonic() + (self._location.retry_for if self._write else _READ_RETRY_S)
         pause = _FIRST_PAUSE_S
         while True:
@@ -246,7 +246,7 @@ class ServerStore:
             if self._write and not self._warned:
                 _log.warning("firstflight: %s does not answer (%s): trying again", self.location, reason)
                 self._warned = True
-            # Random pauses: clients that lost the same server do not reconnect all at once.
+            # Random pauses, so that clients of the same server do not all reconnect at the same time.
             time.sleep(pause * random.uniform(0.7, 1.0))
             pause = min(pause * 2, _LAST_PAUSE_S)
 
@@ -262,7 +262,7 @@ class ServerStore:
 
 
 def _untrusted(error: BaseException) -> str | None:
-    """Return what is wrong with the certificate, if that is the error; the driver keeps only its text."""
+    """Return the certificate's fault, if that is the error; the driver keeps only the text."""
     found = _CERTIFICATE.search(str(error))
     return found[1] if found else None
 

@@ -1,4 +1,4 @@
-"""The file STORE.address beside the folder STORE: the full address of the `store serve` that holds it.
+"""The file STORE.address next to the folder STORE: the full address of the `store serve` that holds it.
 
 The first line is an address for FIRSTFLIGHT_STORE_FILE; only the user who serves can read it (mode 0600). The
 file remains after the server ends, and the next server reuses a generated password from it. The second line

@@ -52,7 +52,7 @@ def parse(url: str, database: str) -> ServerLocation:
     """Parse the URL of a server; `database` is the default. UsageError never repeats the URL."""
     if _is_cut(url):
         raise UsageError(
-            "the store's address has an @ behind a /, ? or #, so its password ends too early: write these "
+            "the store's address has an @ after a /, ? or #, so its password ends too early: write these "
             "characters of the password as %2F, %3F and %23, or name a file by the option password_file"
         )
     try:
@@ -162,5 +162,5 @@ _OPTIONS: dict[str, Callable[[str, str], Any]] = {
 
 
 def _plain(error: ValueError) -> str:
-    """Return what is wrong with a URL, without the part of the URL that urllib quotes."""
+    """Return the fault of a URL, without the part of the URL that urllib quotes."""
     return str(error).split(":")[0].split("'")[0].strip()

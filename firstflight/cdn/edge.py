@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{1,31}")
 def location(fields: Iterable[tuple[str, str]]) -> str | None:
     """Return the location that the first of FIELDS names which is there and can be read; None without one.
 
-    An IATA code of three letters where the field holds one by its documentation, else the CDN's own word.
+    An IATA code of three letters if the field's documentation promises one, else the CDN's own term.
     `fields`: (name, value) of the response, names in lower case; of a name that is there twice the first.
     """
     first: dict[str, str] = {}
@@ -42,7 +42,7 @@ def _ray(value: str) -> str | None:
 
 
 def _pop(value: str) -> str | None:
-    """Read `HAM50-P2`: the code typically is that of an airport."""
+    """Read `HAM50-P2`: the code is typically an airport code."""
     found = _POP.fullmatch(value)
     return found[1] if found else _name(value)
 

@@ -105,7 +105,7 @@ class Pattern:
 def attributes(name: str) -> Iterator[tuple[str, str]]:
     """Yield (type, value) of a distinguished name (RFC 4514), escapes resolved.
 
-    What is no attribute is left out; only the first MAX_VALUE characters are looked at.
+    Skips text that is not an attribute; reads only the first MAX_VALUE characters.
     """
     begin, escaped = 0, False
     text = name[:MAX_VALUE]

@@ -38,7 +38,7 @@ _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9-]*=.+|[0-9]+(\.[0-9]+)+=.+")
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `name` is the field of a `header` rule; of one without values `values` is empty."""
+    """One rule. `name` is the field of a `header` rule; `values` is empty if the rule has none."""
 
     cdn: str
     source: str
@@ -48,7 +48,7 @@ class Rule:
 
 
 def load(base: Path | None, extra: Iterable[Path] = ()) -> list[Rule]:
-    """Join the rules of `extra`, in order, and of `base` (None = firstflight's own) behind them.
+    """Join the rules of `extra`, in order, followed by the rules of `base` (None = firstflight's own).
 
     UsageError in one sentence if a file is wrong, or if two CDNs claim the same suffix, value or field.
     """

@@ -1,9 +1,9 @@
 """Lists that change while a program runs: read again, and trusted only while somebody confirms them.
 
-The rules are those of the native engines (scanner/native/core/src/policy/current.rs): a changed opt-out list
-is read again when two looks have seen the same file, a block list is not; one that the system does not let
-be read is tried again; what a list has named once stays listed; the machine's list of FIRSTFLIGHT_OPTOUT, as
-`followed:FILE`, counts only while FILE.confirmed is recent.
+The native engines have the same rules (scanner/native/core/src/policy/current.rs). A changed opt-out list is
+read again after two looks have seen the same file; a block list is read once. An unreadable list is tried
+again. Entries stay listed, even if they disappear from the file. A list `followed:FILE` in FIRSTFLIGHT_OPTOUT
+is valid only while FILE.confirmed is recent.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ VARIABLE = "FIRSTFLIGHT_OPTOUT"
 FOLLOWED = "followed:"
 LOOK_S = 0.25
 BEGIN_FOR_S = 45.0
-"""Without a confirmation for so long nothing new begins."""
+"""Seconds since the last confirmation after which no new probes start."""
 SEND_FOR_S = 60.0
-"""Without a confirmation for so long nothing is sent."""
+"""Seconds since the last confirmation after which nothing is sent."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _FileVersion = tuple[int, int, int, int]
 
 
 class Trust(IntEnum):
-    """What a followed list permits: nothing, what is under way, or all."""
+    """What a followed list permits: nothing, only started probes, or all."""
 
     NONE = 0
     ENDING = 1
@@ -90,7 +90,7 @@ class Current:
                 file.path
             )  # before the content: later changes are read again
             self._new += file.entries()
-        # Block lists stay as they are; what is no regular file cannot be read twice.
+        # Block lists do not change; a file that is not regular cannot be read twice.
         self._files = [file for file in self._files if file.names_too and file.read is not None]
         if self.followed is not None:
             self._files.append(_ListFile(self.followed, names_too=True, is_followed=True))
@@ -114,7 +114,7 @@ class Current:
         return trust
 
     def take(self) -> Iterator[Range | str]:
-        """Yield the entries that came since the last call."""
+        """Yield the entries added since the last call."""
         new, self._new = self._new, []
         yield from new
 
@@ -133,7 +133,7 @@ class Current:
 
     def _read_again(self, file: _ListFile) -> None:
         before, file.looked = file.looked, _version_of(file.path)
-        # A followed list is replaced in one step, so it is whole at once.
+        # A followed list is replaced atomically, so it is never partial.
         is_whole = file.is_followed or before == file.looked
         is_due = file.looked != file.read or file.unreadable is not None
         if file.looked is None or not is_whole or not is_due:

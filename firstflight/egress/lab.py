@@ -20,7 +20,7 @@ from firstflight.egress import rtnetlink
 from firstflight.errors import UsageError
 
 MARK = "firstflight-lab"
-"""Alias of `lo` in the lab's namespaces, and in those of tests."""
+"""Alias of `lo` in namespaces of the lab and of tests."""
 
 RANGES = ("198.18.0.0/15", "2001:db8::/32")
 

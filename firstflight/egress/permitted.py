@@ -35,7 +35,7 @@ class _Ranges:
         self.add(spans)
 
     def add(self, spans: Iterable[Span]) -> None:
-        """Add ranges, which may overlap those that are there."""
+        """Add ranges, which may overlap existing ones."""
         old, self.spans = self.spans, []
         for first, last in sorted([*old, *spans]):
             if self.spans and first <= self.spans[-1][1] + 1:
@@ -241,7 +241,7 @@ def _span(network: Network) -> Span:
 
 
 def _without(first: int, last: int, holes: Iterable[Span]) -> Iterable[Span]:
-    """Yield what is left of a range between sorted holes."""
+    """Yield the parts of a range between sorted holes."""
     for low, high in holes:
         if high < first or low > last:
             continue

@@ -35,7 +35,7 @@ class Turn:
 def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> Turn | None:
     """Return the turns of that vantage point's shard; None if it shares with nobody, or nothing is limited.
 
-    What is not divided (WHOLE) takes, at a vantage point with shards, the turns of the first one. Without
+    An undivided stage (WHOLE) at a vantage point with shards takes the turns of the first shard. Without
     `campaign.shared_limits` a vantage point shares with no other, but its shards still share.
 
     The pause is the longest gap that a limit requires between two probes, plus the slack for clock

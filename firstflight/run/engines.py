@@ -1,4 +1,4 @@
-"""Waits for an engine or a dissector that a killed stage left behind."""
+"""Waits for an engine or a dissector that outlived its killed stage."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A run on disk: its settings, its manifest and the reports of its stages.
 
-Only the campaign writes `manifest.json`. Every stage process writes its own `report.json` beside its output,
+Only the campaign writes `manifest.json`. Every stage process writes its own `report.json` next to its output,
 so that processes never write to each other's files; `Run.reports` collects them.
 """
 
@@ -162,7 +162,7 @@ class Run:
 
         The block fills rows_in, rows_out, rejected, counts and calls `add_output` for each output file.
         """
-        # A process that a killed campaign left behind may still be shutting down: wait for it.
+        # A process of a killed campaign may still be shutting down: wait for it.
         with lock.locked(self.layout.stage_lock(stage, key), f"stage {stage}", wait_s=30):
             report = StageReport(
                 stage=stage,

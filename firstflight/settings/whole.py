@@ -110,7 +110,7 @@ class Settings(Section):
     def ports_at(self, vantage: Vantage, half: int | None = None, shard: Shard = WHOLE) -> str:
         """Return the source ports there, as FIRST-LAST; `half` 0 or 1: their first or second half.
 
-        With `shard` those of one shard: no two have one in common.
+        With `shard`, return the ports of that shard; shards have no ports in common.
         """
         ports = vantage.ports or self.probe.ports
         if not shard.is_whole:

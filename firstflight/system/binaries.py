@@ -20,7 +20,7 @@ def folder() -> tuple[Path, str]:
     """Return the one folder that holds the native programs, and what to do if one is missing there.
 
     The folder `$FIRSTFLIGHT_BIN` if that is set; else `firstflight/programs`, which only an installed wheel
-    has (docs/design/0031); else `target/release` beside the package.
+    has (docs/design/0031); else `target/release` in the checkout.
     """
     chosen = os.environ.get(BIN_VARIABLE)
     if chosen:
@@ -44,7 +44,7 @@ def find(name: str) -> Path:
 
 
 def unreadable(status: int, stderr: bytes, written: Path | None = None) -> list[str]:
-    """Return the dissector's message about each capture, or key log beside one, that it could not read.
+    """Return the dissector's messages about captures and key logs that it could not read.
 
     The records before the position of a broken capture are written. OutputError with the dissector's reason
     if they are not: the file `written` is missing. FirstflightError if the dissector failed otherwise.

@@ -96,7 +96,7 @@ def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def is_asleep(process: subprocess.Popen[Any]) -> bool:
-    """Return whether a process waits for what is not there yet (state S of proc(5)), or has ended."""
+    """Return whether a process is asleep (state S of proc(5)) or has ended."""
     if process.poll() is not None:
         return True
     state = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]

@@ -47,7 +47,7 @@ class _Given(Collector):
 
 
 class Exporter(ThreadingHTTPServer):
-    """Serves what `collect` returns; an answer is kept for `kept_s` seconds, however often it is asked for.
+    """Serves the metrics of `collect`; an answer is reused for `kept_s` seconds.
 
     `serve_forever` blocks, `serve_beside` does not; `shutdown` ends it. A FirstflightError of `collect` is
     answered with status 503 and its sentence.
@@ -83,7 +83,7 @@ class Exporter(ThreadingHTTPServer):
             return self._answer
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; beyond the limit close the connection at once."""
+        """Answer in a thread; close the connection immediately if there are too many."""
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
             return

@@ -20,8 +20,8 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
 
     The temporary name contains the process id, so that two processes never write to the same file.
     `lasting`: the content is on the disk before the name is. A file system may store the name first, and a
-    power cut then leaves an empty file (docs/design/0046). False is for what is of no use after one.
-    Raises OutputError if the disk is full or the folder is not writable.
+    power cut then leaves an empty file (docs/design/0046). False is for files that are useless after a power
+    cut. Raises OutputError if the disk is full or the folder is not writable.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     with explain_os_errors(path):

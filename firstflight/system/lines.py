@@ -21,7 +21,7 @@ class LineTooLong(FirstflightError):
 def next_line(
     pipe: IO[bytes], limit_s: float, *, watch: Callable[[], None] | None = None, every_s: float = 0.1
 ) -> bytes:
-    """Return the next line with its end, or what was written if the other end closed the pipe.
+    """Return the next line with its end, or the rest if the other side closed the pipe.
 
     `watch` is called before and every `every_s` seconds while it waits, and may raise to stop it.
     TimeoutError after `limit_s` seconds; LineTooLong for a line of more than LONGEST bytes.

@@ -19,8 +19,9 @@ from typing import Self
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import children
 
-# Addresses of the links: /30 networks of 169.254.0.0/16 (RFC 3927), which no router forwards to others, and a
-# /64 of a unique local prefix (RFC 4193). They never leave: what is forwarded has this namespace's address.
+# Addresses of the links: /30 networks of 169.254.0.0/16 (RFC 3927), which no router forwards to others, and
+# a /64 of a unique local prefix (RFC 4193). They never leave the machine: forwarded packets have this
+# namespace's address.
 _V4 = "169.254.{}.{}"
 _V6 = "fd66:6972:7374:{:x}::{}"
 _FORWARD = {4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}
@@ -64,7 +65,7 @@ class Masqueraded:
     def __enter__(self) -> Self:
         if not forwards(4):
             raise UsageError(
-                "this machine does not forward IPv4, which a namespace of its own for TCP settings needs: "
+                "this machine does not forward IPv4, which a separate namespace for TCP settings requires: "
                 "sysctl net.ipv4.ip_forward=1, with a firewall that forwards nothing from outside"
             )
         with ExitStack() as stack:

@@ -33,7 +33,7 @@ def raise_limit() -> None:
 
 
 def sentence(error: BaseException | str) -> str | None:
-    """Return what to tell a user if an error, or one that it came from, is that the limit is reached."""
+    """Return a sentence for the user if reaching the limit caused this error, directly or indirectly."""
     link: BaseException | str | None = error
     for _ in range(20):
         if link is None:

@@ -33,7 +33,7 @@ def print_line(text: str) -> None:
 class Progress:
     """Progress of one stage, as a context manager.
 
-    `total` None = unknown; `limit` is asked, when progress is shown, for what limits the speed.
+    `total` None = unknown; `limit` returns what limits the speed, and is called when progress is shown.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def finished(
                 except subprocess.TimeoutExpired:
                     done = busy.bytes_read_by(process.pid)
                     if done is not None:
-                        # What it reads beside, as its libraries, is less than a megabyte.
+                        # Everything else that it reads, such as libraries, is less than a megabyte.
                         progress.update(min(megabytes(done), total))
         except KeyboardInterrupt as error:
             children.stop(process)

@@ -75,7 +75,7 @@ class CrawlFiles(FirstflightOperator):
 
 
 def _extra(run: Run, stage: str, day: str) -> dict[str, Any]:
-    """Return what the asset event of a finished stage says."""
+    """Return the extra of the asset event of a finished stage."""
     report = run.report(stage)
     assert report is not None
     return {
@@ -160,7 +160,7 @@ def _is_finished(task: str, states: dict[str, Any]) -> bool:
 
 
 class Report(FirstflightOperator):
-    """Records how a run ended and what is missing, and makes its report."""
+    """Records the outcome of a run and its missing parts, and creates its report."""
 
     template_fields: Sequence[str] = ("run",)
 
@@ -170,7 +170,7 @@ class Report(FirstflightOperator):
         self.late = late
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Query the store for the run's rows; return rows per vantage point and what is missing."""
+        """Query the store for the run's rows; return rows per vantage point, and missing parts."""
         from firstflight.run.run import Run
         from orchestration.site import outcome
 

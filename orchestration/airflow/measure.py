@@ -68,8 +68,8 @@ def measure(
 ) -> None:
     """Add all tasks after `run` was opened to the current DAG: load, measure everywhere, report.
 
-    `run`: the output of the task that opens it; `parts`: what runs at once at a vantage point, and in which
-    pools; `rows`: the asset of each load there; `report`: the asset of the report.
+    `run`: the output of the task that opens it; `parts`: what runs concurrently at a vantage point, and in
+    which pools; `rows`: the asset of each load there; `report`: the asset of the report.
     """
     LoadCentre(task_id="load_run", run=run)
 

@@ -56,7 +56,7 @@ class Open(FirstflightOperator):
         return run.id
 
     def newest(self, context: Context, assets: Mapping[str, Asset]) -> dict[str, events.Extra]:
-        """Return the newest event of each stage's asset; skip the task if a run of them should not begin."""
+        """Return the newest event of each stage's asset; skip the task if they must not start a run."""
         taken = {stage: newest_event(context, asset, stage) for stage, asset in assets.items()}
         triggers = [
             event.extra or {} for each in context["triggering_asset_events"].values() for event in each
@@ -68,7 +68,7 @@ class Open(FirstflightOperator):
         return taken
 
     def fetch_list(self, context: Context, run: Run) -> None:
-        """Run the `targets` stage of a run that has a list of its own; the exception of a failure."""
+        """Run the `targets` stage of a run with a separate list; return the exception of a failure."""
         self.firstflight(context, "stage", "targets", "--run", run.id, check=False)
         if not run.done("targets"):
             raise self.failed("stage", "targets")
@@ -88,7 +88,8 @@ class OpenScan(Open):
         params = context["params"]
         with airflow_errors():
             taken = self.newest(context, self.assets)
-        # All declared ones, also those that do not take part: turns depend on this list (shared_limits.py).
+        # All declared vantage points, even if they do not take part: turns depend on this list
+        # (shared_limits.py).
         points = declared().vantage
         if params["rate"] is not None:
             rate = float(params["rate"])

@@ -1,6 +1,6 @@
 """Base operator: runs a `firstflight` command, with its output in the task's log.
 
-Tasks of a vantage point set both `queue` and `executor`: with the queue alone Airflow would silently run them
+Tasks of a vantage point set both `queue` and `executor`: with only the queue, Airflow would silently run them
 at the centre (tests/airflow checks every DAG for this).
 """
 
@@ -45,7 +45,7 @@ RETRIES: dict[str, Any] = {
     "max_retry_delay": timedelta(hours=1),
 }
 
-# Maximum active tasks of one DAG: those of every vantage point and the centre's.
+# Maximum active tasks of a DAG, for all vantage points and the centre.
 ACTIVE_TASKS = 64
 
 

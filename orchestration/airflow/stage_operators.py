@@ -111,7 +111,7 @@ class StageOperator(FirstflightOperator):
         return inputs.is_stopped(run, *centre_of(run.id))
 
     def _more(self, context: Context) -> list[str]:
-        """Return options besides those of every stage."""
+        """Return additional options for this stage."""
         del context
         return []
 
@@ -131,7 +131,7 @@ class StageOperator(FirstflightOperator):
         return counts
 
     def _wait_until_due(self, run: Run, key: StageKey) -> None:
-        """Reschedule until the repetition is due; skip one that should have begun days ago."""
+        """Reschedule until the repetition is due; skip a repetition that was due days ago."""
         from orchestration.airflow import due as times
 
         started = datetime.fromisoformat(str(run.manifest["started_at"]))
@@ -178,7 +178,7 @@ def stage_tasks(
 
 
 def has_begun(run: Run, key: StageKey) -> bool:
-    """Return whether the main stage of a key has begun: there may be rows, which later stages process."""
+    """Return whether the main stage of a key has started, so that later stages may have rows to process."""
     return run.report(stages.main(stages.plan_of(run)).name, key) is not None
 
 

@@ -38,7 +38,7 @@ class CentreFailed(FirstflightError):
 
 @dataclass
 class Campaign:
-    """One campaign over one run. `run_all` runs what is not done; `failures` are error messages.
+    """A campaign for a run. `run_all` runs all unfinished stages; `failures` are error messages.
 
     `statuses` are the exit statuses of failed vantage points; `rejected` counts input lines that were not
     used and were printed.
@@ -84,7 +84,7 @@ class Campaign:
 
     @property
     def exit_status(self) -> int:
-        """0: all is done; 1: some parts failed; 2 or 3 of the first vantage point if all of them failed."""
+        """0: all parts are done; 1: some failed; if all vantage points failed, the first one's status."""
         keys = [
             key
             for repetition in range(1, int(self.run.manifest["repetitions"]) + 1)
@@ -190,7 +190,7 @@ class Campaign:
         return needs and not capture_files.records(self.run.layout.stage("capture", key))
 
     async def _wait_until_due(self, repetition: int) -> None:
-        """Wait until the interval since the last repetition's start is over; record this one's start."""
+        """Wait for the interval since the last repetition's start; record the start of this repetition."""
         started: dict[str, str] = dict(self.run.manifest.get("repetition_started", {}))
         before = started.get(str(repetition - 1))
         if before is not None and str(repetition) not in started:

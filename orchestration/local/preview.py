@@ -1,4 +1,4 @@
-"""Describes what a campaign would do, from its settings alone (`--dry-run`); fetches and sends nothing."""
+"""Describes a campaign from its settings only (`--dry-run`); fetches and sends nothing."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def faults_of_files(asked: settings.Settings, run: RunLayout, ceilings: Ceilings
 
 
 def _ports_of_crawl(path: Path) -> set[int]:
-    """Return the ports of the URLs that a crawl has found; those that are no target are never contacted."""
+    """Return the ports of the URLs that a crawl found; URLs that are not targets are never contacted."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

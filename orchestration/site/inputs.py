@@ -30,7 +30,7 @@ from orchestration.site.vantage_points import VantagePoint
 if TYPE_CHECKING:
     import requests
 
-# After an outage two tasks of a worker fetch the same run at once, and the first one may be at a long list.
+# After an outage two tasks of a worker fetch the same run concurrently, and the first may take long.
 _FETCHED_BY_ANOTHER_S = 600.0
 
 
@@ -193,7 +193,7 @@ def _check_downloads(run: Run, offer: Offer) -> None:
 
 
 def _check_space(offer: Offer) -> None:
-    """Raise BadOffer if what is offered, and not fetched yet, takes more than half of the free disk."""
+    """Raise BadOffer if the offered files that are not fetched yet need more than half of the free disk."""
     missing = {entry.sha256: entry.bytes for entry in offer.files}
     needed = sum(size for sha256, size in missing.items() if not (_cache() / sha256).is_file())
     free = shutil.disk_usage(runs_root()).free
@@ -223,7 +223,7 @@ def _cache() -> Path:
 
 
 def _write_settings(run: Run, fetched: Path, offer: Offer, vantage: VantagePoint, clock: str) -> None:
-    """Write the fetched settings with those that are local to this vantage point, in one step.
+    """Write the fetched settings, with this vantage point's local values, atomically.
 
     `clock`: the URL of the centre's Date. BadOffer if the settings must not be used at this vantage point.
     """
@@ -239,19 +239,19 @@ def _write_settings(run: Run, fetched: Path, offer: Offer, vantage: VantagePoint
     stored["store"] = {"url": None}  # use the local FIRSTFLIGHT_STORE
     stored["network"] = {"ca_bundle": None}  # use the environment's
     stored["centre"] = {"command": []}  # only for stages at the centre
-    # Whatever the centre names: no other host is asked for the time from here.
+    # Ignore the centre's setting: this vantage point asks no other host for the time.
     _section(stored, "clock")["reference"] = clock
     files.write_json(run.layout.settings, stored)
 
 
 def _section(stored: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a section, which begins empty; one that is no table is left for the check, which refuses it."""
+    """Return a section, empty if it is new. A value that is not a table stays, and the check rejects it."""
     section = stored.setdefault(name, {})
     return section if isinstance(section, dict) else {}
 
 
 def write_blocked(run: Run, vantage: VantagePoint) -> Path:
-    """Bring the run's list of what is never probed from `vantage` up to date; return its path.
+    """Update the run's list of addresses that `vantage` never probes; return its path.
 
     Each stage that sends does this as it begins: the networks may have been declared after the fetch.
     """

@@ -57,7 +57,7 @@ class Newest:
 
     @cached_property
     def captures(self) -> Sequence[CaptureRecord]:
-        """The captures that ran beside it."""
+        """The captures of the stage."""
         folders = [self.run.layout.stage("capture", key) for key in self.keys]
         return [one for folder in folders for one in capture_files.records(folder)]
 
@@ -70,7 +70,7 @@ class Newest:
 def metrics() -> Iterator[Metric]:
     """Yield all families. UsageError if the store's address cannot be read.
 
-    A run of which a file is broken counts as one whose load has failed, and as nothing else.
+    A run with a broken file counts only as a run whose load failed.
     """
     broken: list[BrokenRun] = []
     uploads = list(pending_uploads.uploads(broken))
@@ -107,7 +107,7 @@ def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
 
 
 def _is_readable(stage: Newest, broken: list[BrokenRun]) -> bool:
-    """Return whether the files beside a stage's reports can be read; if not, `broken` has its run, once."""
+    """Return whether the files next to a stage's reports are readable; else add its run to `broken` once."""
     try:
         _ = stage.summaries, stage.captures, stage.offsets
     except FirstflightError as error:

@@ -32,7 +32,7 @@ MAX_FILES = 1000
 # The largest file is a routing table; a list of a million names has 25 MB.
 MAX_FILE_BYTES = 4 << 30
 MAX_TOTAL_BYTES = 8 << 30
-"""Of all files of one run."""
+"""Maximum bytes of all files of a run."""
 
 
 class BadOffer(InputError):

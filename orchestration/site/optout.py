@@ -1,9 +1,9 @@
 """The site's opt-out list: offered by the centre, followed by vantage points.
 
 At the centre an entry is in the file of FIRSTFLIGHT_OPTOUT (`firstflight optout add`) or in one that
-`probe.optout` of site.toml, watch.toml or downloads.toml names. A vantage point asks for all of them every
-few seconds (`follow`), keeps a copy, and beside it says when the centre last confirmed it; senders read both
-(firstflight/egress/current.py). docs/design/0040 gives the reasons.
+`probe.optout` of site.toml, watch.toml or downloads.toml names. A vantage point requests the whole
+list every few seconds (`follow`). It keeps a copy, and next to it the time of the last confirmation; senders
+read both (firstflight/egress/current.py). docs/design/0040 gives the reasons.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import requests
 
 EVERY_S = 2.0
-"""How often a vantage point asks; with both time-outs of a request still below the ten seconds promised."""
+"""Seconds between requests; with both time-outs of a request still below the promised ten seconds."""
 
 
 def own_list() -> Path:
@@ -103,7 +103,7 @@ def _text(entry: Range | str) -> str:
 
 
 class Follower:
-    """Keeps a copy of the centre's list at `path`, and says beside it when it was confirmed.
+    """Keeps a copy of the centre's list at `path`, and records the time of its confirmation next to it.
 
     `centre` is its URL, `secret` returns the workers' secret, `say` takes messages.
     """
@@ -130,7 +130,7 @@ class Follower:
 
     def once(self, session: requests.Session) -> None:
         """Ask the centre once; CentreUnreachable, InputError or OutputError: nothing is confirmed."""
-        confirmed = current.confirmation()  # as of before the question: what is entered later is not in it
+        confirmed = current.confirmation()  # taken before the request: later entries are not in the answer
         nonce = secrets.token_hex(16)
         source = Centre(session, self._centre, "", lambda: centre_token.sign_optout(self._secret()), SOON_S)
         entries = source.opted_out(nonce)

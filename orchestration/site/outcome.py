@@ -36,7 +36,7 @@ class Outcome:
 def of(run: Run) -> Outcome:
     """Query the store (FIRSTFLIGHT_STORE) for the rows of `run`. A loaded empty part is not missing.
 
-    Its rows are those of the main stage of its plan.
+    Only rows of the plan's main stage count.
     """
     kind = stages.main(stages.plan_of(run)).kinds[0]
     with open_store() as store:
@@ -90,7 +90,7 @@ def is_written(run: Run, outcome: Outcome) -> bool:
 
 
 def make_page(run: Run, firstflight: Callable[..., None]) -> None:
-    """Create a scan's report below FIRSTFLIGHT_REPORTS (default: reports beside the folder of runs).
+    """Create a scan's report below FIRSTFLIGHT_REPORTS (default: `reports` next to the folder of runs).
 
     The tables of downloads are printed, a survey has no report.
     """

@@ -28,7 +28,7 @@ from store.errors import StoreHeld
 _ASIDE = "removed"
 # Seconds to wait for parts that another process loads, after all others are loaded.
 _OTHER_S = 30.0
-# A day's watch goes on for so long: the last hour's tasks have two days to record what was missed.
+# Maximum age of a day's watch that may continue: its last tasks have two days to record missed slots.
 _WATCH = timedelta(days=3)
 
 
@@ -60,7 +60,7 @@ class BrokenRun(InputError):
 def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
     """Yield everything that was measured here and is still on disk, oldest first.
 
-    Runs that cannot be read are left out and appended to `broken`.
+    Unreadable runs are skipped and appended to `broken`.
     """
     for run in Run.all():
         try:
@@ -75,7 +75,7 @@ def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
         except FirstflightError as error:
             broken.append(BrokenRun(run, error))
             continue
-        # Outside: what is wrong with the store's address is no fault of the run.
+        # Outside the block: an error in the store's address is not an error of the run.
         for key, report in over:
             load = loads[key]
             yield Upload(
@@ -95,9 +95,9 @@ def _is_over(run: Run, report: StageReport) -> bool:
 def is_loaded(run: Run, key: StageKey) -> bool:
     """Return whether the output of all stages of a key was loaded after they ended.
 
-    It may have been loaded alone, with the vantage point's other shards, or with the run.
+    It may have been loaded separately, with the vantage point's other shards, or with the run.
 
-    What was loaded into another store than the one that now is in force still waits.
+    Output that was loaded into another store than the current one is still pending.
     """
     store = location.find(run.settings.store.url).shown
     others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
@@ -179,7 +179,7 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     runs = [run for run in Run.all() if run.id not in left_out]
     newest = {_newest(runs, name) for name in stages.names(stages.once())}
     removed = []
-    # First aside, in one step: what a kill leaves there is no run any more, and goes with the next call.
+    # Move each run aside first, atomically. After a kill, the next call removes the rest.
     aside = runs_root() / _ASIDE
     _empty(aside)
     for run in runs:

@@ -35,7 +35,7 @@ def _addresses(text: str) -> str:
 
 
 class ScanPart(NamedTuple):
-    """A shard of a scan on a schedule: the group of its tasks, and the pool of those that send."""
+    """A shard of a scheduled scan: its group of tasks, and the pool of tasks that send."""
 
     group: str
     shard: Shard
@@ -96,9 +96,9 @@ class VantagePoint(settings.VantagePoint):
 
     @property
     def scan_parts(self) -> list[ScanPart]:
-        """The parts of a scan that run at once: one for each shard.
+        """The parts of a scan that run concurrently: one for each shard.
 
-        Each has a pool of its own, so that never two scans use the source ports and turns of one shard.
+        Each has its own pool, so that two scans never use the source ports and turns of the same shard.
         """
         if self.shards == 1:
             return [ScanPart("repetition", WHOLE, self.scan_pool)]
@@ -110,7 +110,7 @@ class VantagePoint(settings.VantagePoint):
 
     @property
     def survey_parts(self) -> list[ScanPart]:
-        """The one part of a survey, which is not divided and takes the turns of the first shard.
+        """The single part of a survey, which is not divided and takes the turns of the first shard.
 
         It waits for scans of that shard, and they wait for it.
         """

@@ -86,7 +86,7 @@ class Admission:
         time.sleep(self._delay_s)
 
     def expire(self) -> None:
-        """Cut the connections whose time is over."""
+        """Cut the connections that exceeded their time."""
         before = time.monotonic() - self._seconds
         with self._changing:
             expired = [n for n, one in self._pending.items() if one.accepted < before and not one.delayed]

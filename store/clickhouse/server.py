@@ -1,4 +1,4 @@
-"""The server of `firstflight store serve`: an embedded store for several programs at once."""
+"""The server of `firstflight store serve`: an embedded store for several concurrent programs."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def seal(store: Path) -> None:
 
     For a process that only reads and holds the store's lock, before it loads the engine; does nothing in
     others. The engine opens the newest of each table's deduplication_logs for writing, locks `status`, and
-    refuses a table from which it cannot remove what a killed writer left. Table definitions are in folders of
+    refuses a table from which it cannot remove a killed writer's remains. Table definitions are in folders of
     databases, to which metadata/ links, and stay protected.
     """
     if not _unsealed:

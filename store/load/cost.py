@@ -51,7 +51,7 @@ class Cost:
 def of_file(path: Path, file: pq.ParquetFile, most_rows: int) -> Cost:
     """Walk all pages of an open file; at most `most_rows` rows are to be decoded at a time.
 
-    TooCostly if a limit is exceeded, ValueError for what is no page, OSError if the file cannot be read.
+    TooCostly if a limit is exceeded, ValueError for an invalid page, OSError if the file cannot be read.
     """
     if file.metadata.num_rows > MAX_ROWS:
         raise TooCostly(f"it has more than {MAX_ROWS} rows")

@@ -1,4 +1,4 @@
-"""The load log (`load_file`): which file, of which origin, each unit was loaded from."""
+"""The load log (`load_file`): the file, and its origin, from which each unit was loaded."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def enter(store: Store, values: Mapping[str, Any]) -> None:
 
 
 def may_have_rows(row: Mapping[str, Any]) -> bool:
-    """Return whether rows may be in the store for an entry: also those of a load that was broken off."""
+    """Return whether the store may have rows for an entry, for example of an interrupted load."""
     return bool(row["rows"]) or row["state"] != "loaded"
 
 
 def of_site(store: Store, runs: Sequence[str], but: str) -> list[dict[str, Any]]:
-    """Return one entry of each of `runs` that a site's own folder of the run gave, origin `but` left out."""
+    """Return one entry of each of `runs` that was loaded from the site's own folder, except origin `but`."""
     if not runs:
         return []
     return store.rows(

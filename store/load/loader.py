@@ -71,7 +71,7 @@ def stage(
     on_result: Callable[[Result], None] = lambda _: None,
     replace: bool = False,
 ) -> None:
-    """Run the load stage: load all record files of a run, or those of one key, into its store.
+    """Run the load stage: load all record files of a run, or of one key, into its store.
 
     The report counts rows in files (rows_in) and in the store (rows_out). If files were refused, the others
     are loaded and the first refusal is raised at the end. `replace`: also rows of other origins are replaced
@@ -279,9 +279,9 @@ def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
 
 
 def _check_key(opened: RecordFile, content: Content) -> None:
-    """Refuse a file in a run's folder with rows of another run, and a shard's with those of another key.
+    """Refuse a run's file with rows of another run, and a shard's file with rows of another key.
 
-    The folder alone tells the origin of the rows, and the part of a shard.
+    The origin of the rows, and the part of a shard, depend only on the folder.
     """
     folder = opened.part.key
     if opened.origin.run is not None:

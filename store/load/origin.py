@@ -22,7 +22,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a file. `text` is what the load log keeps: it shows no path.
+    """The origin of a file. `text` is its form in the load log, which shows no path.
 
     `run` is the run of the folder in which the file lies, None outside any run. `before` is the name that
     versions without origins gave in the load log to a file outside any run.

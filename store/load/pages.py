@@ -39,7 +39,7 @@ class _Short(Exception):
 def of_chunk(file: int, start: int, values: int) -> Iterator[Page]:
     """Yield the pages of a column chunk of `values` values that starts at byte `start` of an open file.
 
-    As a reader does, it goes on until the pages have all values. ValueError for what is no page header.
+    Like a reader, it continues until the pages have all values. ValueError if there is no page header.
     """
     seen = 0
     while seen < values:

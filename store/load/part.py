@@ -1,4 +1,4 @@
-"""The part of a unit's rows that one record file holds: all of them, or those of one shard.
+"""The part of a unit's rows in a record file: all rows, or the rows of a shard.
 
 The record files of a vantage point with shards have the same units. Each is loaded and replaced alone, so its
 rows must differ from the others': by `source_file`, which all kinds have.
@@ -32,7 +32,7 @@ class Part:
 
     @property
     def condition(self) -> str:
-        """The SQL condition for the part's rows among those of a unit."""
+        """The SQL condition that selects the part's rows among the unit's rows."""
         return f"startsWith(source_file, {literal(self.prefix)})"
 
     @property

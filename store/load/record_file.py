@@ -204,7 +204,7 @@ class RecordFile:
             if column.values:
                 outside = pc.invert(pc.is_in(values, pa.array(column.values)))
                 outside = pc.and_(outside, pc.is_valid(values))
-                self._refuse(outside, column, f"is none of {', '.join(column.values)}", first_row)
+                self._refuse(outside, column, f"is not one of {', '.join(column.values)}", first_row)
             columns.append(values)
         return pa.Table.from_arrays(columns, schema=self.kind.arrow_schema())
 

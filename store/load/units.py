@@ -25,7 +25,7 @@ class Units:
     """The units of one file, in the store and in the load log."""
 
     def __init__(self, store: Store, opened: RecordFile, content: Content, *, replace: bool = False) -> None:
-        """Read what the load log has of the units; `replace`: rows of other origins, too, may be replaced."""
+        """Read the units' entries in the load log; `replace`: allow replacing rows of other origins."""
         self._replace = replace
         self._store = store
         self._file = opened

@@ -189,7 +189,7 @@ class _LowCardinality(Layout):
         while rows > 0:
             kind, at = window.uint64(at)
             if not kind & _DICTIONARY_OF_ITS_OWN or kind & 0xFF > 3:
-                raise ProtocolError("a LowCardinality column has no dictionary of its own")
+                raise ProtocolError("a LowCardinality column has no dictionary in its block")
             values, at = window.uint64(at)
             at = self._inner.end(window, at, values)
             keys, at = window.uint64(at)

@@ -133,7 +133,7 @@ def hello(revision: int, version: tuple[int, int, int], timezone: str, display_n
 
 
 def read_addendum(reader: Reader, revision: int) -> None:
-    """Read what a client sends after the server's hello: its quota key."""
+    """Read the quota key, which a client sends after the server's hello."""
     if revision >= _ADDENDUM:
         reader.text(_MAX_NAME)
 

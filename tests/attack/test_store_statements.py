@@ -130,13 +130,17 @@ def test_answers_have_an_end(client: Client) -> None:
     few = {"max_result_rows": 100_000, "max_memory_usage": 200_000_000, "max_block_size": 65_536}
     for query, message, advice in (
         ("SELECT number FROM numbers(1000000000000)", "Limit for result exceeded", "with WHERE or LIMIT"),
-        ("SELECT groupArray(number) FROM numbers(1000000000000)", "memory limit exceeded", "group by less"),
+        (
+            "SELECT groupArray(number) FROM numbers(1000000000000)",
+            "memory limit exceeded",
+            "group by fewer columns",
+        ),
     ):
         with pytest.raises(ServerException, match=message) as caught:
             for _ in client.execute_iter(query, settings=few):
                 pass
         shown = str(from_engine(f"Code: {caught.value.code}. {caught.value.message}", "the store"))
-        assert message in shown and ": ask for fewer rows" in shown and advice in shown, shown
+        assert message in shown and ": select fewer rows" in shown and advice in shown, shown
         assert "\n" not in shown
     for name in ("max_memory_usage", "max_result_rows", "max_execution_time"):
         for value in ("0", "200000000000"):

@@ -92,6 +92,6 @@ def test_an_answer_above_the_limit_is_refused_by_the_process_that_asks(
             await asker.close()
 
     assert asyncio.run(asked(OWN)).count(b"\n") > 1
-    with pytest.raises(NoAnswer, match="ask for fewer rows") as refused:
+    with pytest.raises(NoAnswer, match="select fewer rows") as refused:
         asyncio.run(asked(replace(OWN, rows=1)))
     assert refused.value.fault == "size"

@@ -158,9 +158,9 @@ def test_shards_that_saw_the_same_certificate_both_have_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("kind", "change", "message"),
     [
-        ("quic_handshake", {"outcome": "iack"}, "outcome is none of done"),
-        ("quic_handshake", {"stage": "settings"}, "stage is none of sent"),
-        ("quic_handshake", {"http": "ok"}, "http is none of response"),
+        ("quic_handshake", {"outcome": "iack"}, "outcome is not one of done"),
+        ("quic_handshake", {"stage": "settings"}, "stage is not one of sent"),
+        ("quic_handshake", {"http": "ok"}, "http is not one of response"),
         ("quic_handshake", {"ack_to_sh_us": 1}, "ack_to_sh_us is not sh_us - ack_us"),
     ],
 )

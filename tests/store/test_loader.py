@@ -280,7 +280,7 @@ def _with(path: Path, column: str, values: pa.Array) -> Path:
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("outcome", pa.array(["iack", "iak", "iack"]), "row 2: outcome is none of iack, coalesced"),
+        ("outcome", pa.array(["iack", "iak", "iack"]), "row 2: outcome is not one of iack, coalesced"),
         ("domain", pa.array(["a", "b", None]), "row 3: domain is null"),
         ("repetition", pa.array([1, 70_000, 1]), "repetition"),
         ("ack_us", pa.array([1.5, 2.0, 3.0]), "ack_us"),
