@@ -244,7 +244,7 @@ def test_here_is_not_the_host_that_the_command_names(outside: Outside, runs: Pat
     behind = 'command = ["firstflight", "lab", "exec", "--state", "var/lab", "{}"]\n'
     run = new_run(runs, more=behind.format("hamburg") + "[centre]\n" + behind.format("centre"))
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    assert_refused(outside, [*FIRSTFLIGHT, "stage", stage, *place], message="and this is not it")
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", stage, *place], message="but this is another host")
 
 
 def test_the_mark_is_one() -> None:

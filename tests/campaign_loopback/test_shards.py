@@ -196,7 +196,7 @@ def test_rows_of_another_shard_are_refused_before_they_are_stored(
     [
         ([], "east has 3 shards in run"),
         (["--shard", "0/4"], "has no shard 0/4: east has vantage.shards = 3"),
-        (["--shard", "0/1"], "there is no shard 0/1"),
+        (["--shard", "0/1"], "has no shard 0/1"),
         (["--shard", "3/3"], "there is no shard 3/3: write K/N"),
         (["--shard", "first"], "'first' is not a shard: write K/N"),
     ],

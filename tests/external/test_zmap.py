@@ -55,8 +55,8 @@ def test_output_is_a_target_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--network", "198.18.48.0/29"), "--contact is needed"),
-        (("--network", "198.18.48.0/29", "--allow-net", "198.18.48.0/30"), "--contact is needed"),
+        (("--network", "198.18.48.0/29"), "--contact is required"),
+        (("--network", "198.18.48.0/29", "--allow-net", "198.18.48.0/30"), "--contact is required"),
         (LAB, "needs --network"),
         (("--network", "198.18.48.1/29", *LAB), "has host bits set"),
         (("--network", "2001:db8::/64", *LAB), "IPv4 alone"),

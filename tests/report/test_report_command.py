@@ -65,7 +65,7 @@ def test_figure_8_can_be_chosen(made: Made, tmp_path: Path) -> None:
         ),
         (["--out", "{}", "--day", "2020-01-01"], "no probe was answered on 2020-01-01"),
         (["--run", "x"], "give --out DIR for a page"),
-        (["--out", "{}", "table1"], "before table1 have no meaning"),
+        (["--out", "{}", "table1"], "have no effect before table1"),
         (["--out", "{}", "--day", "yesterday"], "does not match the format"),
     ],
 )
