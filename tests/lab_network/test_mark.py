@@ -75,6 +75,8 @@ def test_here_on_another_host_is_refused(lab: Lab, tmp_path: Path, monkeypatch: 
         "1",
     ]
     elsewhere = lab.call("exec", "los_angeles", *stage, "--here")
-    assert (elsewhere.returncode, "but this is another host" in elsewhere.stderr) == (2, True), elsewhere.stderr
+    assert (elsewhere.returncode, "but this is another host" in elsewhere.stderr) == (2, True), (
+        elsewhere.stderr
+    )
     there = lab.call("exec", "hamburg", *stage, "--here")
     assert "run the resolve stage" in there.stderr, there.stderr
