@@ -16,6 +16,15 @@ from firstflight.errors import InputError
 from firstflight.system import spreadsheet, stdout, terminal
 
 
+_output_format = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "jsonl", "csv"]),
+    default="table",
+    help="Format of the output.",
+)
+
+
 @click.group(
     invoke_without_command=True,
     no_args_is_help=True,
@@ -77,13 +86,7 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     metavar="FILE",
     help="Declared values for comparison (JSON lines or CSV: cdn, domains, iack_share_max, variation).",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "jsonl", "csv"]),
-    default="table",
-    help="Format of the output.",
-)
+@_output_format
 @click.option(
     "--resamples",
     type=click.IntRange(min=100, max=100_000),
@@ -132,13 +135,7 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 
 @command.command(epilog="Example: firstflight report table3 captures/ --format jsonl")
 @click.argument("folder", metavar="DIR", type=options.InputPath(folder=True))
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "jsonl", "csv"]),
-    default="table",
-    help="Format of the output.",
-)
+@_output_format
 def table3(folder: Path, output_format: str) -> None:
     """Print Table 3 from captures: the ACK delay that each server reports.
 
@@ -167,13 +164,7 @@ def table3(folder: Path, output_format: str) -> None:
     metavar="DIR",
     help="Instead write a page with the tables and Figures 1 to 3 to DIR/downloads.html, and print its path.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "jsonl", "csv"]),
-    default="table",
-    help="Format of the output.",
-)
+@_output_format
 def downloads(run: str, out: Path | None, output_format: str) -> None:
     """Print Tables 1 and 2 of downloads and the TCP option survey, with the values of the ANRW 2023 paper.
 
@@ -213,13 +204,7 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
     ),
     help="One table of the answer; default: all as a table, outcomes in any other format.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "jsonl", "csv"]),
-    default="table",
-    help="Format of the output.",
-)
+@_output_format
 def handshakes(run: str, part: str | None, output_format: str) -> None:
     """Print results of completed handshakes: outcomes, stacks, ciphers, certificates, servers, edges.
 
