@@ -15,7 +15,6 @@ from cli import options
 from firstflight.errors import InputError
 from firstflight.system import spreadsheet, stdout, terminal
 
-
 _output_format = click.option(
     "--format",
     "output_format",
