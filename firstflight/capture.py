@@ -162,7 +162,7 @@ class Capture:
             raise FirstflightError(self._failure("ended while the probe ran"))
         if _free_bytes(self.path.parent) < LEAST_FREE_BYTES:
             raise OutputError(
-                f"the disk that holds {self.path} is full; what was written is kept: "
+                f"the disk that holds {self.path} is full; written packets are kept: "
                 "free space, then --resume"
             )
 

@@ -72,7 +72,7 @@ def keep_parts(folder: Path, name: str = "probe") -> None:
     for part in {*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")}:
         if not lock.wait_until_free(part, deadline - time.monotonic()):
             raise FirstflightError(
-                f"a tcpdump that a killed stage left still writes {part}: end it, then try again"
+                f"the tcpdump of a killed stage still writes {part}: stop it, then try again"
             )
         with files.explain_os_errors(part):
             keep_whole_packets(part)

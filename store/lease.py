@@ -54,7 +54,7 @@ class Lease:
             elif time.monotonic() >= until:
                 raise StoreHeld(
                     f"{self._subject} in {self._store.location} has been held for more than {wait_s:g} s by "
-                    f"{_shown(newest['holder'])}; nothing was done to it, try again when that has ended"
+                    f"{_shown(newest['holder'])}; nothing was changed; try again when it has finished"
                 )
             else:
                 time.sleep(_POLL_S)

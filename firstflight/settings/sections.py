@@ -254,7 +254,9 @@ class Probe(Section):
     @model_validator(mode="after")
     def _has_one_size(self) -> Probe:
         if self.initial_size is not None and self.initial_sizes:
-            raise ValueError("`initial_size` is for all repetitions and `initial_sizes` one each: give one")
+            raise ValueError(
+                "`initial_size` and `initial_sizes` exclude each other: give only one of these keys"
+            )
         return self
 
     def size_of(self, repetition: int) -> int | None:

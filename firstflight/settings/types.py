@@ -135,7 +135,7 @@ def _store_url(url: str) -> str:
     user = rest.split("/")[0].rpartition("@")[0]
     if scheme.startswith("clickhouse") and ":" in user:
         raise ValueError(
-            "no password here, it would be kept with the run: give the URL in the environment "
+            "must not have a password, which the run would store: give the URL in the environment "
             "(FIRSTFLIGHT_STORE), or the password in a file (?password_file=FILE)"
         )
     return url

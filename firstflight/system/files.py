@@ -45,8 +45,8 @@ def explain_os_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             message = (
-                f"the disk that holds {path} is full; what was written is kept: free space, then do it again "
-                "(a campaign by --resume)"
+                f"the disk that holds {path} is full; written data is kept: free space, then repeat the "
+                "command (a campaign with --resume)"
             )
         else:
             message = f"cannot write {path}: {error.strerror or error} ({error.filename or path})"

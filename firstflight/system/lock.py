@@ -163,7 +163,7 @@ def _refusal(what: str, wait_s: float, holder: str) -> str:
         return f"{what} is in use by {holder}; nothing was done"
     return (
         f"{what} has been held for more than {wait_s:g} s by {holder}; "
-        "nothing was done, try again when it has ended"
+        "nothing was done; try again when it has finished"
     )
 
 

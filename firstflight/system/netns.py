@@ -54,7 +54,7 @@ class Masqueraded:
 
     def __init__(self, place: int, sysctls: Mapping[str, str], *, mark: str = "") -> None:
         if not 0 <= place < _MOST:
-            raise ValueError(f"{place} is no place of a namespace: 0 to {_MOST - 1}")
+            raise ValueError(f"{place} is not a valid place of a namespace: use 0 to {_MOST - 1}")
         self._place = place
         self._sysctls = dict(sysctls)
         self._mark = mark
@@ -199,7 +199,7 @@ def _take_network(first: int, inner: str, holder: int) -> int:
                 raise
         else:
             return network
-    raise UsageError("all networks for links of namespaces are taken: end what uses them")
+    raise UsageError("all networks for links of namespaces are in use: stop programs that use them")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

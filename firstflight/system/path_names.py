@@ -71,14 +71,14 @@ def inside(folder: Path, name: str) -> Path:
 def sha256(text: str) -> str:
     """Return `text` if it is a SHA-256 in lower-case hex; UnsafeName otherwise."""
     if not _SHA256.fullmatch(text):
-        raise UnsafeName(f"{text[:80]!a} is no SHA-256: 64 digits of 0-9 and a-f are expected")
+        raise UnsafeName(f"{text[:80]!a} is not a SHA-256: expected 64 digits of 0-9 and a-f")
     return text
 
 
 def run_id(text: str) -> str:
     """Return `text` if it has the form of a run's id; UnsafeName otherwise."""
     if not RUN_ID.fullmatch(text):
-        raise UnsafeName(f"{text[:80]!a} is no run id: one looks like 20261120T063905Z-a1b2c3")
+        raise UnsafeName(f"{text[:80]!a} is not a run id: expected the form 20261120T063905Z-a1b2c3")
     return text
 
 

@@ -96,9 +96,11 @@ class Centre:
             found = json.loads(self._text(answer, MAX_LIST_BYTES))
             entries = found["entries"] if found["nonce"] == nonce else None
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise CentreUnreachable(f"the centre's answer at {self._base}/optout is no list") from error
+            raise CentreUnreachable(f"the centre's answer at {self._base}/optout is not a list") from error
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-            raise CentreUnreachable(f"the centre's answer at {self._base}/optout is no list, or an old one")
+            raise CentreUnreachable(
+                f"the centre's answer at {self._base}/optout is not a list, or not a fresh one"
+            )
         return entries
 
     def _ask(self, url: str) -> requests.Response:

@@ -162,7 +162,7 @@ class Follower:
         if 2 * lost > len(ever):
             raise CentreUnreachable(
                 f"the centre's opt-out list lacks {lost} of the {len(ever)} entries that {self._path} had: "
-                "put them back there, or remove this file here if they shall be forgotten"
+                "restore them there, or remove this file here to forget them"
             )
 
     def _tell(self, fault: str | None) -> None:

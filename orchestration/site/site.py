@@ -142,7 +142,7 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
     """
     if not source.done(stage):
         raise InputError(
-            f"run {source.id} at the centre holds no finished {stage}: run the DAG {stage} again"
+            f"run {source.id} at the centre has no finished stage {stage}: run the DAG {stage} again"
         )
     report = source.report(stage)
     assert report is not None

@@ -60,7 +60,7 @@ def load(store: Store, run: Run, *, replace: bool = False) -> None:
 def _other(run: Run, source_file: str) -> OtherOrigin:
     return OtherOrigin(
         f"{run.layout.manifest}: run {run.id} is in the store from another origin ({source_file}): give "
-        "--replace if this folder shall take its place"
+        "--replace to replace it with this folder"
     )
 
 

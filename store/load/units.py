@@ -103,7 +103,7 @@ class Units:
     def _other_origin(self, what: str, source_file: str) -> InputError:
         return InputError(
             f"{self._file.path}: {what} is in the store from another origin ({source_file}): give --replace "
-            "if this file shall take its place"
+            "to replace it with this file"
         )
 
     def take_over(self) -> None:

@@ -329,7 +329,7 @@ def test_a_stage_that_is_not_whole_is_not_taken(
     points = vantage_points.load(SITE / "vantage_points.toml").vantage
     run = site.new_run(date(2024, 8, 7), points)
     centre_run.layout.targets.unlink()
-    with pytest.raises(InputError, match="holds no finished targets: run the DAG targets again"):
+    with pytest.raises(InputError, match="has no finished stage targets: run the DAG targets again"):
         site.take_stage(run, "targets", centre_run)
     assert isinstance(centre_run.report("targets"), StageReport)
 

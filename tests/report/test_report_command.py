@@ -99,8 +99,8 @@ def test_a_full_disk_is_one_sentence(made: Made, tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
-        f"firstflight: the disk that holds {full}/page/index.html is full; what was written is kept: "
-        "free space, then do it again (a campaign by --resume)\n"
+        f"firstflight: the disk that holds {full}/page/index.html is full; written data is kept: "
+        "free space, then repeat the command (a campaign with --resume)\n"
     )
 
 

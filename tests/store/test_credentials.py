@@ -143,4 +143,4 @@ def test_settings_of_a_run_hold_none(tmp_path: Path) -> None:
         "campaign", "run", "--config", str(config), "--store", "clickhouse://u:hidden@host/db", "--dry-run"
     )
     assert done.returncode == 2
-    assert "store.url: no password here, it would be kept with the run" in done.stderr
+    assert "store.url: must not have a password, which the run would store" in done.stderr
