@@ -37,12 +37,12 @@ _STATISTICS = {
 class Capture:
     """Context manager around one tcpdump.
 
-    Entering returns when tcpdump is capturing; leaving waits until the kernel has delivered the last packets,
-    stops tcpdump and writes `capture.json`; then Interrupted if SIGINT or SIGTERM has arrived meanwhile.
-    `check` verifies that it still runs. `prefix`: the command that runs tcpdump where the packets are, if
-    they are not here. `max_bytes`: how large the file gets at most, in bytes; tcpdump then runs on and counts
-    what it cannot write (`CaptureRecord.cut`). The file never takes more than half of the disk space that is
-    free at the start.
+    Entering returns when tcpdump is capturing; leaving waits until the kernel has delivered the last
+    packets, stops tcpdump and writes `capture.json`; then Interrupted if SIGINT or SIGTERM has arrived
+    meanwhile. `check` verifies that it still runs. `prefix`: the command that runs tcpdump where the packets
+    are, if they are not here. `max_bytes`: maximum size of the file; tcpdump then continues and counts the
+    packets that it cannot write (`CaptureRecord.cut`). The file never uses more than half of the disk space
+    that is free at the start.
     """
 
     def __init__(

@@ -19,10 +19,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{1,31}")
 
 
 def location(fields: Iterable[tuple[str, str]]) -> str | None:
-    """Return the location that the first of FIELDS names which is there and can be read; None without one.
+    """Return the location from the first readable field of FIELDS in the response; None if there is none.
 
     An IATA code of three letters if the field's documentation promises one, else the CDN's own term.
-    `fields`: (name, value) of the response, names in lower case; of a name that is there twice the first.
+    `fields`: (name, value) of the response, names in lower case; of repeated names, the first counts.
     """
     first: dict[str, str] = {}
     for name, value in fields:

@@ -1,7 +1,7 @@
-"""Applies the rules: which CDN a chain of names, the fields of a response or a certificate tell.
+"""Applies the rules: identifies the CDN of a chain of names, the fields of a response or a certificate.
 
-Each function returns a CDN, or OTHERS if no rule fits. What is given comes from servers and is not trusted:
-text is looked at up to a length, and no rule takes more than a pass over it for each of its pieces.
+Each function returns a CDN, or OTHERS if no rule fits. The arguments come from servers and are not trusted:
+only the beginning of a text is read, and a rule needs at most one pass over it per piece of its pattern.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Methods:
     def by_names(self, names: Sequence[str]) -> str:
         """Return the CDN by a name and its aliases, in the order of the chain.
 
-        The last name that a rule fits decides: it is nearest to the address. Of its suffixes the longest.
+        The last name that matches a rule decides, because it is nearest to the address. The longest suffix
+        wins.
         """
         for name in reversed(names):
             found = _longest(self._names, name)
@@ -49,7 +50,7 @@ class Methods:
         return OTHERS
 
     def by_headers(self, fields: Iterable[tuple[str, str]]) -> str:
-        """Return the CDN by the (name, value) of a response's fields: of the first rule that fits one."""
+        """Return the CDN by a response's fields (name, value): the first matching rule decides."""
         best: tuple[int, str] | None = None
         for name, value in fields:
             for order, patterns, cdn in self._fields.get(name.lower(), ()):

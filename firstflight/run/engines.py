@@ -12,11 +12,11 @@ LOOK_EVERY_S = 0.1
 
 
 def await_engine(folder: Path, look: Callable[[], None]) -> None:
-    """Wait until no program writes into `folder` whose lock it holds; the folder need not exist.
+    """Wait until no program holds the lock of `folder`; the folder need not exist.
 
-    Calls `look` ten times a second, which may raise to end the wait. A stage that is killed leaves its engine
-    behind, which holds the lock of its segments' folder until its probes in flight have ended; only then is
-    it known which targets have rows. A dissector holds that of its stage's folder.
+    Calls `look` ten times a second; `look` may raise to end the wait. The engine of a killed stage holds the
+    lock of its segments' folder until its probes in flight have ended. Only then is it certain which targets
+    have rows. A dissector holds the lock of its stage's folder.
     """
     if lock.is_locked(folder):
         progress.print_line(

@@ -1,8 +1,8 @@
 """Lock files of runs, stages and embedded stores.
 
-The kernel releases a lock when its holder ends, however it ends. An exclusive one is flock(2)'s, and the file
-names its holder. A shared one is of the open file description (fcntl(2), F_OFD_SETLK), because such locks can
-be looked for without taking one: a check never disturbs a holder or another check.
+The kernel releases a lock when its holder ends, also after kill -9. Exclusive locks use flock(2), and the
+file names the holder. Shared locks belong to the open file description (fcntl(2), F_OFD_SETLK). A process
+can test for them without taking a lock, so a check never disturbs a holder or another check.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def handed_over(path: Path) -> Iterator[Sequence[int]]:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock at `path`, a file or a folder, exclusively."""
+    """Return whether a process holds an exclusive lock at `path`, a file or a folder."""
     if not path.exists():
         return False
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

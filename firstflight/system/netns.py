@@ -1,9 +1,9 @@
 """A network namespace with separate TCP settings, connected to this one by masquerading.
 
-What leaves it has this namespace's address; options, ECN bits and, where it is free, the source port stay as
-they were. No setting of this namespace is changed: it must forward already. All ends with this process, also
-by kill -9: the namespace with its holder, the link with the namespace, the rules with the program that owns
-them (nft(8), table flag `owner`).
+Packets leave with this namespace's address. Options and ECN bits do not change, nor does the source port if
+it is free. No setting of this namespace changes, so it must already forward packets. Everything ends with
+this process, even after kill -9: the namespace with its holder, the link with the namespace, and the rules
+with the program that owns them (nft(8), table flag `owner`).
 """
 
 from __future__ import annotations

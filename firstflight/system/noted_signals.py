@@ -13,9 +13,9 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 def noted_signals() -> Iterator[Callable[[], bool]]:
     """Record SIGINT and SIGTERM in this block; gives a function that returns whether one has arrived.
 
-    If the block ends with an exception, the signals remain without effect afterwards: what the caller then
-    writes is not cut by a second one (a stop file and the campaign that sees it, too, or an impatient user).
-    Otherwise the earlier handlers return. Must be entered by the main thread.
+    If the block ends with an exception, the signals stay disabled, so that a second signal does not interrupt
+    the caller's writing. A second one can come from a campaign that also sees the stop file, or from an
+    impatient user. Otherwise the earlier handlers are restored. Must be entered by the main thread.
     """
     arrived = False
 

@@ -1,12 +1,12 @@
 """ceilings.toml: upper limits of a vantage point, which its centre cannot raise.
 
-The file is this machine's own: the environment variable FIRSTFLIGHT_CEILINGS names it, and nothing of the
-centre replaces it. Without it, and for each key that is not in it, the numbers of docs/ethics.md hold, and
-the rates and ports of this vantage point in vantage_points.toml. The file can be stricter; only `networks`,
-`ports` and `rate` can permit more. Settings of a centre that ask for more are refused as a whole: with a rate
-that is silently another one, a run would say about itself what is not true.
+The file is local: the environment variable FIRSTFLIGHT_CEILINGS names it, and the centre never replaces it.
+Missing keys have the values of docs/ethics.md, and the rates and ports of this vantage point in
+vantage_points.toml. The file can be stricter; only `networks`, `ports` and `rate` can permit more. If a
+centre's settings exceed a ceiling, all of them are refused. Reducing a rate silently would make the settings
+of the run wrong.
 
-In the lab, which no packet leaves, only `networks` holds.
+In the lab, which no packet leaves, only `networks` applies.
 """
 
 from __future__ import annotations

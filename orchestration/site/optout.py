@@ -115,7 +115,7 @@ class Follower:
         self._said: str | None = None
 
     def follow(self, ended: Event) -> None:
-        """Ask until `ended` is set; what goes wrong is a message once, and the next question follows."""
+        """Request the list until `ended` is set; report each fault once, and continue."""
         import requests
 
         while not ended.is_set():
@@ -142,7 +142,7 @@ class Follower:
         text = "".join(f"{entry}\n" for entry in entries)
         kept = _text_of(self._path)
         if kept != text:
-            # A copy that is not there forgets everything: so a user says that entries shall be forgotten.
+            # A missing copy has no entries: a user removes it to forget entries.
             ever = set() if kept is None else {*kept.splitlines(), *(_text_of(self._ever) or "").splitlines()}
             self._refuse_loss(ever, entries)
             files.write_text(self._ever, "".join(f"{entry}\n" for entry in sorted(ever.union(entries))))
@@ -153,11 +153,11 @@ class Follower:
 
     @property
     def _ever(self) -> Path:
-        """The file of all entries that the copy ever had: a list must not lose them step by step."""
+        """The file of all entries that the copy ever had, so that a list cannot lose them step by step."""
         return self._path.with_name(f"{self._path.name}.ever")
 
     def _refuse_loss(self, ever: set[str], entries: Iterable[str]) -> None:
-        """Raise CentreUnreachable if most entries are gone: a centre that was set up again has none."""
+        """Raise CentreUnreachable if most entries are missing, for example at a newly installed centre."""
         lost = len(ever.difference(entries))
         if 2 * lost > len(ever):
             raise CentreUnreachable(

@@ -1,7 +1,7 @@
 """Pending uploads of a vantage point: record files in its folder of runs that are not in the store yet.
 
-The loader (store/load/) loads each file exactly once, however often it is tried. `load_pending` tries all
-pending files, so that a later run also loads what an earlier one could not.
+The loader (store/load/) loads each file exactly once, even after many attempts. `load_pending` tries all
+pending files, so that a later run also loads files on which an earlier run failed.
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
 def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     """Remove runs older than `keep_days` that are no longer needed, with captures; return their ids.
 
-    At a vantage point: runs that do not go on and are completely loaded, and inputs that no run uses. At the
-    centre: scheduled runs that have ended and are loaded, and all lists, tables and crawls except the newest
-    of each. Runs that cannot be read stay and are appended to `broken`.
+    At a vantage point, removes finished runs that are completely loaded, and inputs that no run uses. At the
+    centre, removes finished scheduled runs that are loaded, and all lists, tables and crawls except the
+    newest. Unreadable runs stay and are appended to `broken`.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
     parts: dict[str, list[Upload]] = {}

@@ -1,8 +1,8 @@
 """Estimates the cost of decoding a record file before decoding values, and refuses files that cost too much.
 
-A small Parquet file can stand for much: pages are compressed, a dictionary has a long value once for many
-rows, and runs of equal values or nulls take no space. The limits are for what a reader keeps in memory at a
-time, and are far above what firstflight writes.
+A small Parquet file can decode to much data: pages are compressed, a dictionary has a long value once for
+many rows, and runs of equal values or nulls need no space. The limits apply to the memory of a reader, and
+are far above the needs of files that firstflight writes.
 """
 
 from __future__ import annotations

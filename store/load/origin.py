@@ -1,8 +1,8 @@
 """The origin of a record file: a run of this site, a run's folder elsewhere, or no run at all.
 
 The rows of a file name a run and a vantage point, but anybody can write such names into a file. So the load
-log keeps the origin of each unit, which depends on where the file lies and never on its rows. A file does not
-replace rows of another origin (`store/load/units.py`).
+log keeps the origin of each unit, which depends only on the location of the file, never on its rows. A file
+does not replace rows of another origin (`store/load/units.py`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class Origin:
     def may_replace(self, text: str, source_file: str) -> bool:
         """Return whether this origin may replace rows whose entry in the load log has these two values.
 
-        A run of this site may replace what was loaded from elsewhere before. The empty origin is that of a
-        version without origins. Such rows belong to the run of this site that they name, or to the same file.
+        A run of this site may replace rows that were loaded from elsewhere. An empty origin comes from a
+        version without origins; such rows belong to the run of this site that they name, or to the same
+        file.
         """
         if text == self.text:
             return True
