@@ -280,15 +280,20 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     assert {run.id for run in Run.all()} == {run.id for run in kept}
 
 
-# Enough space for the settings, but not for a list of two megabytes.
+# Enough space for the settings, but not for a list of two megabytes. The second fetch finds space when it checks,
+# and none when it writes.
 _FULL = """
 mount -t tmpfs -o size=1m none {spool}
-{python} -c {fetch} >{folder}/first.out 2>&1
+{python} -c {fetch} >{folder}/refused.out 2>&1
+{python} -c {fetch} filled >{folder}/full.out 2>&1
 mount -o remount,size=50m {spool}
-{python} -c {fetch} >{folder}/second.out 2>&1
+{python} -c {fetch} >{folder}/whole.out 2>&1
 """
 
 _FETCH = """
+import shutil, sys, types
+if sys.argv[1:] == ["filled"]:
+    shutil.disk_usage = lambda path: types.SimpleNamespace(free=1 << 30)
 from tests.airflow.test_inputs import HAMBURG, token_for
 from orchestration.site import inputs
 from firstflight.errors import FirstflightError
@@ -315,9 +320,11 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> No
         unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
         environment = {**os.environ, "FIRSTFLIGHT_RUNS": str(place / "spool")}
         subprocess.run([*unshare, "sh", "-c", script], env=environment, check=True, timeout=120)
-    first = (place / "first.out").read_text()
-    assert first.startswith("error: the disk that holds") and "is full" in first and first.count("\n") == 1
-    assert "whole True" in (place / "second.out").read_text()
+    printed = {name: (place / f"{name}.out").read_text() for name in ("refused", "full", "whole")}
+    assert printed["refused"].startswith("error: the inputs of") and "more than half" in printed["refused"]
+    assert printed["full"].startswith("error: the disk that holds") and "is full" in printed["full"]
+    assert printed["refused"].count("\n") == printed["full"].count("\n") == 1
+    assert "whole True" in printed["whole"]
 
 
 def test_a_shard_that_did_not_come_in_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

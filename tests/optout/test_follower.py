@@ -115,7 +115,8 @@ def test_a_list_without_most_of_its_entries_is_not_taken(
         before = path.read_text(), current.confirmed_file(path).read_text()
         given.append(listing(*(f"*.{name}.test" for name in offered)))
         if not is_taken:
-            with pytest.raises(CentreUnreachable, match=f"lacks . of the {len(kept)} entries that {path} had"):
+            lacks = f"lacks . of the {len(kept)} entries that {path} had"
+            with pytest.raises(CentreUnreachable, match=lacks):
                 follower.once(session)
             assert (path.read_text(), current.confirmed_file(path).read_text()) == before
             path.unlink()
