@@ -280,8 +280,8 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     assert {run.id for run in Run.all()} == {run.id for run in kept}
 
 
-# Enough space for the settings, but not for a list of two megabytes. The second fetch finds space when it checks,
-# and none when it writes.
+# Enough space for the settings, but not for a list of two megabytes. The second fetch finds space when it
+# checks, and none when it writes.
 _FULL = """
 mount -t tmpfs -o size=1m none {spool}
 {python} -c {fetch} >{folder}/refused.out 2>&1
