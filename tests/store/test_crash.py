@@ -109,11 +109,11 @@ fill() { dd if=/dev/zero of="$1/fill" bs=16k oflag=append conv=notrunc 2>/dev/nu
 for left in 0 200k 700k 1m; do
     fill "$1"
     [ $left = 0 ] || truncate -s -$left "$1/fill"
-    set +e; "$2" load "$4" "$5"; echo "with $left left: exit $?"; set -e
+    set +e; "$2" load --replace "$4" "$5"; echo "with $left left: exit $?"; set -e
 done
 rm "$1/fill"
 "$2" sql "SELECT count() = uniqExact(vantage, repetition, domain) FROM quic_probe" --format TSV
-"$2" load "$3" "$4" "$5"
+"$2" load --replace "$3" "$4" "$5"
 "$2" sql "SELECT repetition, countIf(outcome = 'iack'), countIf(outcome = 'coalesced') FROM quic_probe \\
     GROUP BY repetition ORDER BY repetition" --format TSV
 """

@@ -68,5 +68,5 @@ def test_a_watch_that_could_pass_a_limit_is_refused(tmp_path: Path) -> None:
 def test_owned_names_need_a_declared_ownership(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="who owns these names"):
         settings(tmp_path, '[watch]\nowned = ["a.test"]\n')
-    with pytest.raises(UsageError, match="not a host name"):
+    with pytest.raises(UsageError, match="not a domain name"):
         settings(tmp_path, '[watch]\nowned = ["a b"]\nownership = "ours"\n')
