@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from firstflight.egress import lab
 from firstflight.run.run import Run
 from orchestration.runner import EXIT_INTERRUPTED
 from orchestration.site import inputs, outcome, pending_uploads, site, vantage_points
@@ -54,6 +55,18 @@ for stage, repetition in [*in_order, ("probe", 2), ("dissect", 2)]:
         gave = f"skipped: {skipped}"
     print(json.dumps([f"{stage} {repetition}", gave]), flush=True)
 """
+
+
+@pytest.fixture(autouse=True)
+def in_the_lab(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Mark this namespace as the lab's: outside of it a centre may set no port of resolvers but 53."""
+    ceilings = world.folder / "ceilings.toml"
+    ceilings.write_text('networks = ["127.0.0.0/8"]\n')
+    monkeypatch.setenv("FIRSTFLIGHT_CEILINGS", str(ceilings))
+    mark = ["ip", "link", "set", "lo", "alias"]
+    subprocess.run([*mark, lab.MARK], check=True)
+    yield
+    subprocess.run([*mark, ""], check=True)
 
 
 @pytest.fixture

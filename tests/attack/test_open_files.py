@@ -13,7 +13,7 @@ from firstflight.system import open_files
 from store.errors import from_engine
 
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
-SENTENCE = "firstflight: too many open files: this process may have {} open at a time; allow it more "
+SENTENCE = "firstflight: too many open files: this process may have {} open at a time; raise the limit "
 
 
 @pytest.mark.parametrize("limit", [64, 12])
