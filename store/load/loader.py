@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from firstflight.errors import InputError
-from firstflight.layout import RunLayout, StageKey
+from firstflight.layout import CRAWL, RunLayout, StageKey
 from firstflight.run import accounting
 from firstflight.run.report import Rejected
 from firstflight.run.run import Run
@@ -112,10 +112,11 @@ def load_run_folder(
     docs/definitions.md do not hold for the loaded rows.
     """
     folder = run.path if key is None else run.layout.folder(key)
+    taken = _taken_crawl(run)
     paths = [
         path
         for path in sorted(folder.rglob("*.parquet"))
-        if path.stem in record_file.STEMS and not run.layout.is_copy(path)
+        if path.stem in record_file.STEMS and not run.layout.is_copy(path) and path.parent != taken
     ]
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
     with open_store(url, write=True) as store, ExitStack() as stack:
@@ -133,6 +134,14 @@ def load_run_folder(
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
     return results
+
+
+def _taken_crawl(run: Run) -> Path | None:
+    """Return the folder of a crawl that the centre took from another run, which loads it; else None."""
+    inputs = run.manifest.get("inputs")
+    crawl = inputs.get(CRAWL) if isinstance(inputs, dict) else None
+    source = crawl.get("run") if isinstance(crawl, dict) else None
+    return run.layout.stage(CRAWL) if source not in (None, run.id) else None
 
 
 def load_files(

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from crawler.files.fetch import Blocked
 from crawler.files.pace import Pace
-from crawler.files.wire import NotPermitted, Wire
 from firstflight import settings
 from firstflight.egress import current
 from firstflight.egress.permitted import Permitted
@@ -228,7 +228,7 @@ def test_requests_of_a_crawl_wait_and_open_connections_are_asked_about(
     def is_refused() -> bool:
         try:
             wire.check("www.a.test")
-        except NotPermitted:
+        except Blocked:
             return True
         return False
 

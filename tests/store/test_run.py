@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from firstflight.errors import FirstflightError, InputError
 from firstflight.run.run import Run
 from firstflight.settings import load as load_settings
+from schemas import records
 from store import open_store
 from store.load import loader
 
@@ -143,3 +145,19 @@ def test_load_command_counts_and_has_the_right_exit_status(run: Run, tmp_path: P
         3,
         f"firstflight: there is no file {tmp_path / 'absent.parquet'}\n",
     )
+
+
+@pytest.mark.parametrize(("source", "count"), [(None, 1), ("another", 0), ("own", 1)])
+def test_a_crawl_of_another_run_is_loaded_with_that_run_alone(
+    run: Run, source: str | None, count: int
+) -> None:
+    """Downloads use the crawl of another run (orchestration/site/site.py): its files are below both."""
+    fields = [field for field in records.load("crawl_page").arrow_schema() if not field.nullable]
+    row = {field.name: 0 if pa.types.is_integer(field.type) else "x" for field in fields}
+    row |= {"run": "another" if source == "another" else run.id, "outcome": "blocked"}
+    write(run.layout.crawl("crawl_page"), [row], "crawl_page")
+    taken = {"crawl": {"run": run.id if source == "own" else source}} if source else {}
+    run.write_manifest({**run.manifest, "inputs": taken})
+    results = loader.load_run_folder(run)
+    assert all(isinstance(result, loader.Loaded) for result in results), results
+    assert ask("SELECT count() AS n FROM crawl_page") == [{"n": count}]
