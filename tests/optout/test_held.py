@@ -18,6 +18,7 @@ import pytest
 
 from crawler.files.fetch import Blocked
 from crawler.files.pace import Pace
+from crawler.files.wire import Wire
 from firstflight import settings
 from firstflight.egress import current
 from firstflight.egress.permitted import Permitted
