@@ -26,7 +26,7 @@ from store import DATABASE, lease, migrate, open_store
 from store import url as store_url
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
-from store.load import loader
+from store.load import loader, origin
 from store.load.loader import Loaded, Result
 
 from .rows import DAY_NS, many, probe, write
@@ -164,7 +164,7 @@ def test_every_value_arrives_as_it_was(tmp_path: Path, run_id: str) -> None:
         run=run_id,
     )
     assert (stored.pop("ns"), stored.pop("sent_at")) == (row["sent_at"], "2026-11-20 06:00:00.987654321")
-    assert stored.pop("source_file") == str(tmp_path / "quic_probe.parquet")
+    assert stored.pop("source_file") == origin.name_outside(tmp_path / "quic_probe.parquet")
     assert stored.pop("amplification") == pytest.approx(row["amplification"], rel=1e-6)
     described = {column.name for column in records.load("quic_probe").file_columns}
     for name in described & stored.keys():

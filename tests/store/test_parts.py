@@ -99,7 +99,7 @@ def test_a_copy_below_a_run_is_not_loaded(folder: Path) -> None:
     (folder / "settings.json").write_text("{}")
     results = loader.load_run_folder(Run(folder))
     assert actions(results) == ["loaded"] * 3
-    assert "load the folder of its run" in refusal(files(folder / "hamburg" / "1.old")[0])
+    assert "load its run's folder" in refusal(files(folder / "hamburg" / "1.old")[0])
     assert counted() == (30, 30)
 
 
