@@ -100,7 +100,7 @@ def test_a_table_is_sharded_by_name_or_whole(kind: str) -> None:
     ("page", "begin", "end"),
     [
         ("store.md", "**Several shards**", ": all rows of a name"),
-        ("design/0018-sharded-store.md", "**Sharded by name.**", " are pairs:"),
+        ("design/0018-sharded-store.md", "**Sharded by name.**", " are pairs."),
     ],
 )
 def test_pages_name_the_sharded_tables(page: str, begin: str, end: str) -> None:
