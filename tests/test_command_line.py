@@ -72,7 +72,8 @@ def test_an_unknown_command_is_wrong_use(name: str) -> None:
 
 def test_help_of_native_programs_wraps() -> None:
     for program in binaries.find("firstflight-prober").parent.glob("firstflight-*"):
-        if program.suffix or not os.access(program, os.X_OK):
+        is_java = program.name == "firstflight-kwik-client"  # without clap
+        if program.suffix or is_java or not os.access(program, os.X_OK):
             continue
         helped = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, check=True)
         assert max(map(len, helped.stdout.splitlines())) <= 110, program.name

@@ -136,7 +136,7 @@ def of_name(n: int) -> dict[str, list[dict[str, Any]]]:
         "download": downloaded(n, name, at),
         "target": [{"rank": n + 1, "domain": name["domain"], "list_id": LIST, "rank_bucket": 1_000}],
         "tcp_option": [tcp_option(**UNIT | name | {"sent_at": at, "ecn": n % 3 == 0, "sack": n % 2 == 0})],
-        "watch_slot": [slot(n, outcomes[n % 3], 100 + n, 250, domain=f"n{n % 7}.example")],
+        "watch_slot": [slot(n, outcomes[n % 3], 100 + n, 250, run=RUN_2, domain=f"n{n % 7}.example")],
         "http3_response": [row_of("http3_response", **of_unit, sent_at=at, alt_svc='h3=":443"')],
         "calibration": [
             pair(

@@ -73,7 +73,8 @@ def filled(campaign: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The campaign's store with rows in every table with names, all in one place."""
     folder = tmp_path_factory.mktemp("filled")
     shutil.copytree(campaign.removeprefix("chdb:"), folder / "store", symlinks=True)
-    results = loader.load_files(every_table.write_all(folder), f"chdb:{folder / 'store'}")
+    files = every_table.write_all(folder)
+    results = loader.load_files(files, f"chdb:{folder / 'store'}", replace=True)  # the campaign's run, too
     assert all(isinstance(result, loader.Loaded) for result in results), results
     return folder / "store"
 
