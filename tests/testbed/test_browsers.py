@@ -104,7 +104,7 @@ def test_what_cannot_be_is_an_answer(
 @pytest.mark.parametrize(
     ("argument", "given", "message"),
     [
-        ("nonsense", "", "nonsense: expected blocklist=, optout= or allow-net="),
+        ("nonsense", "", "nonsense: expected blocklist=, optout=, allow-net= or own="),
         ("allow-net=127.0.0.0/8", "no json\n", "'no json' is no request"),
         ("allow-net=127.0.0.0/8", '{"ip": "127.0.0.2"}\n', "is no request"),
         ("allow-net=127.0.0.0/8", json.dumps({**REQUEST, "ip": "nowhere"}) + "\n", "is no request"),
