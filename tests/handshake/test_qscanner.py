@@ -288,8 +288,10 @@ def test_in_the_store_it_is_there_once(folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('[[rule]]\ncdn = "Mine"\nsource = "this test"\nheader = "cf-ray"\n')
     out = tmp_path / "mine"
-    by_rules = ("import", "qscanner", str(folder), "--vantage", "hamburg", "--cdn-rules", str(mine))
-    by_rules += ("--out", str(out))
+    by_rules = (
+        *("import", "qscanner", str(folder), "--vantage", "hamburg"),
+        *("--cdn-rules", str(mine), "--out", str(out)),
+    )
     assert "give --replace" in firstflight(*by_rules, expect=3).stderr
     firstflight(*by_rules, "--replace")
     imported = pq.read_table(out / "quic_handshake.parquet").to_pylist()

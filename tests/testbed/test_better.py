@@ -258,5 +258,5 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
         printed("show", "iack-better")
     assert printed("show", "iack-better", "--part", "trials").count("\n") == 2
     for name in ("run", "list", "verify"):
-        with pytest.raises(UsageError, match="iack-better has no (trials|cells)"):
+        with pytest.raises(UsageError, match=r"iack-better has no (trials|cells)"):
             command([name, "iack-better"], standalone_mode=False)
