@@ -1,1 +1,1 @@
-"""The testbed: real programs in a guest whose clock is simulated (docs/testbed.md)."""
+"""The testbed: real programs in a guest with a simulated clock (docs/testbed.md)."""

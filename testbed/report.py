@@ -36,7 +36,7 @@ _REASONS = 40
 
 @dataclass(frozen=True)
 class Reason:
-    """An outcome with one detail: so many trials, of so many cells."""
+    """An outcome and detail, with the number of trials and cells."""
 
     outcome: str
     detail: str
@@ -46,7 +46,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Report:
-    """The content of a page. `outcomes`: trials by outcome, those that were never begun included.
+    """The content of a page. `outcomes`: trials by outcome, including trials that never started.
 
     `programs`: side, stack, version, build and trials. `hashes`: SHA-256 by block, as `verify` prints it.
     """
@@ -178,7 +178,7 @@ def render(report: Report) -> str:
 
 
 def _figure(report: Report, name: str) -> tuple[html.Drawing | None, list[str]]:
-    """Return what draws the report's figure, and what of it is not drawn. None: it has none."""
+    """Return a function that draws the report's figure (None without one), and the labels not drawn."""
     title = wording.plain_long(report.summary.title)
     if report.maps is not None:
         text = wording.plain_long(gridded.described(report.maps))
@@ -192,7 +192,7 @@ def _figure(report: Report, name: str) -> tuple[html.Drawing | None, list[str]]:
 
 
 def _flat(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return lines with the fields of what they hold beside numbers and text as columns."""
+    """Return lines with nested mappings flattened into columns."""
     held = {name for line in lines for name, value in line.items() if isinstance(value, Mapping)}
     return [
         {name: value for name, value in line.items() if name not in held}
@@ -236,7 +236,7 @@ def _facts(experiment: Experiment, rows: Sequence[Row], repetitions: int) -> lis
 
 
 def _alike(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Return the facts of the rows of one experiment, or of several."""
+    """Return the facts about the rows of one or more experiments."""
 
     def all_of(column: str) -> str:
         return ", ".join(sorted({str(row[column]) for row in rows if row[column] is not None})) or "–"

@@ -1,4 +1,4 @@
-"""`make testbed-setup`: builds what the guest needs, once.
+"""`make testbed-setup`: builds everything that the guest needs, once.
 
 python -m testbed.setup [--jobs N] [--source NAME=FOLDER]
 """

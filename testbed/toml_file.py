@@ -15,7 +15,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read(path: Path, model: type[M]) -> M:
-    """Return what a file says. UsageError: it cannot be read, is not TOML, or says something impossible."""
+    """Return a file's content. UsageError if it is unreadable, not TOML, or has an invalid value."""
     try:
         return model.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:

@@ -1,1 +1,1 @@
-"""Experiments: what a cell holds, what a file varies, what papers give, what is expected."""
+"""Experiments: cells, varied fields, published values and expectations."""

@@ -1,4 +1,4 @@
-"""What a cell of an experiment holds: two stacks, the path between them, and how the server answers."""
+"""A cell of an experiment: two stacks, the path between them, and how the server answers."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Cell(BaseModel):
 
     @model_validator(mode="after")
     def _holds_back_where_nothing_queues(self) -> Cell:
-        # Behind a queue those that are late would wait in one of their own until the other is empty.
+        # After a queue, delayed datagrams would enter a second queue and wait until the first is empty.
         if (self.reorder_to_client or self.reorder_percent) and self.qdisc != "pfifo":
             raise ValueError(
                 "`reorder_to_client` and `reorder_percent` are not to be had with the qdisc "
@@ -200,9 +200,9 @@ class Cell(BaseModel):
 
     @property
     def name(self) -> str:
-        """Return the cell's name: what a result's folder is called.
+        """Return the cell's name, which is also the name of its result folder.
 
-        What an experiment holds for all cells is in its file; the name has what distinguishes them.
+        The name contains the fields that distinguish cells. The experiment's file gives the common fields.
         """
         name = f"{self.client}-{self.server}-{self.answering}-{self.rtt_ms:g}ms"
         more = {
@@ -242,7 +242,7 @@ class Cell(BaseModel):
 
     @property
     def ack_policy(self) -> str | None:
-        """Return what the server asks for, as testbed_trial has it; None: nothing."""
+        """Return what the server requests, in the form of testbed_trial; None if it requests nothing."""
         if self.ack_ratio is None:
             return None
         late = "" if self.ack_delay_ms is None else f", delay {self.ack_delay_ms:g} ms"

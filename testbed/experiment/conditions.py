@@ -1,4 +1,4 @@
-"""What an experiment holds and what it varies: every field of its cells, with the values it has."""
+"""The fixed and varied conditions of an experiment: every cell field with its values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAMES = {
     "client_qlog": "The client writes its own log (qlog)",
     "server_log": "The server writes launch times and windows",
 }
-# What a cell has where it gives no value of its own.
+# Text for fields that a cell leaves unset.
 _SAME = {
     "delay_to_server_ms": "half",
     "rate_to_server_mbit": "as to the client",
@@ -57,7 +57,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A field of cells: what it is, and its values in the order of the cells."""
+    """A cell field: its description, and its values in the order of the cells."""
 
     name: str
     values: tuple[str, ...]
@@ -69,7 +69,7 @@ class Condition:
 
 
 def conditions(cells: Sequence[Cell]) -> list[Condition]:
-    """Return every field of `cells`, those that vary first."""
+    """Return every field of `cells`, varied fields first."""
     found = [
         Condition(
             _NAMES.get(field, field),

@@ -1,4 +1,4 @@
-"""What is expected of the gains of instant ACK, and what captures show where it is not met."""
+"""Expected gains of instant ACK, and reasons from captures for unmet expectations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Accept(OfPairs):
 
 
 class Found(BaseModel):
-    """What captures show: why a gain is another one than expected, or has another reason."""
+    """A reason from captures: why a gain differs from the expected one, or has another cause."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     clients: tuple[str, ...]
@@ -69,7 +69,7 @@ class Found(BaseModel):
 
 
 class Reason(BaseModel):
-    """What captures show of expectations that are not met, and whose text has all parts of `of`."""
+    """A reason from captures, for unmet expectations whose text contains every part in `of`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     of: tuple[str, ...] = Field(min_length=1)

@@ -1,45 +1,50 @@
-"""Experiments: a TOML file each, which says what a figure holds, what it varies, and what was published.
+"""Experiments: one TOML file each, with the fixed fields, the varied fields and the published values.
 
-title, source   what is measured, and which figure of which paper did
+title, source   what the experiment measures, and the paper and figure that it repeats
 repetitions     trials of each cell
-measure         what is judged: first_stream (time to first byte; unless given), pto_first (first PTO),
-                default_pto (the client's before any sample), acks, ack_asymmetry, ack_survey,
+measure         what is judged: first_stream (time to first byte; the default), pto_first (first PTO),
+                default_pto (the client's PTO before any sample), acks, ack_asymmetry, ack_survey,
                 ack_bytes, byte_delay (testbed/measures/acks), pacing, launches (sender_log.py), rtt_updates
                 (own_log.py) or pto_logged (own_pto.py, all in testbed/measures)
 [held]          fields of every cell (testbed/experiment/cell.py)
 [vary]          fields with several values each: every combination is a cell
-[when.FIELD.VALUE]   fields that cells with this value have instead of what [held] has
-[[cell]]        a further cell: what differs from [held]
-[[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`;
-                servers: those beside which it is printed, as it depends on what they have in common with the
-                paper's; unless given, all
-[[gained]]      clients, servers, rtt_ms; low_ms, high_ms: between what the gain is that a paper gives, and
-                `edition`. Without clients, servers or rtt_ms: with all (testbed/experiment/published.py)
-[[fitted]]      answering, servers, rtt_ms; at_zero_ms, per_rtt: the line that a paper has for the times at
-                these RTTs, and `edition`; ours is printed beside it (testbed/measures/rtt_lines.py)
-[[timer]]       client, default_pto_ms, second_flight: what a paper gives of a client, and `edition`
+[when.FIELD.VALUE]   fields that replace those in [held] for cells with this value
+[[cell]]        an additional cell: the fields that differ from [held]
+
+Published values. Each also has `edition`, the edition of the paper:
+
+[[published]]   client, answering, rtt_ms, first_stream_ms: a published median; servers: the servers to
+                print it with (default: all). The value depends on what they share with the paper's servers
+[[gained]]      clients, servers, rtt_ms; low_ms, high_ms: a published range of the gain. Without clients,
+                servers or rtt_ms it applies to all (testbed/experiment/published.py)
+[[fitted]]      answering, servers, rtt_ms; at_zero_ms, per_rtt: a published line through the times at these
+                RTTs, printed next to ours (testbed/measures/rtt_lines.py)
+[[timer]]       client, default_pto_ms, second_flight: published values for a client
 [[transfer]]    rtt_ms, ack_ratio, ack_delay_ms, loss_percent, ack_reordering; transfer_s, timer_percent,
-                client_percent: what a paper gives of a cell, and `edition`
+                client_percent: published values for a cell
 [[paced]]       server, congestion_control, qdisc, gso, gso_paced, changed (how the paper changed the server);
-                dropped, goodput_mbit, below_percent, alone_percent, le5_percent, gap_p50_us: what a paper
-                gives of a server's pacing, and `edition`
-[[launched]]    server, qdisc, precision_ms: what a paper gives of a server's launch times, and `edition`
-[[updated]]     client, updates, new_acks: what a paper gives of a client's own log, and `edition`
-[[survey]]      client, ratio, parses, ack_bytes: what a paper gives of a client, and `edition`
-[[counted]]     client, packet_bytes, packets_each: what a paper's counters give of all packets of a client
-                (IP bytes of one, packets that came for each), two bounds each, and `edition`
-[[composition]] client, body_bytes, ack_low_percent, ack_high_percent, bundled_high_percent: what a paper
-                gives of a client's bytes in percent of the server's, of its ACKs, and `edition`
-[[accept]]      clients, servers, rtt_ms; low_ms, high_ms: where the gain of instant ACK shall be, or `g`: so
-                many times how much later the first ACK comes, within_ms or within_percent; and `why`. Without
-                servers or rtt_ms: with all
-trend_ms        a gain may change by so much over all RTTs at which `g` is expected: more, by the line of
-                Theil and Sen, is a trend if Kendall's test has it, too (testbed/measures/trend.py)
-crossing        true: the RTT below which an instant ACK costs time is printed, too
-shows           what captures of an experiment about acknowledgements show, a sentence each
-[[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
-[[reason]]      of: parts of what is expected and of whom; what the captures show where such an expectation is
-                not met, as `reason`
+                dropped, goodput_mbit, below_percent, alone_percent, le5_percent, gap_p50_us: published
+                values for a server's pacing
+[[launched]]    server, qdisc, precision_ms: published values for a server's launch times
+[[updated]]     client, updates, new_acks: published values from a client's own log
+[[survey]]      client, ratio, parses, ack_bytes: published values for a client
+[[counted]]     client, packet_bytes, packets_each: published counters over all packets of a client (IP bytes
+                per packet, packets received per packet sent), two bounds each
+[[composition]] client, body_bytes, ack_low_percent, ack_high_percent, bundled_high_percent: published size
+                of a client's ACKs in percent of the server's bytes, and the share of bundled ACKs
+
+Expectations and reasons:
+
+[[accept]]      clients, servers, rtt_ms; low_ms, high_ms: the expected gain of instant ACK. Or `g`: the
+                expected gain as a multiple of how much later the first ACK arrives, within_ms or
+                within_percent. `why` gives the reason. Without servers or rtt_ms it applies to all
+trend_ms        the largest accepted change of a gain over all RTTs at which `g` is expected. A larger change
+                of the Theil-Sen line is a trend if Kendall's test agrees (testbed/measures/trend.py)
+crossing        true: also print the RTT below which an instant ACK costs time
+shows           sentences about the captures of an experiment about acknowledgements
+[[found]]       clients, servers, rtt_ms; `reason`: why the gain differs, according to the captures
+[[reason]]      of: parts of an expectation's text and subject; `reason`: why the expectation is not met,
+                according to the captures
 """
 
 from __future__ import annotations
@@ -152,7 +157,7 @@ class Experiment(BaseModel):
         return [self._made(one) for one in self._given()]
 
     def _given(self) -> list[dict[str, Any]]:
-        """Return what each cell has of its own."""
+        """Return the fields that each cell sets itself."""
         fields = list(self.vary)
         varied = [dict(zip(fields, values, strict=True)) for values in itertools.product(*self.vary.values())]
         return [*(varied if fields else ()), *self.cell]
@@ -194,7 +199,7 @@ def _is(value: object, key: str) -> bool:
 
 @cache
 def load() -> dict[str, Experiment]:
-    """Return the experiments of this folder by name, sorted."""
+    """Return the experiments in this folder, keyed and sorted by name."""
     return {path.stem: toml_file.read(path, Experiment) for path in sorted(FOLDER.glob("*.toml"))}
 
 
@@ -206,9 +211,9 @@ def find(name: str) -> Experiment:
 
 
 def chosen(experiment: Experiment, patterns: tuple[str, ...]) -> list[Cell]:
-    """Return the cells whose names have one of the `patterns` in them; all without any.
+    """Return the cells whose names contain one of the `patterns`; all cells if there are no patterns.
 
-    UsageError if a pattern is in no name.
+    UsageError if a pattern matches no cell.
     """
     cells = experiment.cells()
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""What papers give of cells, clients and servers, and of gains over several RTTs: printed beside ours."""
+"""Published values for cells, clients, servers and gains over several RTTs, printed next to ours."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GainRange(OfPairs):
 
 
 class OfPaper(BaseModel):
-    """What a paper gives; `edition` names the paper's, since values differ between editions."""
+    """A published value; `edition` names the paper's edition, since values differ between editions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     edition: str
@@ -59,7 +59,7 @@ class Fitted(OfPaper):
 
 
 class Published(OfPaper):
-    """A value to print beside ours: the median time to first byte of a cell."""
+    """The published median time to first byte of a cell."""
 
     client: str
     answering: Answering
@@ -69,7 +69,7 @@ class Published(OfPaper):
 
 
 class Timer(OfPaper):
-    """What a paper gives of a client: its default PTO, and the datagrams of its second flight, as `2-4`."""
+    """A client's published default PTO and the datagrams of its second flight, written as `2-4`."""
 
     client: str
     default_pto_ms: float
@@ -77,9 +77,9 @@ class Timer(OfPaper):
 
 
 class Transfer(OfPaper):
-    """What a paper gives of a transfer: its time, and the client's acknowledgements.
+    """A transfer's published time and acknowledgements.
 
-    `timer_percent` of ACKs are sent by the timer; the client sends `client_percent` of the server's bytes.
+    The timer sends `timer_percent` of the ACKs. The client sends `client_percent` of the server's bytes.
     """
 
     rtt_ms: float
@@ -93,7 +93,7 @@ class Transfer(OfPaper):
 
 
 class PacedResult(OfPaper):
-    """What a paper gives of a server's pacing (testbed/measures/pacing.py says what the numbers are)."""
+    """A server's published pacing (testbed/measures/pacing.py defines the numbers)."""
 
     server: str
     congestion_control: Controller | None = None
@@ -110,7 +110,7 @@ class PacedResult(OfPaper):
 
 
 class Launched(OfPaper):
-    """What a paper gives of launch times: standard deviation of how late datagrams left."""
+    """A server's published launch times: the standard deviation of how late datagrams left."""
 
     server: str
     qdisc: Qdisc
@@ -118,7 +118,7 @@ class Launched(OfPaper):
 
 
 class Survey(OfPaper):
-    """What a paper gives of a client: ratio of its ACKs, whether it parses ACK_FREQUENCY, bytes of an ACK."""
+    """A client's published ACK ratio, whether it parses ACK_FREQUENCY, and the bytes of an ACK."""
 
     client: str
     ratio: str
@@ -127,7 +127,7 @@ class Survey(OfPaper):
 
 
 class Counted(OfPaper):
-    """What a paper's counters give of a client's packets: mean IP bytes, and packets that came for each."""
+    """A client's published packet counters: mean IP bytes, and packets received per packet sent."""
 
     client: str
     packet_bytes: tuple[float, float]
@@ -135,7 +135,7 @@ class Counted(OfPaper):
 
 
 class Composition(OfPaper):
-    """What a paper gives of a client's ACKs, in percent of the server's bytes, and how many are bundled."""
+    """A client's published ACKs: percent of the server's bytes, and the share that is bundled."""
 
     client: str
     body_bytes: int
@@ -145,7 +145,7 @@ class Composition(OfPaper):
 
 
 class Updated(OfPaper):
-    """What a paper gives of a client's own log: updates of its RTT estimate, and ACKs of something new."""
+    """Published counts from a client's own log: RTT estimate updates, and ACKs of new packets."""
 
     client: str
     updates: int
@@ -155,6 +155,6 @@ class Updated(OfPaper):
 def range_of(
     ranges: Sequence[GainRange], client: str, server: str, rtt_ms: float
 ) -> tuple[float | None, float | None]:
-    """Return the first range that is of a pair of cells, in ms; twice None if there is none."""
+    """Return the first range that applies to a pair of cells, in ms; (None, None) without one."""
     found = next((one for one in ranges if one.is_of(client, server, rtt_ms)), None)
     return (None, None) if found is None else (found.low_ms, found.high_ms)

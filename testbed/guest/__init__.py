@@ -1,1 +1,1 @@
-"""The guest: user-mode Linux whose clock is simulated, and what builds it."""
+"""The guest, user-mode Linux with a simulated clock, and its build."""

@@ -1,4 +1,4 @@
-"""The folder where the testbed keeps what it has built: kernels, programs, copies of stacks."""
+"""The folder for the testbed's builds: kernels, programs, copies of stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the tools that build programs for the testbed alone."""
+"""Runs the tools that build testbed-only programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Gets one Debian package from the mirror of this machine, also from a suite that its sources do not name.
+"""Gets one Debian package from this machine's mirror, also from suites missing from its apt sources.
 
-Only apt's ordinary client speaks to the mirror. Its state (lists, cache, preferences) is a folder of its own,
-so the machine's lists and what it would install stay as they are.
+Only apt's ordinary client contacts the mirror. It keeps its state (lists, cache, preferences) in a separate
+folder, so the machine's package lists and installation candidates do not change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Source:
 
 def parse_deb822(text: str) -> Iterator[Source]:
     """Yield the enabled binary sources of a `.sources` file (sources.list(5), "deb822-style format")."""
-    # A comment is no line of its stanza, also inside a field.
+    # Comments are not part of a stanza, even inside a field.
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for block in re.split(r"\n\s*\n", "\n".join(lines)):
         fields: dict[str, str] = {}
@@ -106,10 +106,10 @@ def codename(release: Path = RELEASE) -> str:
 
 
 def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], str]:
-    """Return the sources of release `name` with its backports from the same mirrors, and that suite's name.
+    """Return the sources of release `name` and its backports, and the name of the backports suite.
 
-    Address, components and keyring are those of the machine's own source. Sources of other archives are left
-    out. UsageError if none is of this release.
+    Address, components and keyring come from the machine's own sources, so the mirrors are the same.
+    Sources of other archives are skipped. UsageError if no source belongs to this release.
     """
     suite = f"{name}-backports"
     own = [source for source in sources if any(re.match(rf"{name}(?:[-/]|$)", one) for one in source.suites)]
@@ -123,7 +123,7 @@ def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], 
 
 
 class Archive:
-    """The mirror of this machine, read with a state of its own in `folder`."""
+    """This machine's mirror, read with separate apt state in `folder`."""
 
     def __init__(self, folder: Path, sources: Iterable[Source], suite: str, priority: int = PRIORITY) -> None:
         """Write the configuration; by PRIORITY `suite` is used only for packages that no other suite has."""
@@ -142,9 +142,9 @@ class Archive:
             "Dir::State::lists": str(folder / "lists"),
             "Dir::Cache": str(folder / "cache"),
             "Acquire::Languages": "none",
-            # The folder belongs to this user alone.
+            # Only this user owns the folder.
             "APT::Sandbox::User": "",
-            # Nothing is installed, so no lock of the machine is taken.
+            # This installs no package, so it takes none of the machine's locks.
             "Debug::NoLocking": "true",
         }
         self.configuration.write_text("".join(f'{name} "{value}";\n' for name, value in values.items()))
@@ -180,7 +180,7 @@ class Archive:
         return next(folder.glob(f"{package}_*.deb"))
 
     def fetch(self, packages: Iterable[str]) -> list[Path]:
-        """Return the files of packages, and of those that they need and this machine lacks."""
+        """Return the files of packages and of their dependencies that this machine lacks."""
         wanted = ("--download-only", "--reinstall", "--no-install-recommends", "--yes", "-qq")
         self._run("apt-get", "install", *wanted, *packages)
         return sorted((self.folder / "cache/archives").glob("*.deb"))
@@ -201,6 +201,6 @@ class Archive:
 
 
 def open_archive(folder: Path, priority: int = PRIORITY) -> Archive:
-    """Return the machine's mirror with the backports of its release; state in a new folder in `folder`."""
+    """Return the machine's mirror with its release's backports; apt state is in a new folder in `folder`."""
     sources, suite = with_backports(read_sources(), codename())
     return Archive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite, priority)

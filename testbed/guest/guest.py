@@ -1,8 +1,8 @@
-"""Runs a command in a guest: user-mode Linux whose clock is simulated.
+"""Runs a command in a guest: user-mode Linux with a simulated clock.
 
-The clock stands still while a program computes and jumps to the next timer when all sleep. The guest's root
-is the host's, read-only; it has no network device but its own loopback and what the command makes. The same
-command, files, seed and memory give the same results, byte for byte.
+The clock stops while a program computes and jumps to the next timer when all programs sleep. The guest mounts
+the host's root read-only. Its only network devices are loopback and the devices that the command creates. The
+same command, files, seed and memory give the same results, byte for byte.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ ENVIRONMENT = {
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
-    # The processor's own random numbers are not seeded. std::random_device asks for them, and OpenSSL where
-    # it is configured so (OPENSSL_ia32cap(3): off are bits 62 and 4 of the first word, 18 of the second).
+    # The processor's random numbers are not seeded. std::random_device uses them, and so does OpenSSL if
+    # configured (OPENSSL_ia32cap(3): this clears bits 62 and 4 of the first word, bit 18 of the second).
     "LD_PRELOAD": f"{JOB}/{_OWN}/random_device.so",
     "OPENSSL_ia32cap": "~0x4000000000000010:~0x40000",
 }
@@ -74,16 +74,16 @@ def run(
     writable: Iterable[str] = (),
     visible: Iterable[Path] = (),
 ) -> Result:
-    """Run the command `argv` in a guest, in `folder`, whose files it reads and where it leaves results.
+    """Run the command `argv` in a guest. It reads its files from `folder` and writes its results there.
 
-    `seed` (0 to 2^64 - 1) determines all random numbers; another one is another repetition. `limit_s` is the
-    longest time in seconds of the host's clock. Unless `still`, the clock goes on while a program computes,
-    as the host's does: for programs that poll without reading it. No two runs are the same then.
-    `environment` is added to ENVIRONMENT; the host's is not passed on. Folders in `writable` are empty and in
-    memory, like WRITABLE. What the command leaves running is killed at its end. Folders in `visible` are the
-    host's, read-only, also below one that is empty.
+    `seed` (0 to 2^64 - 1) determines all random numbers; use another seed for another repetition. `limit_s`
+    is the time limit in seconds of the host's clock. If `still` is false, the clock advances while a program
+    computes, as on the host. Programs that poll without reading the clock need this; their runs then differ.
+    `environment` is added to ENVIRONMENT; the host's environment is not passed on. Folders in `writable` are
+    empty and in memory, like WRITABLE. Processes that outlive the command are killed. Folders in `visible`
+    are the host's, read-only, even inside an empty folder.
 
-    UsageError if it cannot be started here; FirstflightError if it does not end in time or breaks down.
+    UsageError if the guest cannot start here; FirstflightError if it exceeds the limit or fails.
     """
     if not 0 <= seed < 2**64:
         raise UsageError(f"the seed {seed} is not between 0 and 2^64 - 1: choose another")
@@ -117,7 +117,7 @@ def run(
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
-    """Wait for the guest's end, leave no process of it, and return its CPU seconds."""
+    """Wait until the guest exits, kill its remaining processes, and return its CPU seconds."""
     try:
         ended = os.pidfd_open(process.pid)
         try:
@@ -130,12 +130,12 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
                 )
         finally:
             os.close(ended)
-        # Of this process alone: other guests may run beside it.
+        # Count only this process: other guests may be running.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         return used.ru_utime + used.ru_stime
     finally:
-        # Its processes on the host are of its group.
+        # All its host processes are in its process group.
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -153,9 +153,9 @@ def _result(own: Path, cpu_s: float) -> Result:
 
 
 def check_shared_memory(*memory_mb: int) -> None:
-    """Raise UsageError if the memory of these guests cannot be in SHARED_MEMORY together.
+    """Raise UsageError if SHARED_MEMORY cannot hold the memory of these guests at the same time.
 
-    It is missing, noexec, or too small.
+    Reasons: it is missing, mounted noexec, or too small.
     """
     try:
         about = os.statvfs(SHARED_MEMORY)
@@ -179,7 +179,7 @@ def check_shared_memory(*memory_mb: int) -> None:
 
 @contextmanager
 def _own_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder in the job's for what is the guest's own; it is removed at the end.
+    """Yield a new folder in the job's folder for the guest's own files; remove it at the end.
 
     InputError if the job's folder is missing; UsageError if another guest uses it.
     """
@@ -194,7 +194,7 @@ def _own_folder(folder: Path) -> Iterator[Path]:
         except BlockingIOError:
             raise UsageError(f"another guest uses {folder}: give each its own folder") from None
         with explain_os_errors(own):
-            # One that was killed left it.
+            # A killed guest left it.
             shutil.rmtree(own, ignore_errors=True)
             own.mkdir()
             try:
@@ -206,7 +206,7 @@ def _own_folder(folder: Path) -> Iterator[Path]:
 
 
 def _write_list(path: Path, strings: Iterable[str]) -> None:
-    """Write strings as testbed/guest/init.c reads them, each with a zero byte behind it."""
+    """Write strings in the format of testbed/guest/init.c: a zero byte ends each."""
     listed = list(strings)
     for one in listed:
         if "\0" in one:

@@ -1,7 +1,7 @@
 """Finds the guest's kernel in the user's cache folder, and builds it there from Debian's source.
 
-A kernel's folder is named by its version and a hash of version and recipe (configuration and changes of the
-source). Another recipe, or another version, is another folder; one that has its name is whole.
+A kernel's folder name contains its version and a hash of version and recipe (configuration and source
+patches). Each recipe and version has a separate folder. A folder with this name is complete.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from testbed.guest.debian_package import Archive, open_archive
 
 PACKAGE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).with_name("uml.config")
-# What is changed in the source: a patch each, which begins with why.
+# One patch per change of the source; each starts with its reason.
 CHANGES = Path(__file__).with_name("changes")
 # Program -> Debian package that has it.
 NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "perl", "patch")}
@@ -33,7 +33,7 @@ _SCRATCH = "build-"
 
 
 def recipe() -> str:
-    """Return all that decides how the source is built: its configuration, and what is changed in it."""
+    """Return everything that determines the build: the configuration and the source patches."""
     return "\0".join(path.read_text() for path in (CONFIGURATION, *changes()))
 
 
@@ -43,13 +43,13 @@ def changes() -> list[Path]:
 
 
 def key(version: str, made_by: str) -> str:
-    """Return the folder name of a kernel: the Debian version of its source, a hash of that and the recipe."""
+    """Return a kernel's folder name: its source's Debian version, and a hash of version and recipe."""
     digest = hashlib.sha256(f"{PACKAGE}\0{version}\0{made_by}".encode()).hexdigest()
     return f"linux-{version}-{digest[:16]}"
 
 
 def built() -> Path | None:
-    """Return the newest kernel of the present recipe; None if there is none."""
+    """Return the newest kernel built from the current recipe; None if there is none."""
     made_by = recipe()
     found = []
     for path in cache().glob("linux-*/linux"):
@@ -80,16 +80,16 @@ def refused(wanted: str, made: str) -> list[str]:
     have = set(made.splitlines())
     on = {line.partition("=")[0] for line in have}
     missing = [line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in have]
-    # What is off has a line only if it could be on.
+    # A disabled option has a line only if it could be enabled.
     off = re.findall(r"^# (CONFIG_\w+) is not set$", wanted, re.MULTILINE)
     return missing + [f"# {name} is not set" for name in off if name in on]
 
 
 def build(report: Callable[[str], None], jobs: int) -> Path:
-    """Return the kernel, built if there is none of this configuration; `report` receives a line per step.
+    """Return the kernel of this configuration; build it if needed. `report` receives a line per step.
 
-    It takes some nine minutes of CPU time and 2 GB in the cache folder, 9 MB of which remain. UsageError if
-    programs are missing or another build goes on; FirstflightError if the mirror or the build fails.
+    A build needs about nine minutes of CPU time and 2 GB in the cache folder; 9 MB remain. UsageError if
+    programs are missing or another build is running; FirstflightError if the mirror or the build fails.
     """
     folder = cache()
     with explain_os_errors(folder):

@@ -18,9 +18,10 @@ from firstflight.system.lock import locked
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[set[int]]:
-    """Yield a processor of this thread's that no other guest of this user has: a set of one.
+    """Yield one of this thread's processors that no other guest of this user has reserved.
 
-    All of them if others have each, or `folder` cannot be written; its files are locked while guests run.
+    The result is a set of one processor. It is the set of all this thread's processors if each is reserved
+    or if `folder` is not writable. Lock files in `folder` mark reserved processors while guests run.
     """
     mine = os.sched_getaffinity(0)
     with ExitStack() as stack:
@@ -28,7 +29,7 @@ def reserved(folder: Path) -> Iterator[set[int]]:
 
 
 def _take(stack: ExitStack, folder: Path, number: int) -> bool:
-    """Take a processor until `stack` ends; return whether it was free."""
+    """Reserve a processor until `stack` closes; return whether it was free."""
     try:
         stack.enter_context(locked(folder / f"processor-{number}.lock", f"processor {number}"))
     except FirstflightError:
@@ -38,7 +39,7 @@ def _take(stack: ExitStack, folder: Path, number: int) -> bool:
 
 @contextmanager
 def only(processors: set[int]) -> Iterator[None]:
-    """Let this thread, and what it starts during the block, use these processors alone."""
+    """Restrict this thread, and processes it starts during the block, to these processors."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)
     try:

@@ -1,1 +1,1 @@
-"""Measures: what the rows and captures of an experiment say, as tables and figures."""
+"""Measures: tables and figures from the rows and captures of an experiment."""

@@ -1,7 +1,7 @@
-"""Whether a server's first flight is over the limit of RFC 9000, section 8.1: three times the ClientHello.
+"""Whether a server's first flight exceeds the limit of RFC 9000, section 8.1: three times the ClientHello.
 
-Counted are the datagrams that bring new CRYPTO bytes, so repetitions, and what clients send while they wait,
-change nothing.
+Only datagrams with new CRYPTO bytes count. Retransmissions and datagrams that clients send while they wait
+do not affect the result.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ TIMES = 3
 
 
 def is_over(packets: Iterable[Packet]) -> bool | None:
-    """Return whether the server's flight is longer than it may be before the client answers.
+    """Return whether the server's flight exceeds what it may send before the client answers.
 
-    `packets` are those of a connection in which nothing was lost, in order. None: one of both is not in them.
+    `packets`: the packets of a connection without loss, in order. None: one side's flight is missing.
     """
     seen: dict[tuple[bool, str], set[int]] = {}
     datagrams: dict[bool, dict[int, int]] = {True: {}, False: {}}

@@ -48,10 +48,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two cells that differ in the answer alone. Times in ms, medians; null without a trial that was done.
+    """Two cells that differ only in the answer. Times are medians in ms; null without completed trials.
 
-    `probes`: so many more of the client's probes come before the ServerHello with IACK; null where something
-    is lost. `better` is null if a time that it needs is not known.
+    `probes`: the number of additional client probes before the ServerHello with IACK; null if the cell loses
+    datagrams. `better` is null if a required time is unknown.
     """
 
     case: Case
@@ -80,9 +80,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Advice:
-    """Pairs of one case with one server at one RTT; `iack`, `wfc`, `same`: for how many each is better.
+    """The pairs of a case, server and RTT; `iack`, `wfc`, `same`: the number of pairs with this result.
 
-    `ours` is what is better for more than half of them, or `split`. Gains in ms: least, median, most.
+    `ours` is the result of more than half of the pairs, or `split`. Gains in ms: minimum, median, maximum.
     """
 
     certificate: str
@@ -101,14 +101,14 @@ class Advice:
     published: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
 def pairs(out: Path, rows: Sequence[Row]) -> list[Pair]:
-    """Return the pairs of cells of `rows`, which are of SOURCES in `out`; without those that are of no case.
+    """Return the pairs of cells in `rows` that belong to a case. The rows come from SOURCES in `out`.
 
-    InputError if a capture that is read for it was not kept.
+    InputError if a required capture was not kept.
     """
     found: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for row in done(rows):
@@ -130,7 +130,7 @@ def advices(found: Sequence[Pair]) -> list[Advice]:
 def _pair(out: Path, both: dict[str, list[Row]]) -> Iterator[Pair]:
     """Yield the pair of two cells' trials, if it is of a case."""
     wfc, iack = (both[name] for name in _BOTH)
-    # The server acknowledged half a ClientHello at once, so WFC is an instant ACK in effect.
+    # The server acknowledged half a ClientHello immediately, so WFC is in effect an instant ACK.
     if any(row["partial_ack_us"] is not None for row in wfc):
         return
     row = iack[0]

@@ -1,4 +1,4 @@
-"""Table 2 of paper 000, ours beside the published one: table, expectations, and why some are not met."""
+"""Table 2 of paper 000, ours and published: table, expectations, and why some are not met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All figures and tables that have no trials of their own, by name; no experiment has one of these names."""
+"""All figures and tables that need no trials, keyed by name. No experiment uses these names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a client does before it knows the path: its default probe timeout, and which datagrams its second
-flight is (paper 000, Table 4). Read from the captures of an experiment, packet by packet.
+"""A client's default probe timeout, before any RTT sample, and the datagrams of its second flight.
+
+Paper 000, Table 4. Both are read from the captures of an experiment, packet by packet.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Client:
     expected: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -75,9 +76,9 @@ def summary(experiment: Experiment, found: Sequence[Client]) -> Page:
 
 
 def default_us(packets: Iterable[Packet]) -> int | None:
-    """Return when a client first sent an Initial without new handshake bytes, unless it was answered before.
+    """Return when a client first sent an Initial without new handshake bytes, in us from the first packet.
 
-    `packets` are rows of quic_packet of one connection, in the capture's order; microseconds from the first.
+    None if the server answered earlier. `packets`: rows of quic_packet of one connection, in capture order.
     """
     known: set[int] = set()
     for packet in packets:

@@ -19,7 +19,7 @@ from testbed.trials.cell_rows import column, difference, done, median_ms
 from testbed.trials.trial_row import Row
 
 _BOTH: tuple[Answering, Answering] = ("wfc", "iack")
-# What the cells of a pair have in common.
+# The fields that both cells of a pair share.
 _CONDITIONS = (
     *("client", "server", "rtt_ms", "delay_to_server_ms", "rate_mbit", "rate_to_server_mbit"),
     *("queue_packets", "queue_to_server_packets", "queue_bytes", "certificate_bytes", "certificate_key"),
@@ -31,16 +31,16 @@ _CONDITIONS = (
 
 @dataclass(frozen=True)
 class Gain:
-    """A pair of cells. Times in ms; null if no trial of the cell was done.
+    """A pair of cells. Times in ms; null if the cell has no completed trial.
 
-    `more`: what their names have behind the RTT, by which pairs of the same stacks differ.
-    `partial_acks` counts trials with waiting in which the server acknowledged the first of a ClientHello's
-    two datagrams at once, which is an instant ACK in effect: such a pair has no verdict. `rtt_first_ms` is
-    the client's first sample with instant ACK, `g_ms` how much later the first ACK comes with waiting.
-    `verdict` is `met`, `not met`, or null where the experiment says nothing; `found`: why
-    the captures show another gain, or another reason of it. `pto_gain_ms` is the gain in the client's first
-    probe timeout; `verdict` is about it, or about `gain_ms`, as the experiment's measure says, and so is the
-    published range, `published_low_ms` to `published_high_ms`.
+    `more`: the part of their names after the RTT; it distinguishes pairs of the same stacks. `partial_acks`:
+    trials with WFC in which the server immediately acknowledged the first of a ClientHello's two datagrams.
+    That is in effect an instant ACK, so such a pair has no verdict. `rtt_first_ms`: the client's first sample
+    with instant ACK. `g_ms`: how much later the first ACK arrives with WFC. `pto_gain_ms`: the gain in the
+    client's first probe timeout. `verdict`: `met`, `not met`, or null without an expectation. The
+    experiment's measure decides whether `verdict` and the published range, `published_low_ms` to
+    `published_high_ms`, apply to `pto_gain_ms` or to `gain_ms`. `found`: why the captures show a different
+    gain, or a different cause.
     """
 
     client: str
@@ -72,7 +72,7 @@ class Gain:
     outcomes: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -89,7 +89,7 @@ def gains(experiment: Experiment, rows: Sequence[Row]) -> list[Gain]:
 def expected_of(
     experiment: Experiment, client: str, server: str, rtt_ms: float
 ) -> tuple[Accept | None, str | None]:
-    """Return what is expected of a pair of cells, and what its captures show; None: nothing."""
+    """Return the expectation for a pair of cells and the reason from its captures; None where missing."""
     return (
         next((one for one in experiment.accept if one.is_of(client, server, rtt_ms)), None),
         next((one.reason for one in experiment.found if _has(one, client, server, rtt_ms)), None),

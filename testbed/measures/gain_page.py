@@ -1,4 +1,4 @@
-"""Summaries of gains and of computed figures: ours beside the published ones, and what was expected."""
+"""Summaries of gains and computed figures: our values, published values and expectations."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def gained(experiment: Experiment, found: Sequence[Gain]) -> Page:
 
 
 def _between(own: Sequence[tuple[float, float]], place: int) -> float:
-    """Return the RTT between two at which the gain is none, where that at `place` is a loss."""
+    """Return the interpolated RTT of zero gain, between a loss at `place` and the next RTT."""
     (below, loss), (above, gain) = own[place], own[place + 1]
     # A line through two losses meets zero beyond both.
     return below + (above - below) * -loss / (max(gain, 0) - loss)

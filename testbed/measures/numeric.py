@@ -39,7 +39,7 @@ def timeouts_ms(
 
 
 def is_spurious(rtt_ms: float, delay_ms: float) -> bool:
-    """Return whether a client's first probe comes before the certificate: then it is spurious."""
+    """Return whether a client's first probe is spurious, that is, sent before the certificate arrives."""
     return 3 * rtt_ms <= delay_ms
 
 
@@ -70,7 +70,7 @@ def _timeouts() -> list[dict[str, Any]]:
 def _reductions() -> list[dict[str, Any]]:
     rows = []
     for delay_ms in (1.0, 9.0, 25.0):
-        # Where the first spurious probe is, and RTTs on both sides of it.
+        # The RTT of the first spurious probe, and RTTs on both sides.
         for rtt_ms in sorted({delay_ms / 3, 0.25, 1.0, 5.0, 9.0, 20.0, 50.0, 100.0, 200.0}):
             instant, waiting = (timeouts_ms(one, rtt_ms, 1)[0] for one in (rtt_ms, rtt_ms + delay_ms))
             rows.append(
@@ -108,7 +108,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Numeric:
-    """A figure that is computed: its rows, what a paper prints of them, and what does not agree with it."""
+    """A computed figure: its rows, the published values, and notes on disagreements."""
 
     title: str
     source: str
@@ -118,7 +118,7 @@ class Numeric:
     shape: Shape | None = None
 
     def verdicts(self) -> list[tuple[Published, bool]]:
-        """Return whether each published value is met by all rows that it is about; there is one at least."""
+        """Return each published value with whether all its rows meet it. A value without rows is not met."""
         rows = self.rows()
         found = []
         for one in self.published:
@@ -143,7 +143,7 @@ _PRINTED: dict[int, tuple[float, float, float]] = {
 
 
 def _printed() -> Iterator[Published]:
-    """Yield the values of Figure 2; each may differ by half of its last digit."""
+    """Yield the values of Figure 2. The tolerance is half a unit of the last digit."""
     for sample, (iack_ms, wfc_ms, difference_ms) in _PRINTED.items():
         where = {"rtt_ms": 9.0, "sample": sample}
         yield Published(where, {"iack_pto_ms": iack_ms}, _TENTH)

@@ -1,6 +1,4 @@
-"""What clients write of their RTT estimates in their own logs, beside what the captures show (paper 000,
-Figure 11).
-"""
+"""RTT estimates in the clients' own logs, compared with the captures (paper 000, Figure 11)."""
 
 from __future__ import annotations
 
@@ -38,9 +36,9 @@ class Log:
 
 @dataclass(frozen=True)
 class Logged:
-    """A client. Numbers are medians over trials that were done and whose log could be read; null without.
+    """A client. Numbers are medians over completed trials with a readable log; null without any.
 
-    `logs`: how many those are; `damaged`: why others could not be read.
+    `logs`: the number of readable logs; `damaged`: why the others could not be read.
     """
 
     client: str
@@ -60,7 +58,7 @@ class Logged:
     damaged: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -126,9 +124,9 @@ def checks(found: Sequence[Logged]) -> list[Check]:
 
 
 def log_of(path: Path, connections: Mapping[str, Row]) -> Log:
-    """Return what a log holds; `connections`: rows of quic_connection by original destination connection ID.
+    """Return a log's content. `connections`: rows of quic_connection, by original destination connection ID.
 
-    InputError: it cannot be read, has no sample, or is of none of them.
+    InputError: the log is unreadable, has no sample, or belongs to an unknown connection.
     """
     rows = list(read.metrics(path))
     if not rows:

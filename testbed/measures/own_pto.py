@@ -1,4 +1,4 @@
-"""What an instant ACK takes off a client's first probe timeout by its own log (paper 000, Figure 16)."""
+"""How much an instant ACK shortens a client's first PTO, by the client's log (paper 000, Figure 16)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class OwnPto:
     damaged: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -100,7 +100,7 @@ def summary(experiment: Experiment, found: Sequence[OwnPto]) -> Page:
 
 
 def of_pair(experiment: Experiment, wfc: Logged, iack: Logged) -> OwnPto:
-    """Return the line of two cells that differ in the answer alone."""
+    """Return the line for two cells that differ only in the answer."""
     gain = difference(wfc.pto_ms, iack.pto_ms)
     rfc_gain = difference(wfc.rfc_pto_ms, iack.rfc_pto_ms)
     # By RFC 9002 it is three times the difference of the first samples.

@@ -59,11 +59,11 @@ class Paced:
 
     @property
     def buffers(self) -> str:
-        """Return what the server does with GSO: `off`, `on` or `paced`."""
+        """Return the server's use of GSO: `off`, `on` or `paced`."""
         return "paced" if self.gso_paced else "on" if self.gso else "off"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         theirs = None if self.published is None else self.published.model_dump(exclude_none=True)
         return {**asdict(self), "published": theirs}
 
@@ -111,7 +111,7 @@ def summary(experiment: Experiment, found: Sequence[Paced]) -> Page:
 
 
 def _checks(found: Sequence[Paced]) -> Iterator[Check]:
-    """Yield what the paper's servers showed, and whether it is so for cells that differ in that alone."""
+    """Yield the paper's observations, and whether they hold for cells that differ only in that condition."""
     for on in found:
         if on.buffers != "on":
             continue
@@ -167,7 +167,7 @@ def _goodputs(found: Sequence[Paced]) -> Iterator[Check]:
 
 
 def _of_picoquic(experiment: Experiment, found: Sequence[Paced]) -> Iterator[Check]:
-    """Yield what the paper shows of picoquic with BBR: not met as long as it cannot be had."""
+    """Yield the paper's observation of picoquic with BBR; it is not met while picoquic is unavailable."""
     for one in found:
         if (one.server, one.congestion_control) != ("picoquic", "bbr"):
             continue
@@ -186,7 +186,7 @@ def _of_picoquic(experiment: Experiment, found: Sequence[Paced]) -> Iterator[Che
 
 
 def _not_judged(found: Sequence[Paced]) -> Iterator[str]:
-    """Yield what the paper shows of picoquic with other controllers: nothing here judges it."""
+    """Yield the paper's observations of picoquic with other controllers, which get no verdict."""
     for one in found:
         if one.server == "picoquic" and one.congestion_control != "bbr":
             yield (
@@ -207,7 +207,7 @@ def _about(one: Paced) -> str:
 
 
 def _other(found: Sequence[Paced], like: Paced, but: str, value: str) -> Paced | None:
-    """Return the line that is like another one, but for a condition that is `value`; None: there is none."""
+    """Return the line equal to `like` except that condition `but` has `value`; None if there is none."""
     wanted = {**{name: getattr(like, name) for name in _CONDITIONS}, but: value}
     return next(
         (one for one in found if all(getattr(one, name) == wanted[name] for name in _CONDITIONS)), None
@@ -250,7 +250,7 @@ def _is_of(published: PacedResult, cell: Cell) -> bool:
 
 
 def _without_cell(experiment: Experiment) -> Iterator[str]:
-    """Yield what is published of conditions that no cell has, a sentence each."""
+    """Yield a sentence for each published result without a cell of the same conditions."""
     cells = experiment.cells()
     for one in experiment.paced:
         if any(_is_of(one, cell) for cell in cells):

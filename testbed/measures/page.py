@@ -1,6 +1,6 @@
-"""The summary of an experiment's results: title, table, what was expected, what its captures show.
+"""The summary of an experiment's results: title, table, expectations and findings in the captures.
 
-As text here; testbed/report.py makes a page of the same.
+This module writes text; testbed/report.py writes the same content as a page.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Line(Protocol):
     """Medians of a cell, of a pair of cells, or of a client."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         ...
 
 
 @dataclass(frozen=True)
 class Check:
-    """What is expected, what was found, and whether it is met; `reason`: what the captures show of it."""
+    """An expectation, the result, and whether it is met; `reason`: the explanation from the captures."""
 
     about: str
     expected: str
@@ -46,7 +46,7 @@ class Page:
     notes: Sequence[str] = ()
 
     def text(self, *, terminal: bool) -> str:
-        """Return all of it as text; `terminal`: with colours and lines."""
+        """Return the whole summary as text; `terminal`: with colours and lines."""
         out = f"{self.title}.\n"
         if self.source:
             out += f"Published: {self.source}.\n"
@@ -83,7 +83,7 @@ def page(
 
 
 def _with_reason(experiment: Experiment, check: Check) -> Check:
-    """Return a check with what the experiment's file has about it, if it is not met."""
+    """Return a check; an unmet check gets its reason from the experiment's file."""
     if check.met or check.reason is not None:
         return check
     text = f"{check.about}: {check.expected}"
@@ -92,9 +92,9 @@ def _with_reason(experiment: Experiment, check: Check) -> Check:
 
 
 def headings(columns: Sequence[Column]) -> list[str]:
-    """Return a name for each column that says what it is without those beside it.
+    """Return a name for each column that is clear without the neighbouring columns.
 
-    In a table of text a title's first line may be that of the column before, and `publ.` stands beside ours.
+    In a text table, a title's first line may come from the previous column, and `publ.` follows our value.
     """
     made: list[str] = []
     above = ""
@@ -110,7 +110,7 @@ def headings(columns: Sequence[Column]) -> list[str]:
 
 
 def number(value: float | None, digits: int) -> str:
-    """Return a number with so many decimals; `-` for null."""
+    """Return a number with `digits` decimals; `-` for null."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 

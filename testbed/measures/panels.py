@@ -1,4 +1,4 @@
-"""What the figure of an experiment shows: ours beside the published values."""
+"""The panels of an experiment's figure, with our values and the published values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RTT = "RTT [ms]"
 
 
 def panels(experiment: Experiment, lines: Sequence[Line]) -> list[Panel]:
-    """Return the panels of `lines`, which `measured` made; those without any value are left out."""
+    """Return the panels of `lines`, the result of `measured`, without empty panels."""
     found = [
         *_gains([one for one in lines if isinstance(one, Gain)], experiment.measure),
         *_timers([one for one in lines if isinstance(one, Client)]),
@@ -46,10 +46,10 @@ def panels(experiment: Experiment, lines: Sequence[Line]) -> list[Panel]:
 
 
 def maps(experiment: Experiment, lines: Sequence[Line]) -> Maps | None:
-    """Return which answer is better by RTT and delay of the certificate, a map for each pair of stacks.
+    """Return maps of the better answer over RTT and certificate delay, one for each pair of stacks.
 
-    None unless the experiment judges the time to first byte, and varies both and nothing else. Without pairs
-    whose WFC is an instant ACK in effect.
+    None unless the experiment judges the time to first byte and varies exactly these two. Pairs whose WFC is
+    in effect an instant ACK are skipped.
     """
     found = [
         one for one in lines if isinstance(one, Gain) and one.gain_ms is not None and not one.partial_acks
@@ -195,7 +195,7 @@ def _composed(found: Sequence[Composed]) -> list[Panel]:
         title = f"Body of {size / 1000:g} kB"
         dots: list[Series] = []
         dots += series("headers", [(one.client, one.all_headers) for one in own])
-        # What is left has no look of its own; the table has it.
+        # The other kinds have no plot style; the table lists them.
         for kind in ("tags", "ack", "crypto", "stream", "padding"):
             dots += series(kind, [(one.client, getattr(one, kind)) for one in own])
         made.append(Panel(title, "Bytes for 100 of the server's", tuple(dots)))

@@ -13,10 +13,10 @@ from testbed.trials.trial_row import Row
 def commands(
     shown: str, of: Mapping[str, tuple[Experiment, Sequence[Row]]], *, verified: bool = True
 ) -> list[str]:
-    """Return the commands that make trials again, and show them as `shown`.
+    """Return the commands that repeat trials and show them as `shown`.
 
-    `of`: experiments and their rows, by name or file as a shell takes it. Unless `verified`, without the
-    commands that compare two runs, which take no files.
+    `of`: experiments and their rows, keyed by name or file, quoted for a shell. `verified`: include the
+    commands that compare two runs, which accept no files.
     """
     runs, verifies = [], []
     for what, (experiment, rows) in of.items():

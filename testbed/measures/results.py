@@ -1,4 +1,4 @@
-"""What an experiment measures, as lines and as their summary: by its `measure`."""
+"""The results of an experiment, as lines and as a summary, according to its `measure`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from testbed.trials.trial_row import Row
 def measured(
     experiment: Experiment, folder: Path, rows: Sequence[Row]
 ) -> tuple[Sequence[Line], Callable[[], Page]]:
-    """Return the lines of `rows`, and what makes the page of them.
+    """Return the lines of `rows`, and a function that makes their page.
 
-    `folder` is the experiment's. InputError if what is measured is in captures, and those were not kept.
+    `folder`: the experiment's folder. InputError if the measure needs captures and they were not kept.
     """
     if experiment.measure == "default_pto":
         timers = default_pto.clients(experiment, folder, rows)

@@ -1,4 +1,4 @@
-"""Straight lines through times over the RTT, and where two of them cross (paper 000, Figure 12)."""
+"""Straight lines through times over the RTT, and the crossing of two lines (paper 000, Figure 12)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def through(points: Sequence[tuple[float, float]]) -> Straight | None:
 
 
 def sentences(experiment: Experiment, found: Sequence[Gain]) -> list[str]:
-    """Return, for each server, our lines beside the published ones, and where they cross."""
+    """Return, for each server, our lines, the published lines, and where they cross."""
     wfc, iack = (_published(experiment, answering) for answering in _NAMES)
     if wfc is None or iack is None:
         return []

@@ -1,8 +1,8 @@
-"""How near a server's datagrams leave to their launch times, and what its congestion window does (paper 001).
+"""How precisely a server's datagrams leave at their launch times, and its congestion window (paper 001).
 
-The server's log has the launch time of each datagram with its authentication tag, by which the capture at
-the link's beginning is joined: no two packets of a connection have the same, so it stands for the packet
-number. (First flights of two connections can be the same byte by byte.)
+The server's log has the launch time and authentication tag of each datagram. The tag joins the log with the
+capture at the start of the link. It replaces the packet number, because tags are unique in a connection.
+(The first flights of two connections can be identical byte for byte.)
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Launches:
-    """A cell. Numbers are medians over trials that were done; null without any.
+    """A cell. Numbers are medians over completed trials; null without any.
 
-    `datagrams`: those whose launch time and whose capture are known; `late_p50_us`: how much later than that
-    they left, its median; `precision_ms`: its standard deviation, of the population. `reductions` of the
-    window, and `rollbacks`: how often it then was at once what it had been; `rolling_s`: the longest time in
-    which the window was rolled back to one and the same each time. `windows`: of the first trial, in seconds
-    and bytes.
+    `datagrams`: the datagrams with a known launch time and capture time. `late_p50_us`: the median lateness;
+    `precision_ms`: its standard deviation, of the population. `reductions`: window reductions; `rollbacks`:
+    reductions after which the window jumped back to its previous size. `rolling_s`: the longest time in which
+    every rollback restored the same size. `windows`: the windows of the first trial, in seconds and bytes.
     """
 
     cell: str
@@ -70,7 +69,7 @@ class Launches:
     windows: tuple[tuple[float, int], ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -91,10 +90,10 @@ def late_ns(launches: Mapping[str, int], left: Iterable[tuple[int, bytes]]) -> l
 
 
 def reduced(windows: Sequence[Window]) -> Iterator[tuple[Window, Window | None]]:
-    """Yield each reduction, and where the window is rolled back before the next one, or None.
+    """Yield each reduction, and the rollback of the window before the next reduction, or None.
 
-    A rollback is what quiche 0.30 does if fewer packets than a fifth of the window are lost
-    (src/recovery/congestion/cubic.rs, `rollback`): the window is at once what it was before the reduction.
+    quiche 0.30 rolls back if it lost fewer packets than a fifth of the window
+    (src/recovery/congestion/cubic.rs, `rollback`): the window returns to its size before the reduction.
     """
     changes = [(one, other) for one, other in itertools.pairwise(windows) if one.size != other.size]
     starts = [number for number, (one, other) in enumerate(changes) if other.size < one.size]

@@ -1,8 +1,9 @@
-"""Whether values rise or fall over what they are at: Kendall's test, exact, and the line of Theil and Sen.
+"""Whether values rise or fall over their positions: Kendall's exact test and the Theil-Sen line.
 
-Kendall's S counts the pairs that rise less those that fall. By chance each order of the values is as likely
-as another, and how many orders have so many falling pairs is a coefficient of a Gaussian multinomial
-(MacMahon 1915): exact with equal values, too. p is the share of the orders whose S is at least as far from 0.
+Kendall's S is the number of rising pairs minus the number of falling pairs. By chance, all orders of the
+values are equally likely. The number of orders with a given number of falling pairs is a coefficient of a
+Gaussian multinomial (MacMahon 1915). This is exact for equal values, too. p is the share of orders whose S is
+at least as far from 0.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LEAST = 5
 
 @dataclass(frozen=True)
 class Trend:
-    """Of `places` values: Kendall's S, its two-sided p, and what the line changes by from first to last."""
+    """Kendall's S of `places` values, its two-sided p, and the line's change from first to last place."""
 
     places: int
     s: int
@@ -38,9 +39,9 @@ class Trend:
 
 
 def trend(points: Sequence[tuple[float, float]]) -> Trend | None:
-    """Return the trend of values (second) over places (first), no two of which are equal.
+    """Return the trend of values (second) over places (first). All places must differ.
 
-    None: there are fewer than `LEAST`.
+    None if there are fewer than `LEAST`.
     """
     if len(points) < LEAST:
         return None
@@ -104,9 +105,9 @@ class Gained:
 
 
 def checks(experiment: Experiment, found: Sequence[Gained]) -> list[Check]:
-    """Return whether gains have no trend over the RTTs at which a multiple of g is expected of them.
+    """Return whether gains have no trend over the RTTs at which a multiple of g is expected.
 
-    Each choice of further conditions has an own line. With fewer than `LEAST` such RTTs there is no verdict.
+    Each combination of further conditions has a separate check. Fewer than `LEAST` such RTTs give no verdict.
     """
     if experiment.trend_ms is None:
         return []

@@ -1,36 +1,36 @@
-"""The stacks of the testbed: a file each, NAME.toml, that says how its client and its server are started.
+"""The stacks of the testbed. A file NAME.toml for each describes how to start its client and server.
 
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
             `wheel = true`: the stack is a library inside a wheel; `package = FOLDER`: the program is a
-            package of its own there, of Cargo or Maven, which `make testbed-setup` builds;
-            `programs = [...]`: programs that it runs, which have to be on the PATH
+            separate Cargo or Maven package there, which `make testbed-setup` builds;
+            `programs = [...]`: programs that it runs, which must be on the PATH
 server      a folder of lab/stacks whose server has the modes `iack` and `wait`, or {program =
-            "firstflight-..."} of the testbed's own, which takes one endpoint of the lab's configuration;
+            "firstflight-..."}, a testbed-only server, which takes one endpoint of the lab's configuration;
             `patched = true`: it is one of testbed/patched
-version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
-            {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} that is installed,
-            or {libcurl = LIBRARY} of those that libcurl is built with; `lock`: the lock file that has the
-            crate, if it is not the workspace's. What is of a `source` or `packaged` knows its own
-alpn        the protocol that its client speaks; h3 unless given
-http        what a request of its client says as `http`; 3 unless given
-bodies      true: its server sends response bodies of a length that a cell chooses
-certificate_keys  kinds of keys that its server signs with; unless given, all that a cell may have
-controllers congestion controllers that its server has
-ack_requests  what its server can ask of a client when packets come out of order, by ACK_FREQUENCY; none: it
+version     the source of the version: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
+            {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} if installed,
+            or {libcurl = LIBRARY} for a library that libcurl is built with; `lock`: the lock file with the
+            crate, if it is not the workspace's. Stacks with `source` or `packaged` report their version
+alpn        the client's protocol; default: h3
+http        the value of `http` in the client's requests; default: 3
+bodies      true: its server sends response bodies of a length that the cell chooses
+certificate_keys  kinds of keys that its server signs with; default: all kinds that a cell may have
+controllers the server's congestion controllers
+ack_requests  the reordering behaviours that its server can request by ACK_FREQUENCY; empty: its server
             sends no such frame
-answers     what its server does; both unless given. Without `iack` it cannot wait for a certificate, either
-gso         true: its server can send several datagrams as one; `always`: it cannot leave that
+answers     the answers of its server; default: both. A server without `iack` cannot wait for a certificate
+gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
-logging     the program that does so, if the client is built without
-launch_times  true: its server gives each datagram the time at which fq and etf shall send it, also those
-            that it sends as one
+logging     the program that writes qlog files, if the client is built without qlog
+launch_times  true: its server sets the time at which fq and etf send each datagram, including datagrams
+            sent as one
 server_log  true: its server writes the launch time of each datagram, and its congestion window
-polls       true: its client polls without reading a clock, so a guest's clock goes on while it computes: no
-            two runs of its cells are the same
-unavailable why neither can be had here: each of its trials has the outcome `unavailable`
-source      how its client is built from a folder of its source (from_source.py); `unavailable` until then
-packaged    its own client and server in packages of Debian, which `make testbed-setup` unpacks
+polls       true: its client polls without reading a clock, so a guest's clock advances while it computes.
+            Runs of its cells are not reproducible
+unavailable why client and server are unavailable; each of its trials has the outcome `unavailable`
+source      how to build its client from a source folder (from_source.py); `unavailable` until then
+packaged    its own client and server in Debian packages, which `make testbed-setup` unpacks
             (testbed/stacks/packaged.py)
 """
 
@@ -95,7 +95,7 @@ class Stack(BaseModel):
         return self
 
     def here(self, name: str) -> Stack:
-        """Return it with the client that was built from its source, or with programs of packages."""
+        """Return the stack with the client built from source, or with the programs from packages."""
         if self.packaged is not None:
             return self._unpacked(name, self.packaged)
         command = self.source.command(name) if self.source is not None else None
@@ -115,31 +115,31 @@ class Stack(BaseModel):
             "server": Server(own=tuple(serves), missing=missing),
             "version": Version(source=version),
         }
-        # Read once more, it would have client and server beside `packaged`.
+        # Validation would reject client and server together with `packaged`.
         return self.model_copy(update=update)
 
     def folders(self, name: str) -> list[Path]:
-        """Return folders beside the checkout that its programs are in."""
+        """Return the folders outside the checkout that contain its programs."""
         if self.packaged is not None:
             return [self.packaged.folder(name)]
         return [self.source.folder(name)] if self.source is not None and self.client is not None else []
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """Return the programs of its client."""
+        """Return the client's programs."""
         return tuple(one for one in (self.client, self.logging) if one is not None)
 
     def client_command(self, *, logged: bool) -> list[str]:
-        """Return the argument list of its client, the one that writes a log if `logged`.
+        """Return the client's argument list; `logged`: for the program that writes a log.
 
-        UsageError if it is not built.
+        UsageError if the program is not built.
         """
         chosen = self.logging if logged and self.logging is not None else self.client
         assert chosen is not None
         return chosen.command()
 
     def missing(self) -> list[str]:
-        """Return what its sides lack to be started here, a sentence each."""
+        """Return a sentence for each missing prerequisite of the client and the server."""
         commands = [one.command for one in self.programs] + ([self.server_command] if self.server else [])
         found = []
         for command in commands:
@@ -156,9 +156,9 @@ class Stack(BaseModel):
         return self.server is not None and alpn in lab_stacks.find(self.server).alpn
 
     def server_command(self) -> list[str]:
-        """Return the argument list that starts its server, but for `--config FILE`.
+        """Return the argument list that starts its server, without `--config FILE`.
 
-        UsageError if it is not built.
+        UsageError if the server is not built.
         """
         if isinstance(self.server, Server):
             return self.server.command()
@@ -167,9 +167,9 @@ class Stack(BaseModel):
 
     @property
     def server_version(self) -> str | None:
-        """Return the version of its server, as testbed_trial has it; None if it is not known.
+        """Return the server's version for testbed_trial; None if unknown.
 
-        A program says what it was built with, which may be another version than the one that would be built.
+        A program reports the version it was built with. A new build might use another version.
         """
         known = self.version.known()
         if isinstance(self.server, Server):
@@ -193,7 +193,7 @@ class Stack(BaseModel):
 
 @cache
 def load(folder: Path = FOLDER) -> dict[str, Stack]:
-    """Return all stacks by name, sorted. UsageError if a file is wrong."""
+    """Return all stacks, keyed and sorted by name. UsageError if a file is invalid."""
     files = sorted(folder.glob("*.toml"))
     return {file.stem: toml_file.read(file, Stack).here(file.stem) for file in files}
 

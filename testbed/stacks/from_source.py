@@ -1,7 +1,7 @@
-"""A client that is built from a folder of its stack's source, which the user names.
+"""A client built from a folder with its stack's source, which the user provides.
 
-For stacks that no package registry has. `make testbed-setup SOURCE=NAME=FOLDER` builds it into the user's
-cache folder by the commands of its manifest ([source] in NAME.toml); own_program.py answers requests by it.
+For stacks that no package registry has. `make testbed-setup SOURCE=NAME=FOLDER` builds it in the user's cache
+folder with the commands in its manifest ([source] in NAME.toml). own_program.py runs it to answer requests.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Source(BaseModel):
         return _out(name)
 
     def version(self, name: str) -> str | None:
-        """Return of which version of its source NAME is built; None if it is not built to the end."""
+        """Return the source version of NAME's build; None if the build is incomplete."""
         out = _out(name)
         try:
-            # Written last: a program without it is of a build that failed, or goes on.
+            # Written last: a program without a version comes from a failed or running build.
             version = (out / _VERSION).read_text(encoding="utf-8").strip()
         except OSError:
             return None
@@ -60,9 +60,9 @@ class Source(BaseModel):
 
 
 def build(name: str, source: Source, folder: Path, jobs: int) -> Path:
-    """Build a stack from `folder` and return its program; what was built before is replaced.
+    """Build a stack from `folder` and return its program; this replaces an earlier build.
 
-    InputError if `folder` is none; FirstflightError if a command fails, or leaves no program.
+    InputError if `folder` is not a folder; FirstflightError if a command fails or no program results.
     """
     if not folder.is_dir():
         raise InputError(f"the source of {name}, {folder}, is no folder")
@@ -93,7 +93,7 @@ def _out(name: str) -> Path:
 def _version(folder: Path) -> str:
     """Return the commit of a source, or `unknown`: its files have no version in a form that all share."""
     argv = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--tags"]
-    # The folder's own: not the repository that an unpacked source is in, nor the one whose hook this is.
+    # Use only the folder's own repository: not a parent repository, nor one whose hook runs this process.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment["GIT_CEILING_DIRECTORIES"] = str(folder.resolve().parent)
     try:

@@ -41,7 +41,7 @@ def build(program: str, source: Path) -> None:
 
 
 def package(source: Path, out: Path) -> None:
-    """Build the project in `source`; its jar is then in `out`, and those that it needs in `out`/lib.
+    """Build the project in `source`; write its jar to `out` and the jars of its dependencies to `out`/lib.
 
     UsageError if Java or Maven is missing; FirstflightError if the build fails.
     """

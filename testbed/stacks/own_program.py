@@ -1,10 +1,10 @@
-"""Answers requests by a stack's own program, a run for each (downloader/clients/contract.py).
+"""Answers requests by running a stack's own program once for each (downloader/clients/contract.py).
 
 python -m testbed.stacks.own_program NAME/VERSION COMMAND... [KIND=LIST...]
 
-In COMMAND {host}, {ip}, {port}, {path} and {roots} are of the request. An argument with {log}, the folder for
-the client's logs, is left out unless the environment has one (QLOGDIR). {body} is an empty folder for the
-response's body, whose bytes are counted; without it nobody counts them.
+In COMMAND, {host}, {ip}, {port}, {path} and {roots} come from the request. {log} is the folder for the
+client's logs; arguments with {log} are dropped if the environment does not set QLOGDIR. {body} is an empty
+folder for the response's body, to count its bytes. Without {body} the bytes are not counted.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def _run(argv: list[str], timeout_s: float) -> tuple[str, str | None]:
 
 
 def _say(answer: Answer, *, counted: bool) -> None:
-    """Write an answer; unless `counted` without the bytes of its body: none that came is not what it says."""
+    """Write an answer. Omit its body bytes unless `counted`: their zero would mean "not counted"."""
     known = {name: value for name, value in asdict(answer).items() if counted or name != "body_bytes"}
     sys.stdout.write(json.dumps(known, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 
 
 def main(arguments: list[str]) -> int:
-    """Answer requests until standard input ends; return the exit status."""
+    """Answer requests until end of standard input; return the exit status."""
     lists = [one for one in arguments if one.startswith(_LISTS)]
     version, *command = [one for one in arguments if one not in lists]
     counted = any(_BODY in one for one in command)

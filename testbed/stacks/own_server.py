@@ -1,10 +1,10 @@
-"""Starts a stack's own server by the configuration of a trial (testbed/trials/server_config.py).
+"""Starts a stack's own server with the configuration of a trial (testbed/trials/server_config.py).
 
 python -m testbed.stacks.own_server COMMAND... --config FILE
 
-In COMMAND {ip}, {port}, {key} and {chain} (PEM files), {htdocs} and {congestion_control} are of the
-configuration; a response's body is the file index.html in {htdocs}. Prints READY when the server listens, and
-becomes the server, whose output is on standard error.
+In COMMAND, {ip}, {port}, {key} and {chain} (PEM files), {htdocs} and {congestion_control} come from the
+configuration. The response's body is the file index.html in {htdocs}. Prints READY when the server listens.
+This process then becomes the server, which writes its output to standard error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TABLE = Path("/proc/self/net/udp")
 
 
 def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
-    """Return what COMMAND says in braces. Makes {htdocs} in `folder`, with the body that is asked for."""
+    """Return the values of COMMAND's placeholders. Creates {htdocs} in `folder`, with the requested body."""
     (endpoint,) = configuration["endpoints"]
     certificate = configuration["certificates"][endpoint["certificate"]]
     htdocs = folder / "htdocs"
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
     assert option == "--config", arguments
     given = names(json.loads(Path(file).read_text(encoding="utf-8")), Path(file).parent)
     argv = [filled(one, **given) for one in command]
-    # What starts this ends the server by this process's number, so the server is not the child.
+    # The parent stops the server by this process's ID, so the server must not be a child.
     if os.fork() == 0:
         _say_ready(int(given["port"]))
         os._exit(0)

@@ -1,7 +1,7 @@
-"""Programs of Debian packages: unpacked into the user's cache folder, not installed.
+"""Programs from Debian packages, unpacked into the user's cache folder and not installed.
 
-For stacks whose own client and server Debian has ([packaged] in testbed/stacks/NAME.toml). The newest version
-of the release and its backports counts; it stays until its folder is removed.
+For stacks with a client and server in Debian ([packaged] in testbed/stacks/NAME.toml). This unpacks the
+newest version in the release and its backports, and keeps it until its folder is removed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PATH = r"^usr/s?bin/[A-Za-z0-9._+-]+$"
 
 
 class Packaged(BaseModel):
-    """A stack's programs in `packages`, the first of which has its version.
+    """A stack's programs in `packages`. The first package gives the stack's version.
 
-    `client` and `server` are paths in them. In their argument lists, `request` and `serve`, {program} is that
-    path; testbed/stacks/own_program.py and testbed/stacks/own_server.py have the other names.
+    `client` and `server` are paths in the packages. In their argument lists, `request` and `serve`, {program}
+    is this path. testbed/stacks/own_program.py and testbed/stacks/own_server.py define the other names.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,14 +44,14 @@ class Packaged(BaseModel):
         return cache() / f"packaged-{name}"
 
     def version(self, name: str) -> str | None:
-        """Return the version that is unpacked; None if there is none."""
+        """Return the unpacked version; None if there is none."""
         try:
             return (self.folder(name) / _VERSION).read_text(encoding="utf-8").strip()
         except OSError:
             return None
 
     def client_argv(self, name: str) -> list[str]:
-        """Return `request` with the program, which finds the libraries beside it."""
+        """Return `request` with the program and the path of its unpacked libraries."""
         return self._argv(name, self.client, self.request)
 
     def server_argv(self, name: str) -> list[str]:
@@ -79,7 +79,7 @@ def unpack(name: str, stack: Packaged) -> Path:
         explain_os_errors(folder),
     ):
         if stack.version(name) is None:
-            # Only what was killed left something here: the lock is ours.
+            # We hold the lock, so any remaining files come from killed runs.
             scratches = f"unpack-{name}."
             for left in (*cache().glob(f"{scratches}*"), folder):
                 shutil.rmtree(left, ignore_errors=True)
@@ -91,7 +91,7 @@ def unpack(name: str, stack: Packaged) -> Path:
 def _unpack(stack: Packaged, scratch: Path) -> Path:
     archive = debian_package.open_archive(scratch, debian_package.ORDINARY)
     archive.update()
-    # Without one of its suites an older version would be the newest, and stay.
+    # If a suite is missing, an older version would look newest and be kept.
     if archive.failure is not None:
         raise archive.failure
     versions = [archive.candidate(package) for package in stack.packages]

@@ -39,7 +39,7 @@ class Program(BaseModel):
         return "wheel" if self.wheel else "python" if self.module else "release"
 
     def command(self) -> list[str]:
-        """Return the argument list; UsageError if the program, or one that it runs, is not here."""
+        """Return the argument list; UsageError if the program, or a program that it runs, is missing."""
         for name in self.programs:
             if shutil.which(name) is None:
                 raise UsageError(f"{name} is missing: `make setup` installs it")
@@ -53,7 +53,7 @@ class Program(BaseModel):
 
 
 class Server(BaseModel):
-    """A server that is the testbed's alone: a program that is built, or a stack's own."""
+    """A testbed-only server: a program built here, or a stack's own program."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")

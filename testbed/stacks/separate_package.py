@@ -16,7 +16,7 @@ from testbed.stacks import java
 
 
 def packages(file: str = "") -> dict[str, Path]:
-    """Return the folders of programs that are packages of their own and have `file`, by their names."""
+    """Return the folders of programs in separate packages that contain `file`, keyed by name."""
     clients = [one for stack in stacks.load().values() for one in stack.programs if one.package]
     folders = {str(one.program): binaries.repository() / str(one.package) for one in clients}
     return {program: folder for program, folder in folders.items() if (folder / file).exists()}

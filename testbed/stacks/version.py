@@ -15,7 +15,7 @@ from firstflight.system import binaries
 
 
 class Version(BaseModel):
-    """Where it stands: one of these (testbed/stacks/__init__.py)."""
+    """The source of a stack's version: exactly one field (testbed/stacks/__init__.py)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     python: str | None = None
@@ -62,7 +62,7 @@ def _crates(lock: str) -> dict[str, str]:
 
 @cache
 def built_with(program: str) -> str | None:
-    """Return the version of its stack that a program was built with: PROGRAM VERSION (STACK VERSION)."""
+    """Return the stack version that a program was built with, from `PROGRAM VERSION (STACK VERSION)`."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=60)
     found = re.fullmatch(r"\S+ \S+ \(\S+ (\S+)\)", done.stdout.strip())
     return found[1] if found else None

@@ -1,8 +1,8 @@
 """A block: some repetitions of one cell in one guest, and a row for each trial.
 
-The guest's seed follows from experiment, cell and first repetition. A guest's first trial is repetition 0,
-which is not counted: programs and libraries are read for the first time then, and a guest's clock goes on
-while it waits for a file of the host.
+Experiment, cell and first repetition determine the guest's seed. A guest's first trial is repetition 0, which
+is not counted: it reads programs and libraries for the first time, and a guest's clock advances while it
+waits for a host file.
 """
 
 from __future__ import annotations
@@ -62,26 +62,26 @@ class Block:
 
     @property
     def trials(self) -> int:
-        """Return the number of its trials, without the one that is not counted."""
+        """Return the number of its trials, without repetition 0."""
         return self.last - self.first + 1
 
     @property
     def cpu_s(self) -> float:
-        """Return the CPU seconds of its guest, as foretold."""
+        """Return the estimated CPU seconds of its guest."""
         return estimate.cpu_s(self.cell, self.trials)
 
     @property
     def limit_s(self) -> float:
-        """Return the longest time of its guest, in seconds of the host's clock."""
+        """Return its guest's time limit, in seconds of the host's clock."""
         return estimate.limit_s(self.cell, self.trials)
 
     @property
     def memory_mb(self) -> int:
-        """Return the memory of its guest."""
+        """Return its guest's memory."""
         return estimate.memory_mb(self.cell, self.trials)
 
     def has_made(self, rows: Sequence[Row]) -> bool:
-        """Return whether `rows` are of its trials, not of a cell with the same name and other conditions."""
+        """Return whether `rows` are this block's, not a same-named cell's under other conditions."""
         conditions = trial_row.conditions(self.cell)
         # Without a guest there was no seed.
         return all(
@@ -114,12 +114,12 @@ def check(chosen: Sequence[Block], jobs: int) -> None:
         one.check()
     if here:
         kernel.find()
-        # A guest's memory file grows while it runs: what is free at its start may be needed by another.
+        # A guest's memory file grows while it runs: another guest may need the memory free at its start.
         guest.check_shared_memory(*sorted((one.memory_mb for one in here), reverse=True)[:jobs])
 
 
 def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] = ()) -> list[Block]:
-    """Return the blocks of a cell, of the repetitions that none of `kept` has."""
+    """Return the blocks of a cell for the repetitions missing in `kept`."""
     there = {number for one in kept for number in range(one.first, one.last + 1)}
     made: list[Block] = []
     most = estimate.length(cell)
@@ -135,7 +135,7 @@ def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] 
 
 
 def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
-    """Return the blocks of a cell that are in an experiment's folder, by their first repetition."""
+    """Return a cell's blocks in an experiment's folder, ordered by first repetition."""
     found = [_FOLDER.fullmatch(rows.parent.name) for rows in (folder / cell.name).glob(f"*/{ROWS}")]
     return sorted(
         (Block(experiment, cell, int(one[1]), int(one[2])) for one in found if one is not None),
@@ -144,10 +144,10 @@ def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
 
 
 def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
-    """Do the trials of a block in a guest and return their rows, which are in ROWS in `folder`, too.
+    """Run the trials of a block in a guest. Return their rows, also written to ROWS in `folder`.
 
-    `folder` appears with all its files at once, by renaming. Without `captures` it has ROWS and logs alone.
-    UsageError: no kernel, or a program is not built; what else goes wrong is the outcome of its trials.
+    A rename creates `folder` atomically with all its files. Without `captures` it contains only ROWS and
+    logs. UsageError: no kernel, or a program is not built. Other failures become the outcome of its trials.
     """
     with files.explain_os_errors(folder):
         part = folder.with_name(f"{folder.name}.part")
@@ -234,6 +234,6 @@ def _trials(block: Block, folder: Path) -> list[Row]:
 
 
 def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[Row]:
-    """Return a row for each trial of a block, none of them done; `of_guest`: what is known all the same."""
+    """Return a row for each unfinished trial of a block; `of_guest`: the known columns about the guest."""
     made = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
     return [{**made, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]

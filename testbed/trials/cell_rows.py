@@ -36,13 +36,13 @@ def by_cell(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[Cell, lis
 
 
 def median_of(rows: Sequence[T], value: Callable[[T], float | None]) -> float | None:
-    """Return the median of what `value` returns; None if that is None for all."""
+    """Return the median of `value` over `rows`; None if all values are None."""
     values = [found for row in rows if (found := value(row)) is not None]
     return median(values) if values else None
 
 
 def median_ms(rows: Sequence[T], value_us: Callable[[T], float | None]) -> float | None:
-    """Return the median of what `value_us` returns, in ms; None if that is None for all."""
+    """Return the median of `value_us` over `rows`, in ms; None if all values are None."""
     found = median_of(rows, value_us)
     return None if found is None else found / 1000
 

@@ -1,4 +1,4 @@
-"""What a guest will need: CPU time, wall time at most, memory, and so how many trials it does."""
+"""Estimates for a guest: CPU time, maximum wall time, memory, and the resulting number of trials."""
 
 from __future__ import annotations
 

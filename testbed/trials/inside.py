@@ -1,8 +1,8 @@
-"""Runs inside a guest: the trials of one cell, one after the other, over the cell's path.
+"""Runs inside a guest: performs the trials of one cell in sequence, over the cell's path.
 
-python -m testbed.inside: reads job.json in the working directory and leaves there trials.jsonl (a line when a
-trial is over), path.pcap (at the client), path.keys and the logs of client, server and capture. In real time
-(real_time.py) it runs in namespaces of the host, and leaves lateness.csv of the lab's link, too.
+python -m testbed.inside: reads job.json in the working directory. Writes trials.jsonl (a line after each
+trial), path.pcap (captured at the client), path.keys and the logs of client, server and capture there. In
+real time (real_time.py) it runs in namespaces of the host, and also writes the lab link's lateness.csv.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
 
 
 def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority) -> None:
-    """Do the trials, and leave a line for each in trials.jsonl when it is over."""
+    """Run the trials, and append a line to trials.jsonl after each."""
     logs = folder / "logs"
     if cell.client_qlog:
         logs.mkdir()
@@ -98,7 +98,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
         for repetition in (*[0] * _uncounted(job, cell), *range(job["first"], job["last"] + 1)):
             if repetition == job["first"] and cell.drop_second_flight:
                 cell = _with_second_flight(cell, job["dissect"], folder)
-            # Repetition 0 loses nothing: it shows what is a flight of this client.
+            # Repetition 0 drops no datagrams: it shows the flights of this client.
             scripts = path.scripts(cell, repetition) if repetition else []
             for _, script in scripts:
                 programs.run(path.NFT, script.encode())
@@ -132,12 +132,12 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
 
 def _uncounted(job: dict[str, Any], cell: Cell) -> int:
     """Return how many trials come before the first that is counted."""
-    # In real time a client divides its flights as packets happen to be read: several show what is usual.
+    # In real time, read timing changes how a client splits its flights: several trials show the usual split.
     return REAL_UNCOUNTED if job["link"] is not None and cell.drop_second_flight else 1
 
 
 def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
-    """Name the client's log of a trial after its repetition; one is kept if there is one, no more."""
+    """Name the client's log of a trial after its repetition; delete the logs if there are several."""
     written = list(logs.iterdir())
     for one in written:
         if len(written) == 1:
@@ -147,7 +147,7 @@ def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
 
 
 def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
-    """Return the cell with the datagrams of the client's second flight, as the capture so far shows it."""
+    """Return the cell that drops the client's second flight, as found in the capture up to now."""
     argv = [
         dissect,
         "--kind",

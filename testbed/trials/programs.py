@@ -35,7 +35,7 @@ class Client:
         self._process = self._start()
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the client's answer, or one that says that it gave none."""
+        """Return the client's answer, or an answer that reports its absence."""
         if self._process.poll() is not None:
             self._process = self._start()
         assert self._process.stdin is not None
@@ -109,7 +109,7 @@ def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
 def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
     """Start a capture and wait until it sees packets."""
     argv = [*within(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
-    # While the clock stands still a server hands over all of its window before tcpdump gets the processor.
+    # While the clock is stopped, a server sends its whole window before tcpdump gets the processor.
     argv += ["-B", str(_BUFFER_KB), "-Z", "root", "-w", str(folder / name), *wanted.split()]
     log = folder / f"{name}.log"
     with log.open("wb") as out:
@@ -122,18 +122,18 @@ def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -
 
 
 def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
-    """Return a program's next line; what it wrote if it ended; TimeoutError after `limit_s` seconds."""
+    """Return a program's next line, or its remaining output if it exited; TimeoutError after `limit_s` s."""
     assert process.stdout is not None
     return next_line(process.stdout, limit_s)
 
 
 def within(namespace: str) -> list[str]:
-    """Return what begins a command that runs in a namespace."""
+    """Return the command prefix that runs a command in a namespace."""
     return ["ip", "netns", "exec", namespace]
 
 
 def run(argv: list[str], given: bytes = b"") -> bytes:
-    """Return what a command prints, which gets `given` as its input. SystemExit if it fails."""
+    """Return a command's output; `given` is its input. SystemExit if it fails."""
     done = subprocess.run(argv, input=given, capture_output=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")

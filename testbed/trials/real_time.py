@@ -1,8 +1,8 @@
-"""Runs a block in real time: by the host's clock, with the lab's link, in namespaces without a way out.
+"""Runs a block in real time: with the host's clock and the lab's link, in namespaces without external access.
 
-What runs is the same as in a guest: testbed/trials/inside.py with the same job, programs, certificates and
-configurations. Random numbers are the machine's, and what a program computes takes time. The delay is the
-lab's link's (testbed/trials/network/wire.py).
+It runs the same code as a guest: testbed/trials/inside.py with the same job, programs, certificates and
+configurations. Random numbers come from the machine, and computation takes time. The lab's link adds the
+delay (testbed/trials/network/wire.py).
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def check(block: Block) -> None:
 
 
 def run(block: Block, folder: Path) -> Real:
-    """Do the trials of a block in real time in `folder`, an empty one, where their files stay.
+    """Run the trials of a block in real time in `folder`, which must be empty and keeps their files.
 
-    UsageError if namespaces cannot be made here; what else goes wrong is the outcome of its trials.
+    UsageError if namespaces cannot be created here. Other failures become the outcome of its trials.
     """
     check(block)
     trials = folder / "trials"
@@ -74,7 +74,7 @@ def _limit_s(block: Block) -> float:
 
 
 def _in_namespaces(argv: list[str], folder: Path, limit_s: float) -> bytes:
-    """Run a command in new namespaces, in `folder`; return its standard error. None of it outlives it."""
+    """Run a command in new namespaces, in `folder`; return its standard error. No process outlives it."""
     environment = {name: value for name, value in guest.ENVIRONMENT.items() if name != "LD_PRELOAD"}
     with subprocess.Popen(
         [*launch.unshare(), "--mount-proc", "sh", "-c", _PREPARED, "sh", *argv],

@@ -21,9 +21,9 @@ def path(out: Path, experiment: str) -> Path:
 
 
 def write(out: Path, experiment: str) -> Path:
-    """Write the rows of all blocks below OUT in one file and return its path.
+    """Write the rows of all blocks below OUT to a single file and return its path.
 
-    InputError if there are none, or if one is no row of the kind, as of another version of firstflight.
+    InputError if there are no rows, or a row does not fit the record kind (another firstflight version).
     """
     schema = records.load(KIND).arrow_schema()
     rows = series.rows(out, experiment)

@@ -1,7 +1,7 @@
-"""A series of trials: the blocks of an experiment's cells, some at a time, each once.
+"""A series of trials: runs each block of an experiment's cells once, several blocks at a time.
 
-Results are in OUT/EXPERIMENT/CELL/FIRST-LAST. A block's folder is complete or not there, so a series that was
-killed goes on where it was.
+Results are in OUT/EXPERIMENT/CELL/FIRST-LAST. A block's folder is either complete or absent, so a killed
+series can resume.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from testbed.trials.trial_row import Row
 
 @dataclass(frozen=True)
 class Plan:
-    """What a series has to do, and what is there already."""
+    """The missing and the present blocks of a series."""
 
     out: Path
     missing: tuple[Block, ...]
     present: tuple[Block, ...]
     again: tuple[Block, ...] = ()
-    """Those that are there and do not count: their guests failed, or their stack was not here."""
+    """Present blocks to repeat: their guests failed, or their stack was unavailable."""
     older: tuple[str, ...] = ()
-    """Of which stacks the trials that are kept have other versions than are here, a sentence each."""
+    """A sentence for each stack whose version in the kept trials differs from the version here."""
 
     @property
     def trials(self) -> int:
@@ -45,19 +45,19 @@ class Plan:
 
     @property
     def guests(self) -> int:
-        """Return how many guests that takes."""
+        """Return the number of guests to run."""
         return sum(block.unavailable() is None for block in self.missing)
 
     @property
     def cpu_s(self) -> float:
-        """Return the CPU seconds that this takes, as foretold."""
+        """Return the estimated CPU seconds."""
         return sum(block.cpu_s for block in self.missing if block.unavailable() is None)
 
     def wall_s(self, jobs: int) -> float:
-        """Return the seconds that this takes with so many guests at a time, as foretold.
+        """Return the estimated wall time in seconds with `jobs` guests at a time.
 
-        On a machine that does nothing else: a guest, which has one processor, then takes as long as its CPU
-        time. More guests than processors are not faster.
+        The estimate assumes an idle machine. A guest has one processor, so it then runs for its CPU time.
+        More guests than processors do not reduce the time.
         """
         at_a_time = min(jobs, len(os.sched_getaffinity(0)))
         free = [0.0] * at_a_time
@@ -72,11 +72,11 @@ class Plan:
 
 
 def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:
-    """Return the plan of a series: each repetition once, whatever the blocks that are there are divided by.
+    """Return the plan of a series. It has each repetition once, however present blocks divide them.
 
-    UsageError if OUT has results of these cells and `resume` is not asked for, or some that cannot be kept:
-    of other conditions, or of the same repetitions twice. InputError if they cannot be read, or if results
-    of any cell of the experiment are of another version of firstflight: one record file has all of them.
+    UsageError if OUT has results of these cells and `resume` is false, or results that cannot be kept (other
+    conditions, or duplicate repetitions). InputError if they are unreadable, or if results of any cell of the
+    experiment come from another version of firstflight, because all cells share one record file.
     """
     folder = out / experiment
     _check_version(folder)
@@ -138,7 +138,7 @@ def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block
 
 
 def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
-    """Return whether trials that are there are to be done again: a guest may fail for a passing reason."""
+    """Return whether to repeat present trials: a guest may have failed for a temporary reason."""
     outcomes = {row["outcome"] for row in rows}
     return "guest_failed" in outcomes or ("unavailable" in outcomes and block.unavailable() is None)
 
@@ -146,10 +146,10 @@ def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
 def run(
     planned: Plan, jobs: int, say: Callable[[Block, Sequence[Row], float], None], *, captures: bool
 ) -> None:
-    """Do what is missing, `jobs` guests at a time; `say` is called after each block with its wall time in s.
+    """Run the missing blocks, `jobs` guests at a time. Call `say` after each with its wall time in s.
 
-    UsageError if another series writes to the same folder, or if guests of one of the blocks cannot be
-    started here: nothing is done then.
+    UsageError, before any block starts, if another series writes to the same folder or if the guests of a
+    block cannot start here.
     """
     blocks.check(planned.missing, jobs)
     planned.out.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ def run(
         queue = list(reversed(planned.missing))
         going: dict[Future[list[Row]], tuple[Block, float]] = {}
         with ThreadPoolExecutor(jobs) as pool:
-            # A fault ends the series after the blocks that are going on.
+            # After an error, the series stops when the running blocks finish.
             while queue or going:
                 while queue and len(going) < jobs:
                     block = queue.pop()
@@ -172,7 +172,7 @@ def run(
 
 
 def rows(out: Path, experiment: str) -> list[Row]:
-    """Return the rows of an experiment. InputError if there are none, or one is no row."""
+    """Return the rows of an experiment. InputError if there are no rows, or a row is invalid."""
     found = _rows(out / experiment)
     if not found:
         raise InputError(
@@ -210,6 +210,6 @@ def _rows(folder: Path) -> list[Row]:
 def _found(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
     """Yield the folders of all blocks of an experiment that are complete, with their rows."""
     for place in sorted(file.parent for file in folder.glob(f"*/*/{kept.ROWS}")):
-        # What a killed run left has another name.
+        # Folders of killed runs have a suffix.
         if not place.suffix:
             yield place, kept.rows(place)

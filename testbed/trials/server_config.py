@@ -1,4 +1,4 @@
-"""The configuration of a trial's server: one endpoint, and what its stack is asked (docs/architecture.md)."""
+"""The configuration of a trial's server: an endpoint and transport settings (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CLOCKS = {"fq": "monotonic", "etf": "tai"}
 def configuration(
     cell: Cell, name: str, alpn: str, files: ServerCertificate, *, launch_times: bool, log: Path | None = None
 ) -> dict[str, Any]:
-    """Return what the server of a cell is to do, with the certificate `files` of `name`.
+    """Return the configuration of a cell's server, with the certificate `files` of `name`.
 
-    `launch_times`: it can give its datagrams the times at which fq and etf send them; `log`: where it writes
-    them, if the cell asks for that.
+    `launch_times`: the server can set the times at which fq and etf send its datagrams. `log`: the file for
+    these times, if the cell requests it.
     """
     endpoint: dict[str, Any] = {
         "domain": name,
@@ -47,9 +47,9 @@ def configuration(
 
 
 def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
-    """Return what a server is asked beside its endpoint, as docs/architecture.md has it; empty: nothing.
+    """Return a server's transport settings (docs/architecture.md); empty for the defaults.
 
-    `launch_times`: it can give its datagrams the times at which fq and etf send them.
+    `launch_times`: the server can set the times at which fq and etf send its datagrams.
     """
     asked: dict[str, Any] = {}
     if cell.gso:

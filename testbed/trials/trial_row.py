@@ -1,4 +1,4 @@
-"""The row of a trial (record kind testbed_trial): its cell, how it ended, what the capture shows of it."""
+"""The row of a trial (record kind testbed_trial): its cell, its outcome and values from the capture."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ _TRAIN_POINT = 10
 
 @dataclass(frozen=True)
 class Captured:
-    """What a guest's captures hold: rows of quic_connection, quic_ack and pacing, and the link's lateness.
+    """The content of a guest's captures: rows of quic_connection, quic_ack and pacing, and link lateness.
 
-    `fault`: why they are not whole, or None.
+    `fault`: why they are incomplete, or None.
     """
 
     connections: Sequence[Row] = ()
@@ -71,7 +71,7 @@ class Captured:
 
 
 def by_repetition(lines: Path) -> dict[int, Row]:
-    """Return the trials of a guest that are over by their repetitions, as `inside` left them."""
+    """Return a guest's finished trials, keyed by repetition, as written by `inside`."""
     # A guest that ended early may have left a part of a line.
     whole = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
     trials = [json.loads(line) for line in whole.splitlines()]
@@ -79,7 +79,7 @@ def by_repetition(lines: Path) -> dict[int, Row]:
 
 
 def conditions(cell: Cell) -> Row:
-    """Return the columns that say what a cell is."""
+    """Return the columns that describe a cell."""
     given = cell.model_dump()
     return {
         **{name: given[name] for name in ("client", "server", "answering", "rtt_ms", "rate_mbit")},
@@ -133,9 +133,9 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
 
 
 def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
-    """Return `row`, which `without_trial` made, with a trial that was done.
+    """Return `row`, the result of `without_trial`, completed with a finished trial.
 
-    `trial`: what testbed/trials/inside.py wrote of it; `captured`: of its guest.
+    `trial`: its record by testbed/trials/inside.py; `captured`: the content of its guest's captures.
     """
     own = [one for one in captured.connections if is_of(one["start_time_ns"], trial)]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
@@ -149,7 +149,7 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
     if faults and outcome == "done":
         outcome, detail = "not_captured", "; ".join(faults)
     elif faults:
-        # What the client says of its end is the reason, and stays first.
+        # The client's own message is the reason, so it stays first.
         detail = "; ".join([detail, *faults] if detail else faults)
     found = own[0] if len(own) == 1 else {}
     clients = [
@@ -182,7 +182,7 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
 
 
 def _paced(own: Sequence[Row]) -> Row:
-    """Return the columns about what the server sent; null without exactly one direction of a flow."""
+    """Return the server's pacing columns; null unless `own` has exactly one row, for one flow direction."""
     if len(own) != 1:
         return dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share"))
     (found,) = own
@@ -203,12 +203,12 @@ def check_version(folder: Path, rows: Sequence[Row]) -> None:
 
 
 def is_of(start_time_ns: int, trial: Row) -> bool:
-    """Return whether what began then did so during a trial."""
+    """Return whether `start_time_ns` is within a trial."""
     return bool(trial["begun_ns"] <= start_time_ns <= trial["ended_ns"])
 
 
 def _client_version(client: str, ready: str) -> str | None:
-    """Return the version of the stack, whose client says NAME/VERSION of itself when it is ready."""
+    """Return the version of the stack. Its client reports NAME/VERSION when it is ready."""
     name, _, version = ready.partition("/")
     # A stack inside another program, as ngtcp2 in libcurl.
     return version if name == client else stacks.find(client).version.known()

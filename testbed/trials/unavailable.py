@@ -1,4 +1,4 @@
-"""Why trials of a cell cannot be done here: a stack is not to be had, or cannot do what the cell asks."""
+"""Why trials of a cell cannot run here: a stack is unavailable, or lacks a feature that the cell needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def why(cell: Cell) -> str | None:
 
 
 def _answer(cell: Cell, server: Stack) -> str | None:
-    """Return what of its answer the server cannot do."""
+    """Return why the server cannot answer as the cell requires, or None."""
     if cell.answering not in server.answers:
         return f"the server {cell.server} sends no instant ACK"
     if cell.certificate_delay_ms and "iack" not in server.answers:
@@ -35,7 +35,7 @@ def _answer(cell: Cell, server: Stack) -> str | None:
 
 
 def _sending(cell: Cell, server: Stack) -> str | None:
-    """Return what the server cannot do of how a body is sent, and logged."""
+    """Return why the server cannot send or log the body as the cell requires, or None."""
     if cell.server_log and not server.server_log:
         return f"the server {cell.server} writes no launch times"
     if cell.congestion_control is not None and cell.congestion_control not in server.controllers:
@@ -52,7 +52,7 @@ def _sending(cell: Cell, server: Stack) -> str | None:
 
 
 def _acknowledgements(cell: Cell, server: Stack) -> str | None:
-    """Return what the server cannot ask of its client."""
+    """Return why the server cannot request the cell's ACK behaviour, or None."""
     if cell.ack_ratio is not None and not server.ack_requests:
         return f"the server {cell.server} sends no ACK_FREQUENCY"
     if cell.ack_reordering is not None and cell.ack_reordering not in server.ack_requests:

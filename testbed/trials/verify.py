@@ -24,14 +24,14 @@ _HELD = "held"
 
 
 def repeatable(cell: Cell) -> bool:
-    """Return whether two runs of a cell are the same bytes: not with a client for which the clock goes on."""
+    """Return whether two runs of a cell give the same bytes: not if the client's clock never stops."""
     return not stacks.find(cell.client).polls
 
 
 def sample(cells: Sequence[Cell]) -> list[Cell]:
-    """Return cells of pairs of stacks that are here, in their order; each time the same draw.
+    """Return a sample of cells whose stacks are available, in their order. The sample is always the same.
 
-    Each stack is in one of them at least, on either side.
+    Each stack occurs at least once, on each side.
     """
     pairs: dict[tuple[str, str], list[int]] = {}
     for number, cell in enumerate(cells):
@@ -76,10 +76,10 @@ class Twice:
 
 
 def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -> Iterator[Twice]:
-    """Run the first block of each cell twice, and yield what came of it.
+    """Run the first block of each cell twice, and yield the results.
 
-    Cells with a stack that is unavailable are left out, and those that are not repeatable. UsageError if
-    guests cannot be started here.
+    Cells that are not repeatable or have an unavailable stack are skipped. UsageError if guests cannot start
+    here.
     """
     chosen = [blocks.blocks(experiment, cell, repetitions)[0] for cell in cells if repeatable(cell)]
     chosen = [block for block in chosen if block.unavailable() is None]
@@ -105,7 +105,7 @@ def _scratch() -> Iterator[Path]:
     with files.explain_os_errors(place):
         place.mkdir(parents=True, exist_ok=True)
     with ExitStack() as holding:
-        # Held until the new folder has a lock of its own: no other start takes it for one that was left.
+        # Keep this lock until the new folder has its own, so no other process treats the folder as abandoned.
         with lock.locked(place / "lock", "the testbed's folder for two runs", wait_s=60):
             for left in place.iterdir():
                 if left.is_dir() and not lock.is_locked(left / _HELD):

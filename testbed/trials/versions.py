@@ -1,4 +1,4 @@
-"""Versions of stacks among trials: several of one stack, or others than are here now."""
+"""Stack versions in trials: several versions of a stack, or versions other than the current one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Version = tuple[str, str, str]
 
 
 def of(rows: Sequence[Row]) -> set[Version]:
-    """Return the versions of trials that were begun, as far as they are known."""
+    """Return the known versions of trials that started."""
     return {
         (row[side], side, row[f"{side}_version"])
         for row in rows
@@ -24,7 +24,7 @@ def of(rows: Sequence[Row]) -> set[Version]:
 
 
 def several(found: Iterable[Version]) -> Iterator[str]:
-    """Yield the stacks of which there are several versions, a sentence each."""
+    """Yield a sentence for each stack with several versions."""
     for (stack, side), own in itertools.groupby(sorted(found), lambda one: one[:2]):
         known = [version for _, _, version in own]
         if len(known) > 1:
@@ -32,7 +32,7 @@ def several(found: Iterable[Version]) -> Iterator[str]:
 
 
 def older(found: Iterable[Version]) -> Iterator[str]:
-    """Yield those that are not the versions that are here, a sentence each."""
+    """Yield a sentence for each version that differs from the version here."""
     for stack, side, version in sorted(found):
         one = stacks.find(stack)
         here = one.version.known() if side == "client" else one.server_version

@@ -1,1 +1,1 @@
-"""Experiments about acknowledgements (paper 003): cells, a model beside them, what they show."""
+"""Experiments about acknowledgements (paper 003): cells, the model, and results."""

@@ -1,7 +1,7 @@
-"""Paths whose way back is slow: the rate of data, beside the one at which ACKs fill that way.
+"""Paths with a slow return direction: the data rate, and the rate at which ACKs fill that direction.
 
-The second half of each transfer counts, when the sender has left its beginning behind. Rates and sizes are
-of Ethernet frames, as the path's.
+Only the second half of each transfer counts, when the sender is past its start. Rates and sizes are of
+Ethernet frames, like the path's rate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADERS_BYTES = model.ETHERNET_BYTES + 20 + 8
 
 @dataclass(frozen=True)
 class Late:
-    """The second half of a transfer, by what came to the client. None: there was nothing of it."""
+    """The second half of a transfer, as the client received it. `ack_bytes`: null if it sent none."""
 
     mbit: float
     data_bytes: float
@@ -38,12 +38,12 @@ class Late:
 
 @dataclass(frozen=True)
 class Asymmetric:
-    """A cell. Numbers are medians over trials that were done; null without any.
+    """A cell. Numbers are medians over completed trials; null without any.
 
-    `asymmetry`: rate towards the client for 1 towards the server. `limit_mbit`: the rate of data at which
-    ACKs of the asked ratio fill the way back; `expected_mbit`: that, or the path's own rate if it is less.
-    `back_percent`: the part of the way back that the client's datagrams fill; `back_drops`: those that its
-    queue dropped.
+    `asymmetry`: the rate towards the client divided by the rate towards the server. `limit_mbit`: the data
+    rate at which ACKs of the requested ratio fill the return direction; `expected_mbit`: the smaller of this
+    limit and the path's rate. `back_percent`: the client's datagrams in percent of the return direction's
+    rate; `back_drops`: client datagrams that its queue dropped.
     """
 
     cell: str
@@ -66,7 +66,7 @@ class Asymmetric:
     verdict: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -94,7 +94,7 @@ def late(packets: Sequence[Packet]) -> Late | None:
     ]
     seconds = (end_ns - begin_ns) / 1e9
     return Late(
-        # The first one's bytes came before the time that is measured.
+        # The first datagram's bytes arrived before the measured time.
         mbit=8 * sum(sizes[1:]) / 1e6 / seconds,
         data_bytes=median(sizes),
         ack_bytes=median(back) if back else None,

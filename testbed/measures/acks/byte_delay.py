@@ -1,7 +1,7 @@
-"""How much later slow start grows with fewer ACKs (paper 003, Figure 5 and section 5.5).
+"""How much fewer ACKs delay slow start (paper 003, Figure 5 and section 5.5).
 
-A receiver that acknowledges every N-th packet sends the first ACK of a round trip when N packets have come,
-so the sender goes on later by the time of N - 1 packets on the path; with each round trip it is later still.
+A receiver that acknowledges every N-th packet sends the first ACK of a round trip after N packets. This
+delays the sender by the transmission time of N - 1 packets. The delay grows with each round trip.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _LEAST = 2
 
 @dataclass(frozen=True)
 class Round:
-    """A round trip of slow start in a cell: `packets` have come since the first, after `at_ms`.
+    """A round trip of slow start in a cell: the client had received `packets` at `at_ms` after the first.
 
-    `later_ms` than with a ratio of 2 (null for that); `model_ms`: so much by the paper's byte delay, which
-    ends when a round trip's packets fill the path. Medians over trials that were done; null without any.
+    `later_ms`: the delay compared with a ratio of 2 (null for ratio 2). `model_ms`: this delay by the paper's
+    byte delay, which stops growing when a round trip's packets fill the path. Numbers are medians over
+    completed trials; null without any.
     """
 
     cell: str
@@ -53,7 +54,7 @@ class Round:
     model_ms: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -68,7 +69,7 @@ def rounds(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Ro
 
 
 def arrivals_ms(packets: Sequence[Packet]) -> list[float]:
-    """Return when each full datagram of the server with 1-RTT packets came, in ms from the first of them."""
+    """Return the arrival times of the server's full datagrams with 1-RTT packets, in ms from the first."""
     came = {
         one["frame_number"]: one["time_ns"]
         for one in packets
@@ -113,7 +114,7 @@ def _checks(found: Sequence[Round]) -> Iterator[Check]:
             cells.setdefault(one.cell, []).append(one)
     for own in cells.values():
         first, last = own[0].later_ms, own[-1].later_ms
-        # Of the first round trip alone the model says nothing, nor where that fills the path.
+        # The model does not cover a single round trip, or a first round trip that fills the path.
         if first is None or last is None or not own[-1].model_ms:
             continue
         grown_ms, model_ms = last - first, own[-1].model_ms
@@ -126,7 +127,7 @@ def _checks(found: Sequence[Round]) -> Iterator[Check]:
 
 
 def _stacks(cell: Cell) -> tuple[float, str, str]:
-    """Return what a cell has in common with the one that it is compared with."""
+    """Return the fields that a cell shares with the cell it is compared with."""
     return cell.rtt_ms, cell.client, cell.server
 
 
@@ -138,7 +139,7 @@ def _rounds(
     cell: Cell, rows: Sequence[Row], times: Sequence[list[float]], least: Sequence[list[float]] | None
 ) -> Iterator[Round]:
     packet_ms = 8 * (1200 + _HEADERS_BYTES) / 1000 / cell.rate_mbit
-    # Round trips whose ACKs let more packets leave, until these are what the path holds.
+    # Round trips whose ACKs release more packets, until the packets fill the path.
     most = max(0, math.floor(math.log2(cell.rtt_ms / packet_ms / _FIRST)))
     for place, packets in enumerate(marks(), start=1):
         at_ms, other_ms = (median_of(one, _at(packets)) for one in (times, least or []))
@@ -163,5 +164,5 @@ def _rounds(
 
 
 def _at(count: int) -> Callable[[Sequence[float]], float | None]:
-    """Return what reads when so many have come from the times of a trial."""
+    """Return a function that gives the arrival time of packet `count`, from the times of a trial."""
     return lambda times: times[count - 1] if len(times) >= count else None

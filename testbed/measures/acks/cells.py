@@ -1,4 +1,4 @@
-"""Medians of each cell of an experiment about acknowledgements, beside the paper's and the model's."""
+"""Medians of each cell of an experiment about acknowledgements, with the paper's and the model's values."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _UNLIKE = (
 
 @dataclass(frozen=True)
 class Acked:
-    """A cell. Numbers are medians over trials that were done; null without any.
+    """A cell. Numbers are medians over completed trials; null without any.
 
-    `more`: what is lost or late, but for `loss_percent`, and a delay towards the server that is not half the
-    RTT, in the words of names of cells; empty without. `clean`: nothing is lost, but by a queue, or late.
-    `acks`: the client's packets with an ACK frame; `packets`: what came to it and asked for one.
-    `model_acks`: what equation 3 makes of `packets` and of the ACKs that the timer sent. `client_percent`:
-    IP bytes of the client for 100 of the server. Shares of ACKs are in percent of those that acknowledge
-    something for the first time.
+    `more`: losses other than `loss_percent`, reordering, and a delay towards the server that is not half the
+    RTT, worded as in cell names; empty without. `clean`: only queues drop datagrams, and the link delays no
+    datagram longer than others. `acks`: the client's packets with an ACK frame; `packets`: the ack-eliciting
+    packets that it received. `model_acks`: the ACKs by equation 3, from `packets` and the ACKs that the timer
+    sent. `client_percent`: the client's IP bytes per 100 bytes of the server. Shares of ACKs are in percent
+    of the ACKs that acknowledge a packet for the first time.
     """
 
     cell: str
@@ -64,11 +64,11 @@ class Acked:
 
     @property
     def without_ratio(self) -> str:
-        """Return the cell's name but for the ratio: those that have the same differ in the ratio alone."""
+        """Return the cell's name without the ratio: cells with equal results differ only in the ratio."""
         return self.cell.replace(f"-ar{self.ack_ratio}", "", 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 

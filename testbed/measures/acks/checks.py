@@ -1,4 +1,4 @@
-"""What is expected of the cells of an experiment about acknowledgements, and whether it is so."""
+"""Expectations for the cells of an experiment about acknowledgements, and whether they are met."""
 
 from __future__ import annotations
 

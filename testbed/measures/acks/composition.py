@@ -1,4 +1,4 @@
-"""What the bytes of a client consist of, for 100 bytes of the server (paper 003, Figure 3, section 5.3)."""
+"""The composition of a client's bytes, per 100 bytes of the server (paper 003, Figure 3, section 5.3)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _TCP_PERCENT = 1.33
 
 @dataclass(frozen=True)
 class Composed:
-    """A cell. Numbers are medians over trials that were done; null without any.
+    """A cell. Numbers are medians over completed trials; null without any.
 
-    Those of KINDS, `client_percent` (all of them) and `ack_only_percent` (datagrams with nothing but ACKs,
-    headers included) are IP bytes for 100 of the server's. `bundled_percent` of the packets with an ACK have
-    other frames, too; `tags_percent`: tags in percent of tags and CRYPTO frames.
+    Each of KINDS, `client_percent` (their sum) and `ack_only_percent` (datagrams with only ACKs, headers
+    included) is in IP bytes per 100 bytes of the server. `bundled_percent`: the share of packets with an ACK
+    that also carry other frames. `tags_percent`: tags in percent of tags and CRYPTO frames.
     """
 
     cell: str
@@ -61,7 +61,7 @@ class Composed:
         return None if None in (self.udp_ip, self.headers) else (self.udp_ip or 0) + (self.headers or 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         theirs = None if self.published is None else self.published.model_dump(exclude_none=True)
         return {**asdict(self), "published": theirs}
 
@@ -72,7 +72,7 @@ def cells(experiment: Experiment, rows: Sequence[Row]) -> list[Composed]:
 
 
 def parts(row: Row) -> dict[str, int | None]:
-    """Return the IP bytes of a trial's client by KINDS; null without keys. Together they are all of them."""
+    """Return the IP bytes of a trial's client by KINDS; null without keys. They add up to the total."""
     count = row["datagrams_client"]
     known = {
         "udp_ip": None if count is None else count * _UDP_IP_BYTES,
@@ -136,7 +136,7 @@ def _checks(found: Sequence[Composed]) -> Iterator[Check]:
                     f"{one.tags_percent:.1f} %",
                     abs(one.tags_percent - _TAGS_PERCENT) <= _TAGS_WITHIN,
                 )
-        # Up to 100 % are what short connections have, so nothing is expected of them.
+        # Short connections have up to 100 %, so there is no expectation.
         most = 100 if theirs.bundled_high_percent is None else theirs.bundled_high_percent
         if most < 100 and one.bundled_percent is not None:
             yield Check(

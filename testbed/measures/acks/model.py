@@ -1,4 +1,4 @@
-"""What the paper expects of acknowledgements, as arithmetic (paper 003, section 5.4 and Table 3)."""
+"""The paper's model of acknowledgements (paper 003, section 5.4 and Table 3)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ ETHERNET_BYTES = 14
 
 
 def acks(packets: float, ratio: float, by_timer: float) -> float:
-    """Return how many ACKs `packets` ack-eliciting packets get without loss, `by_timer` of them by the timer.
+    """Return the number of ACKs for `packets` ack-eliciting packets without loss; the timer sends `by_timer`.
 
-    Equation 3, which is equation 4 without a first part of the connection that has another ratio.
+    This is equation 3: equation 4 for a connection with a single ratio.
     """
     return packets / ratio + (1 - BY_TIMER) * by_timer
 
@@ -24,5 +24,5 @@ def forward_limit_mbit(up_mbit: float, ratio: float, data_bytes: float, ack_byte
 
 
 def overhead_bytes(ack_bytes: float, ratio: float) -> float:
-    """Return the bytes of ACKs for one packet that came (Table 3)."""
+    """Return the ACK bytes per received packet (Table 3)."""
     return ack_bytes / ratio

@@ -1,4 +1,4 @@
-"""Table 3 of paper 003: bytes of ACKs for each packet that comes. It is computed from the smallest sizes."""
+"""Table 3 of paper 003: ACK bytes per received packet, computed from the smallest sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.measures.numeric import Numeric, Published
 # IP header, UDP header, short header with a packet number of two bytes, ACK frame of five, tag.
 _QUIC_BYTES = {"IPv4": 20 + 8 + 2 + 5 + 16, "IPv6": 40 + 8 + 2 + 5 + 16}
 _TCP_BYTES = {"IPv4": 20 + 20, "IPv6": 40 + 20}
-# Twice what the table has at a ratio of 2: it does not say what of this is the tunnel's.
+# Twice the table's value at a ratio of 2. The table does not give the tunnel's share.
 _VPN_BYTES = 120
 
 
@@ -37,7 +37,7 @@ def _printed() -> tuple[Published, ...]:
         *(("QUIC over IPv4", 10, 5), ("QUIC over IPv6", 10, 7)),
         *(("QUIC in a tunnel", 2, 60), ("QUIC in a tunnel", 10, 14)),
     )
-    # Each may differ by half of its last digit.
+    # The tolerance is half a unit of the last digit.
     return tuple(
         Published({"acks": name, "ratio": ratio}, {"bytes_per_packet": value}, 0.5)
         for name, ratio, value in printed

@@ -1,4 +1,4 @@
-"""Experiments about acknowledgements for people: ours beside the published values, and what is expected."""
+"""Summaries of experiments about acknowledgements: our values, published values and expectations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each client acknowledges by itself, and whether it does what a server asks by ACK_FREQUENCY."""
+"""How each client acknowledges by default, and whether it follows ACK_FREQUENCY requests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PUBLISHED_WITHIN = 0.1
 
 @dataclass(frozen=True)
 class Client:
-    """A client. Numbers are medians over its trials without a request; null without any that was done.
+    """A client. Numbers are medians over completed trials without a request; null without any.
 
-    `takes_requests`: its transport parameters have min_ack_delay; `asked_ratio` was asked of it then, and
-    `asked_eliciting_per_ack` is what it did. `follows`: it takes requests, and did that within a fifth.
-    `packet_bytes`: mean IP bytes of all its packets, and `packets_each`: datagrams that came for each of
-    them, as counters of a device have them.
+    `takes_requests`: its transport parameters contain min_ack_delay. The server then requested `asked_ratio`,
+    and the client's ratio was `asked_eliciting_per_ack`. `follows`: it takes requests, and its ratio was
+    within a fifth of the requested one. `packet_bytes`: mean IP bytes of all its packets. `packets_each`:
+    datagrams received per packet sent, as a device's counters would show.
     """
 
     client: str
@@ -52,7 +52,7 @@ class Client:
     published_packets_each: tuple[float, float] | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
+        """Return the columns as a dictionary."""
         return asdict(self)
 
 
@@ -103,7 +103,7 @@ def _client(experiment: Experiment, name: str, server: str, own: Sequence[tuple[
 
 
 def checks(found: Sequence[Client]) -> list[Check]:
-    """Return whether clients do today what the paper's table says of them."""
+    """Return whether clients still behave as in the paper's table."""
     made = []
     for one in found:
         ratios = re.fullmatch(r"(\d+)(?:-(\d+))?", one.published_ratio or "")

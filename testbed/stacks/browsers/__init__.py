@@ -1,1 +1,1 @@
-"""Browsers as clients of the testbed: a file for each, and what they share (session)."""
+"""Browsers as clients of the testbed: a module for each, and shared code (session)."""

@@ -1,4 +1,4 @@
-"""Chromium as a client: loads a resource as its own developer tools do, so nothing is drawn.
+"""Chromium as a client: loads a resource through the DevTools protocol, without rendering.
 
 Run as `python -m testbed.stacks.browsers.chromium`.
 """
@@ -61,7 +61,7 @@ class Chromium:
             f"--user-data-dir={home / 'profile'}",
             "--enable-quic",
             f"--origin-to-force-quic-on={way.host}:{way.port}",
-            # No other name is one, and an address is taken for a name here, too.
+            # No other name resolves. Chromium applies these rules to IP addresses, too.
             f"--host-resolver-rules=MAP {way.host} {address}, MAP * ~NOTFOUND, EXCLUDE {way.ip}",
         )
         argv = [session.program(PROGRAM), *arguments]
@@ -72,7 +72,7 @@ class Chromium:
         self._tools.close()
 
     def load(self, request: Request, end: float) -> Answer:
-        """Load a resource in a browser context of its own, which is thrown away: `session.Browser`."""
+        """Load a resource in a new browser context, which is then disposed: see `session.Browser`."""
         tools = self._tools
         context = tools.command("Target.createBrowserContext", end)["browserContextId"]
         try:
@@ -102,13 +102,13 @@ class Chromium:
                     break
             return replace(answer, duration_us=(time.monotonic_ns() - begun) // 1000)
         finally:
-            # Without it the next request has a context of its own all the same.
+            # If this fails, the next request still uses a new context.
             with suppress(FirstflightError, TimeoutError):
                 tools.command("Target.disposeBrowserContext", end, browserContextId=context)
 
 
 def of_resource(found: dict[str, Any]) -> dict[str, Any]:
-    """Return what the result of Network.loadNetworkResource says of an answer."""
+    """Return the answer's fields from the result of Network.loadNetworkResource."""
     if not found.get("success") and not found.get("httpStatusCode"):
         error = str(found.get("netErrorName"))
         end = "tls_failed" if error.startswith(_CERTIFICATE) else _ENDS.get(error, "failed")

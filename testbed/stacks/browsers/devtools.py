@@ -1,4 +1,4 @@
-"""A browser that takes commands of the DevTools protocol by a pipe: JSON, and a zero byte behind each."""
+"""A browser controlled by the DevTools protocol over a pipe: JSON messages, each ending in a zero byte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firstflight.system import children
 LONGEST = 16 << 20
 """Most bytes of a message."""
 _STOP_S = 5.0
-# The browser reads from descriptor 3 and writes to 4. Ours are above, so the shell replaces none of them.
+# The browser reads descriptor 3 and writes descriptor 4. Ours are higher, so the shell keeps them.
 _SHELL = 'exec "$@" 3<&"$FROM" 4>&"$TO"'
 _ABOVE = 10
 
@@ -62,7 +62,7 @@ class DevTools:
             os.write(self._commands, json.dumps(message).encode() + b"\0")
         except BrokenPipeError as error:
             raise BrowserClosed("the browser is gone: see standard error") from error
-        # What comes without a number is an event.
+        # A message without a number is an event.
         while (answer := self._message(end)).get("id") != self._last:
             pass
         if "error" in answer:
@@ -93,7 +93,7 @@ class DevTools:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return both ends of a pipe, above the descriptors that the browser takes."""
+    """Return both ends of a pipe, with descriptors above the browser's."""
     ends = os.pipe()
     above = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for end in ends)
     for end in ends:

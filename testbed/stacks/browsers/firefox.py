@@ -1,4 +1,4 @@
-"""Firefox, that is, neqo, as a client: its own script loads a resource, so nothing is drawn.
+"""Firefox (neqo) as a client: a script in the browser loads a resource, without rendering.
 
 Run as `python -m testbed.stacks.browsers.firefox`.
 """
@@ -21,7 +21,7 @@ from testbed.stacks.browsers.marionette import Marionette
 
 PROGRAM = "firefox-esr"
 _STOP_S = 5.0
-# Nothing is asked of its maker's services; no address but the request's is one; nothing is resumed.
+# Turns off the vendor's services, contact with any address but the request's, and session resumption.
 _SETTINGS: dict[str, bool | int | str] = {
     "app.update.enabled": False,
     "browser.aboutwelcome.enabled": False,
@@ -34,7 +34,7 @@ _SETTINGS: dict[str, bool | int | str] = {
     "network.connectivity-service.enabled": False,
     "network.http.http3.enable": True,
     "network.http.http3.enable_0rtt": False,
-    # Roots of one's own would switch it off.
+    # Custom roots would disable HTTP/3.
     "network.http.http3.disable_when_third_party_roots_found": False,
     "network.http.http3.parallel_fallback_conn_limit": 0,
     "network.http.speculative-parallel-limit": 0,
@@ -44,7 +44,7 @@ _SETTINGS: dict[str, bool | int | str] = {
     "services.settings.server": "",
     "toolkit.telemetry.enabled": False,
 }
-# The resource is loaded in a container of its own number, so by a connection of its own.
+# Each load uses a new container number, and so a new connection.
 _LOAD = """
 const [url, agent, number, most] = arguments, done = arguments[arguments.length - 1];
 const channel = NetUtil.newChannel({
@@ -89,7 +89,7 @@ _ENDS = {
 }
 # Errors of TLS and of certificates have numbers from 0x805a0000 on, and no names here.
 _TLS = "0x805a"
-# The field that the browser adds to what came by HTTP/3.
+# The header field that the browser adds to HTTP/3 responses.
 _BY_HTTP3 = "x-firefox-http3"
 
 

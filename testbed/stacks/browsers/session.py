@@ -1,9 +1,9 @@
-"""What browsers share as clients (downloader/clients/contract.py): a resource by HTTP/3, without a window.
+"""Shared code of browser clients (downloader/clients/contract.py): load a resource by HTTP/3, headless.
 
-Each request has a connection of its own, without a session to resume. Nothing but the request's address can
-be contacted: a browser resolves the request's name alone, and its own services are off. Addresses outside the
-networks of allow-net are refused all the same, because browsers are made for namespaces without a way out. A
-redirect to the same host would be followed; the testbed's servers send none.
+Each request uses a new connection and no session to resume. A browser can contact only the request's address:
+it resolves only the request's name, and its background services are off. Addresses outside the networks of
+allow-net are refused anyway, because browsers are meant for namespaces without Internet access. A browser
+would follow a redirect to the same host; the testbed's servers send no redirects.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from firstflight.system import children
 
 TRUST = "certutil"
 _PACKAGES = {"chromium": "chromium", "firefox-esr": "firefox-esr", TRUST: "libnss3-tools"}
-# What stands in a browser's rules for names.
+# Host names that are safe in a browser's resolver rules.
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}")
 
 
 @dataclass(frozen=True)
 class Way:
-    """What a browser is started for: one host at one address, and who vouches for it."""
+    """A browser's only destination: a host at an address, and the trusted roots."""
 
     host: str
     ip: str
@@ -48,7 +48,7 @@ class Browser(Protocol):
     def load(self, request: Request, end: float) -> Answer:
         """Load a resource by a new connection.
 
-        TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser cannot go on.
+        TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser fails.
         """
 
     def close(self) -> None:
@@ -68,11 +68,11 @@ class Client:
         self._way: Way | None = None
 
     def answer(self, request: Request) -> Answer:
-        """Do a request; never raises for what a server or the browser does."""
+        """Do a request; failures of the server or the browser never raise."""
         refused = shared.why_not(self._permitted, request.ip, request.host)
         address = ipaddress.ip_address(request.ip)
         if refused is None and self._permitted.needs_contact(int(address), int(address), address.version):
-            # A browser may speak for itself, too: nothing of it is for the networks of others.
+            # A browser may send traffic on its own initiative, so it must not reach other people's networks.
             refused = f"{request.ip} is in no network of allow-net"
         if refused is not None:
             return Answer("blocked", refused)
@@ -96,7 +96,7 @@ class Client:
             return Answer("failed", f"the browser's result is not what its protocol describes: {error!r}")
 
     def close(self) -> None:
-        """End the browser, if there is one."""
+        """Stop the browser, if one is running."""
         if self._browser is not None:
             self._browser.close()
             self._browser = None
@@ -111,7 +111,7 @@ class Client:
 
 
 def fields(headers: dict[str, str]) -> dict[str, object]:
-    """Return what the header fields of a response say of an answer."""
+    """Return the answer's fields from the response's header fields."""
     found = {str(name).lower(): str(value) for name, value in headers.items()}
     return {
         "content_length": shared.content_length(found),
@@ -128,7 +128,7 @@ def program(name: str) -> str:
 
 
 def printed(name: str, *arguments: str) -> str:
-    """Return what a program prints; FirstflightError, with its message, if it fails."""
+    """Return a program's output; FirstflightError with its message if it fails."""
     process = children.start([program(name), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     stdout, stderr = (text.decode(errors="replace").strip() for text in children.finished(process))
     if process.returncode:

@@ -1,16 +1,16 @@
-"""Servers on a changed copy of a stack, where its own interface has no way to answer late: a folder each.
+"""Servers on a patched copy of a stack whose interface cannot delay an answer: a folder for each.
 
 NAME/changes.toml:
 
 program   the server, in target/release like all native programs
-go        the module that is changed; the server is lab/stacks/quic-go, built with the tag `held`, or
-crate     the crate that is changed, `library` the folder of the server's own crate (built with the
+go        the patched module; the server is lab/stacks/quic-go, built with the tag `held`, or
+crate     the patched crate, `library` the folder of the server's own crate (built with the
           feature NAME), and `main` the program
-add       files beside it that are added to the copy
-[[change]]   file, old, new: text that is there once, and what takes its place
+add       files next to changes.toml to add to the copy
+[[change]]   file, old, new: text that occurs once, and its replacement
 
-The copy is made from what the package manager has fetched for the build, in the user's cache folder.
-Nothing of the stack is part of this repository.
+The copy is made in the user's cache folder from the source that the package manager fetched for the build.
+This repository contains no part of the stack.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Patched(BaseModel):
 
 
 def load() -> dict[str, Patched]:
-    """Return all by name, sorted. UsageError if a file is wrong."""
+    """Return all patched servers, keyed and sorted by name. UsageError if a file is invalid."""
     return {file.parent.name: toml_file.read(file, Patched) for file in sorted(FOLDER.glob("*/changes.toml"))}
 
 
@@ -103,7 +103,7 @@ def changed(name: str, one: Patched, original: Path) -> Path:
         return folder
     part = folder.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
-    # Go's module cache is read-only, and a copy of its permissions could not be changed or removed.
+    # Go's module cache is read-only. A copy with its permissions could not be changed or removed.
     shutil.copytree(original, part, copy_function=shutil.copyfile)
     for directory in (part, *(one for one in part.rglob("*") if one.is_dir())):
         directory.chmod(0o755)
@@ -163,7 +163,7 @@ def _build_crate(name: str, one: Patched, copy: Path) -> None:
         f'{_crate_name(root / one.library)} = {{ {library}, features = ["{name}"] }}',
         "[patch.crates-io]",
         f"{one.crate} = {{ path = {json.dumps(str(copy))} }}",
-        # As the repository's own: what it has built for other programs serves here, too.
+        # The same profile as the repository's, so that this build reuses its compiled crates.
         "[profile.release]",
         'debug = "line-tables-only"',
         'lto = "thin"',

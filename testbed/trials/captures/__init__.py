@@ -1,1 +1,1 @@
-"""The captures of trials: whether they are whole, and what they show."""
+"""The captures of trials: completeness checks and content."""

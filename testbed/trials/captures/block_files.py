@@ -1,4 +1,4 @@
-"""What is kept of a block: the names of its files, its rows, and a hash over what a second run repeats."""
+"""A block's files: their names, its rows, and a hash over the reproducible files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def digest(folder: Path) -> str:
-    """Return one hash (SHA-256) over RESULTS of a block whose guest ended in order, with their names."""
+    """Return the SHA-256 over names and contents of RESULTS, for a block whose guest exited normally."""
     whole = hashlib.sha256()
     for file in sorted({file for pattern in RESULTS for file in folder.glob(pattern)}):
         whole.update(f"{file.name}\n{file.stat().st_size}\n".encode() + file.read_bytes())
@@ -44,6 +44,6 @@ def digest(folder: Path) -> str:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the hash of each block in an experiment's folder whose captures were kept, by its name."""
+    """Return hashes keyed by block name, for the blocks in an experiment's folder that have captures."""
     found = sorted(path.parent for path in folder.glob(f"*/*/{CAPTURE}"))
     return {f"{one.parent.name}/{one.name}": digest(one) for one in found if not one.suffix}

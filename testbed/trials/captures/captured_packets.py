@@ -1,4 +1,4 @@
-"""The packets of an experiment's captures, for what no column of its rows has."""
+"""The packets of an experiment's captures, for values that its rows do not contain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def summaries_of(folder: Path, rows: Sequence[Row]) -> list[Packet]:
 
 
 def _by_capture(rows: Iterable[Row]) -> list[list[Row]]:
-    """Return the rows of each capture; a row without one is with those of its cell."""
+    """Return the rows grouped by capture; rows without a capture are grouped by cell."""
     captures: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
         captures.setdefault((row["cell"], row["capture_file"]), []).append(row)
@@ -45,7 +45,7 @@ def _by_capture(rows: Iterable[Row]) -> list[list[Row]]:
 
 
 def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
-    """Return the packets of each connection that began in one of the trials of one capture."""
+    """Return the packets of each connection that started during a trial of one capture."""
     row = rows[0]
     found = by_connection(_dissected(folder, row, "quic_packet"))
     trials = _trials(folder, rows)
@@ -53,7 +53,7 @@ def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
 
 
 def _trials(folder: Path, rows: Sequence[Row]) -> list[Row]:
-    """Return what the guest wrote of `rows`, which are of one capture."""
+    """Return the guest's records for `rows`, which share one capture."""
     trials = by_repetition((folder / rows[0]["capture_file"]).with_name(TRIALS))
     return [trials[row["repetition"]] for row in rows if row["repetition"] in trials]
 

@@ -1,4 +1,4 @@
-"""What the captures of a block say of its trials, as the dissector reads them."""
+"""The dissector's rows for the captures of a block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.trials.trial_row import Captured, Row
 
 
 def of_block(cell: Cell, folder: Path) -> Captured:
-    """Return what the captures of a block hold; nothing of those that are not there."""
+    """Return the content of a block's captures; missing captures give no rows."""
     client, sender, keys = (folder / name for name in (CAPTURE, SENT, KEYS))
     if not (client.is_file() and keys.is_file()):
         return Captured()
@@ -29,7 +29,7 @@ def of_block(cell: Cell, folder: Path) -> Captured:
         return found
     found = replace(found, pacing=rows("pacing", str(sender)))
     if cell.qdisc != "pfifo" or cell.reorders:
-        # What the queue inside the link takes is no lateness, nor is what it holds back.
+        # Time in the queue inside the link is not lateness, and neither is deliberate reordering.
         return found
     return replace(found, late_p99_us=Lateness(sender, client, cell.down_delay_ms).p99_us)
 

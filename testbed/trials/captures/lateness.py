@@ -1,4 +1,4 @@
-"""How late the link delivers: datagrams where they come in and where they come out, less its delay."""
+"""The link's lateness: the time between a datagram's arrival and departure, minus the link's delay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAME = slice(64)
 
 
 class Lateness:
-    """Datagrams that came in, by time, each with its lateness in ns."""
+    """Datagrams that entered the link, in order of time, each with its lateness in ns."""
 
     def __init__(self, came_in: Path, came_out: Path, delay_ms: float) -> None:
         """Read two captures with nanoseconds, as the guest's tcpdump writes them."""
@@ -23,7 +23,7 @@ class Lateness:
         for time_ns, payload in datagrams(came_out):
             out.setdefault(payload, time_ns)
         delay_ns = round(delay_ms * 1e6)
-        # What is sent again byte by byte (a server's first flight, say) is counted once.
+        # Identical retransmissions (of a server's first flight, for example) count once.
         pairs = {payload: time_ns for time_ns, payload in reversed(list(datagrams(came_in)))}
         self._late = [
             (time_ns, out[payload] - time_ns - delay_ns)
@@ -32,13 +32,13 @@ class Lateness:
         ]
 
     def p99_us(self, begun_ns: int, ended_ns: int) -> int | None:
-        """Return the 99th percentile of those that came in between two times, floored; None without any."""
+        """Return the 99th percentile of datagrams that entered in this period, floored; None without any."""
         late = sorted(late for time_ns, late in self._late if begun_ns <= time_ns <= ended_ns)
         return late[(len(late) - 1) * 99 // 100] // 1000 if late else None
 
 
 def datagrams(file: Path, part: slice = _SAME) -> Iterator[tuple[int, bytes]]:
-    """Yield time and a part of the payload of each datagram; what a capture was cut off in is left out."""
+    """Yield the time and a part of the payload of each datagram; skip a truncated last record."""
     content = file.read_bytes()
     if content[:4] != struct.pack("=I", _NANOSECONDS):
         return

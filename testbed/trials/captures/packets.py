@@ -1,4 +1,4 @@
-"""What rows of quic_packet show: whose connection they are of, and which frames they bring."""
+"""The connection and the frames of quic_packet rows."""
 
 from __future__ import annotations
 

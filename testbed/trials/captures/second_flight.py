@@ -12,10 +12,10 @@ from testbed.trials.captures.packets import Packet, by_connection, has_stream
 
 
 def indices(packets: Iterable[Packet]) -> tuple[int, ...]:
-    """Return the numbers, from 1, of those among the client's datagrams of one connection.
+    """Return which of the client's datagrams in a connection are its second flight, counted from 1.
 
-    `packets` are rows of quic_packet, in the capture's order. Empty if the client sent no Handshake packet;
-    up to its last datagram if it sent no STREAM frame.
+    `packets`: rows of quic_packet, in capture order. Empty if the client sent no Handshake packet. Without a
+    STREAM frame, the flight extends to the client's last datagram.
     """
     first = number = 0
     frame: int | None = None
@@ -32,6 +32,6 @@ def indices(packets: Iterable[Packet]) -> tuple[int, ...]:
 
 
 def usual(packets: Iterable[Packet]) -> tuple[int, ...]:
-    """Return the `indices` that most connections of a capture have; of equally many, those of the first."""
+    """Return the most frequent `indices` among a capture's connections; on a tie, the first."""
     counted = Counter(map(indices, by_connection(packets))).most_common(1)
     return counted[0][0] if counted else ()

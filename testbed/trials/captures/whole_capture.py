@@ -1,4 +1,4 @@
-"""Whether a capture of a guest is whole: by what tcpdump reports at its end, and by what the file holds."""
+"""Whether a guest's capture is complete, according to tcpdump's final report and the file's content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REPORTED = re.compile(r"^(\d+) packets? (captured|dropped by kernel)$", re.MULT
 
 
 def fault(file: Path) -> str | None:
-    """Return why a capture is not whole, or None; tcpdump's own messages are in FILE.log beside it."""
+    """Return why a capture is incomplete, or None. FILE.log, next to the capture, has tcpdump's messages."""
     log = file.with_name(f"{file.name}.log").read_text(encoding="utf-8", errors="replace")
     reported = {what: int(count) for count, what in _REPORTED.findall(log)}
     if len(reported) < 2:

@@ -1,7 +1,7 @@
-"""Which datagrams random loss takes: drawn from the loss, the direction and the repetition alone.
+"""Which datagrams random loss drops. Only loss rate, direction and repetition determine them.
 
-So cells that differ in anything else lose the same datagrams in the same repetition, and can be compared in
-pairs. A queueing discipline's own random numbers would differ after the first packet that one cell has more.
+Cells that differ in other fields lose the same datagrams in the same repetition, so they can be compared in
+pairs. A queueing discipline's random numbers would diverge once one cell sends an additional packet.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _SMALLEST_BYTES = 1000
 
 
 def drawn(cell: Cell, direction: Direction, repetition: int) -> tuple[int, ...]:
-    """Return the numbers, from 1, of the datagrams of one trial that are lost in a direction, ascending.
+    """Return the numbers of a trial's lost datagrams in a direction, counted from 1, ascending.
 
-    Beyond several times the datagrams that a trial needs none is lost.
+    The numbers end at several times the datagrams that a trial needs; later datagrams are not lost.
     """
     return share(cell.loss_percent, f"{direction} {repetition}", cell.body_bytes)
 
 
 def share(percent: float, of: str, body_bytes: int) -> tuple[int, ...]:
-    """Return a random share of the datagrams' numbers; it follows from `percent` and `of`.
+    """Return a random share of the datagram numbers, determined by `percent` and `of`.
 
-    `body_bytes`: of the trial's response, for the number of its datagrams.
+    `body_bytes`: the size of the trial's response, which limits the number of its datagrams.
     """
     if not percent:
         return ()

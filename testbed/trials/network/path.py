@@ -1,9 +1,9 @@
 """The path between a client and a server: commands for ip, tc and nft inside a guest.
 
-Three network namespaces in a row. Each end's own device has the rate and the queue, each device of the link
-in the middle the delay towards its end, so a datagram is dropped where it would leave the link. With another
-qdisc than pfifo the server's device has that alone. Behind it are delay, rate and queue, in this order, at
-the client's end of the link, as paper 001 has them.
+Three network namespaces form a chain. The device at each end applies the rate and the queue. Each device of
+the middle namespace, the link, applies the delay towards its end, so datagrams are dropped where they would
+leave the link. With a qdisc other than pfifo, the server's device has only this qdisc. Delay, rate and queue
+then follow in this order at the client's end of the link, as in paper 001.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CLASSES = 3
 _LARGEST_FRAME = 1514
 # Longer than any delay-bandwidth product of a cell: only the queue at the sender drops.
 _DELAYED_PACKETS = 1_000_000
-# As paper 001 has them. etf takes a datagram out of its queue so many ns before its launch time.
+# Settings of paper 001. etf dequeues a datagram `delta` ns before its launch time.
 _OF_SERVER = {
     "none": "",
     "fq": "fq flow_limit 10000",
@@ -51,15 +51,15 @@ _OF_SERVER = {
 
 
 def macs(number: str) -> tuple[str, str]:
-    """Return the Ethernet addresses of an end's device and of its peer in LINK; `number` as in _ENDS."""
+    """Return the MAC addresses of an end's device and its peer in LINK; `number` as in _ENDS."""
     return f"02:00:00:00:0{number}:02", f"02:00:00:00:0{number}:01"
 
 
 def commands(cell: Cell, *, delayed: bool = True) -> list[list[str]]:
-    """Return the commands that make the path of a cell, in order; each is an argument list.
+    """Return the commands that create the path of a cell, in order; each is an argument list.
 
-    MAC addresses and neighbours are fixed, so that no run differs by them or sends ARP. Unless `delayed`,
-    nothing delays what the ends of a cell with the qdisc pfifo send: testbed/trials/network/wire.py does.
+    MAC addresses and neighbours are fixed, so runs do not differ in them and send no ARP. If `delayed` is
+    false and the qdisc is pfifo, the path has no delay; testbed/trials/network/wire.py adds it.
     """
     lines = [f"ip netns add {name}" for name in (CLIENT, LINK, SERVER)]
     for name, network, number in _ENDS:
@@ -87,7 +87,7 @@ def commands(cell: Cell, *, delayed: bool = True) -> list[list[str]]:
 
 
 def _queues(cell: Cell, end: str, *, delayed: bool) -> list[str]:
-    """Return the commands for what an end sends, and for what comes to it."""
+    """Return the commands for an end's outgoing and incoming traffic."""
     near, link = f"tc -n {end} qdisc add dev {DEVICE}", f"tc -n {LINK} qdisc add dev to_{end}"
     if cell.qdisc == "pfifo" or end == CLIENT:
         packets = cell.up_queue_packets if end == CLIENT else cell.down_queue_packets
@@ -119,7 +119,7 @@ def _delays(cell: Cell, end: str, link: str, parent: str, packets: int) -> list[
     netems = [f"netem delay {one * 1000:.0f}us{loss} limit {packets}" for one in delays_ms]
     if len(netems) == 1:
         return [f"{link} {parent} {netems[0]}"]
-    # What the table REORDERED gives no class is in the first one.
+    # Datagrams without a class from the table REORDERED use the first class.
     return [
         f"{link} {parent} handle {_CLASSES}: prio bands 2 priomap {' '.join('0' * 16)}",
         *(f"{link} parent {_CLASSES}:{number} {one}" for number, one in enumerate(netems, 1)),
@@ -136,13 +136,13 @@ NFT = ["ip", "netns", "exec", LINK, "nft", "-f", "-"]
 
 
 def scripts(cell: Cell, repetition: int) -> list[tuple[str, str]]:
-    """Return what drops datagrams of a trial and what holds some back: tables and their scripts, for NFT."""
+    """Return the nft tables and scripts that drop and delay datagrams of a trial, for NFT."""
     both = (DROPS, drops(cell, repetition)), (REORDERED, reordered(cell, repetition))
     return [(table, script) for table, script in both if script is not None]
 
 
 def drops(cell: Cell, repetition: int) -> str | None:
-    """Return the script that restarts the count of datagrams, and drops those of a trial.
+    """Return the script that resets the datagram counter and drops the trial's datagrams.
 
     None if the cell drops none in any trial.
     """
@@ -154,15 +154,15 @@ def drops(cell: Cell, repetition: int) -> str | None:
 
 
 def reordered(cell: Cell, repetition: int) -> str | None:
-    """Return the script that restarts the count of datagrams, and gives those of a trial the longer delay.
+    """Return the script that resets the datagram counter and gives the trial's datagrams the longer delay.
 
-    None if the cell holds none back in any trial.
+    None if the cell reorders no datagram in any trial.
     """
     if not cell.reorders:
         return None
     to_client = reordering.numbers(cell, "to_client", repetition)
     to_server = reordering.numbers(cell, "to_server", repetition)
-    # Before DROPS, so that what is dropped there counts here, too.
+    # Runs before DROPS, so that its counter includes dropped datagrams.
     return _script(REORDERED, -1, to_client, to_server, f"meta priority set {_CLASSES}:2")
 
 

@@ -1,8 +1,8 @@
-"""Which datagrams the link holds back: those that a cell names, and a random share.
+"""Which datagrams the link delays longer than others: datagrams that a cell names, and a random share.
 
-They are known by number, as lost ones are (losses.py), so cells that differ in anything else have the
-same ones out of order. netem's `reorder` is another thing: it draws for each packet, and those that it draws
-do not wait at all, so how far they overtake others is the path's delay.
+Like lost datagrams (losses.py), they are identified by number, so cells that differ in other fields reorder
+the same datagrams. netem's `reorder` works differently: it selects packets at random and sends these without
+delay, so they overtake others by the path's delay.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def reorders(cell: Cell, direction: Direction) -> bool:
 
 
 def numbers(cell: Cell, direction: Direction, repetition: int) -> tuple[int, ...]:
-    """Return the numbers, from 1, of the datagrams of one trial that are held back, ascending."""
+    """Return the numbers of a trial's delayed datagrams, counted from 1, ascending."""
     # Another draw than the lost ones: of both with the same share none would be left to be late.
     drawn = losses.share(cell.reorder_percent, f"reordered {direction} {repetition}", cell.body_bytes)
     return tuple(sorted({*_named(cell, direction), *drawn}))

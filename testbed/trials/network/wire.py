@@ -1,7 +1,7 @@
 """The delay of a path in real time: the lab's link, in a namespace between the client and the path's link.
 
-A host's kernel may have no netem. All else is as in a guest (path.py): rates and queues at both ends,
-and the datagrams that the path's link drops.
+A host's kernel may lack netem. Everything else is the same as in a guest (path.py): rates and queues at both
+ends, and the datagrams that the path's link drops.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def why_not(cell: Cell) -> str | None:
 
 
 def commands() -> list[list[str]]:
-    """Return the commands that put the namespace into the path that `path.commands` made without a delay.
+    """Return the commands that insert the namespace into a path that `path.commands` made without delay.
 
-    The client's peer comes into it, and the path's link gets another device of that name.
+    They move the client's peer device into the namespace. The path's link gets a new device of that name.
     """
     lines = [
         f"ip netns add {NAMESPACE}",
