@@ -26,10 +26,9 @@ from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
 from testbed.guest import kernel
 from testbed.trials import block as blocks
-from testbed.trials import real_time as real
+from testbed.trials import real_time
 from testbed.trials.block import Block
-from testbed.trials.captures import block_files as kept
-from testbed.trials.captures import captured_packets, second_flight
+from testbed.trials.captures import block_files, captured_packets, second_flight
 from testbed.trials.estimate import LENGTH
 from testbed.trials.network import wire
 from testbed.trials.trial_row import Row
@@ -125,7 +124,7 @@ def _compare(chosen: Sequence[Block]) -> int:
     """Compare blocks and print; return 1 if a trial was not done. FirstflightError if they cannot be here."""
     here = [block for block in chosen if wire.why_not(block.cell) is None]
     for block in here:
-        real.check(block)
+        real_time.check(block)
     blocks.check(here, 1)
     print(
         f"time to first byte in ms: median (least to greatest) of {chosen[0].trials} repetitions; guests "
@@ -157,7 +156,7 @@ def compared(block: Block) -> Compared:
         simulated = blocks.run(block, Path(name) / "simulated")
         place = Path(name) / "real"
         place.mkdir()
-        found = real.run(block, place)
+        found = real_time.run(block, place)
         rows = [as_lost(block.cell, place, row) for row in found.rows]
     late_us = sorted(late / 1000 for late in found.late_ns)
     return Compared(
@@ -173,7 +172,7 @@ def as_lost(cell: Cell, folder: Path, row: Row) -> Row:
     """Return a row of real time with another outcome if its trial did not lose what the cell says."""
     if not cell.drop_second_flight or row["outcome"] != "done":
         return row
-    files = {"capture_file": kept.CAPTURE, "keys_file": kept.KEYS}
+    files = {"capture_file": block_files.CAPTURE, "keys_file": block_files.KEYS}
     (packets,) = captured_packets.connections(folder, [{**row, **files}])
     own = sorted({*cell.drop_to_server, *second_flight.indices(packets)})
     if own == list(row["drop_to_server"]):

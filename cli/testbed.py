@@ -232,8 +232,7 @@ def show(
     iack-pto-reduction and ack-overhead are computed and need no trials; iack-better uses the trials of
     several experiments.
     """
-    from testbed.measures import gain_page as shown
-    from testbed.measures import results
+    from testbed.measures import gain_page, results
     from testbed.measures.computed_figures import COMPUTED, DERIVED
     from testbed.trials import series, versions
 
@@ -252,7 +251,7 @@ def show(
         if output_format == "jsonl":
             made = "".join(terminal.as_json(row) + "\n" for row in figure.rows())
         else:
-            made = terminal.lines(shown.computed(figure).text(terminal=sys.stdout.isatty()))
+            made = terminal.lines(gain_page.computed(figure).text(terminal=sys.stdout.isatty()))
         stdout.write(made.encode())
         return
     if name in DERIVED and scenario is None:
@@ -330,7 +329,7 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     from firstflight.system import interrupt
     from testbed.experiment import experiment
     from testbed.measures.computed_figures import COMPUTED, DERIVED
-    from testbed.trials import verify as same
+    from testbed.trials import compare_runs
 
     if name in COMPUTED:
         raise UsageError(f"{name} has no trials to run twice, because it is computed")
@@ -341,8 +340,8 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     with interrupt.exit_on_sigint():
         for one in [name] if name else experiment.load():
             chosen = experiment.chosen(experiment.find(one), _patterns(cells))
-            sample = chosen if cells else same.sample(chosen)
-            for both in same.twice(one, sample, seeds, jobs):
+            sample = chosen if cells else compare_runs.sample(chosen)
+            for both in compare_runs.twice(one, sample, seeds, jobs):
                 made = sorted({str(each) for each in both.hashes if each is not None})
                 failed += both.failed
                 differing += not (both.failed or both.same)

@@ -140,7 +140,7 @@ class Capture:
             found = pattern.search(text)
             setattr(self.record, name, int(found[1]) if found else None)
         with files.explain_os_errors(self.path):
-            is_full = self._part.stat().st_size >= (self.record.max_bytes or 0)
+            is_full = self.size() >= (self.record.max_bytes or 0)
             whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
         files.sync([self.path])
@@ -188,7 +188,7 @@ class Capture:
                     self._process.wait()
                     raise UsageError(self._failure("could not start"))
                 self._messages += chunk
-        while not (self._part.is_file() and self._part.stat().st_size >= 24):
+        while self.size() < 24:
             if time.monotonic() > deadline:
                 raise FirstflightError(f"tcpdump listens but writes no file {self._part}")
             time.sleep(0.005)

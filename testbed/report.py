@@ -21,9 +21,7 @@ from reports.page import html
 from testbed.experiment import conditions
 from testbed.experiment.conditions import Condition
 from testbed.experiment.experiment import Experiment, find
-from testbed.measures import gain_page, page
-from testbed.measures import panels as drawn
-from testbed.measures import repeat_commands as repeat
+from testbed.measures import gain_page, page, panels, repeat_commands
 from testbed.measures.better_answer_page import Derived
 from testbed.measures.numeric import Numeric
 from testbed.measures.page import Line, Page
@@ -94,9 +92,9 @@ def of_trials(
     return Report(
         name=name,
         summary=summary,
-        panels=drawn.panels(experiment, lines),
+        panels=panels.panels(experiment, lines),
         data=[one.as_dict() for one in lines],
-        repeat=repeat.commands(what, {what: (experiment, rows)}, verified=scenario is None),
+        repeat=repeat_commands.commands(what, {what: (experiment, rows)}, verified=scenario is None),
         conditions=conditions.conditions(cells),
         outcomes={**outcomes, **({"not begun": never} if never > 0 else {})},
         reasons=reasons[:_REASONS],
@@ -105,7 +103,7 @@ def of_trials(
         programs=list(_programs(rows)),
         facts=_facts(experiment, rows, repetitions),
         hashes=block_files.digests(folder),
-        maps=drawn.maps(experiment, lines),
+        maps=panels.maps(experiment, lines),
     )
 
 
@@ -114,7 +112,7 @@ def of_figure(name: str, figure: Numeric) -> Report:
     return Report(
         name=name,
         summary=gain_page.computed(figure),
-        panels=drawn.computed(figure),
+        panels=panels.computed(figure),
         data=figure.rows(),
         repeat=[f"firstflight testbed show {shlex.quote(name)}"],
     )
@@ -131,7 +129,7 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
         summary=derived.summary(lines, [source for source in derived.sources if source not in rows]),
         panels=derived.panels(lines),
         data=[one.as_dict() for one in lines],
-        repeat=repeat.commands(
+        repeat=repeat_commands.commands(
             shlex.quote(name), {shlex.quote(source): (find(source), own) for source, own in rows.items()}
         ),
         conditions=conditions.conditions(cells),

@@ -14,7 +14,6 @@ from firstflight.errors import UsageError
 from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
 from testbed.guest import guest, kernel
-from testbed.trials import real_time as real
 from testbed.trials.block import Block
 from testbed.trials.captures import captured_packets
 from testbed.trials.network import wire
@@ -194,7 +193,7 @@ def test_only_trials_that_were_not_done_fail_it(
         pass
 
     monkeypatch.setattr(real_time, "compared", compared)
-    monkeypatch.setattr(real, "check", nothing)
+    monkeypatch.setattr("testbed.trials.real_time.check", nothing)
     monkeypatch.setattr(Block, "check", nothing)
     monkeypatch.setattr(guest, "check_shared_memory", nothing)
     monkeypatch.setattr(kernel, "find", lambda: Path("a-kernel/linux"))
@@ -211,7 +210,7 @@ def test_what_is_missing_is_one_sentence_before_the_first_cell(
     def missing() -> Path:
         raise UsageError("there is no kernel")
 
-    monkeypatch.setattr(real, "check", nothing)
+    monkeypatch.setattr("testbed.trials.real_time.check", nothing)
     monkeypatch.setattr(Block, "check", nothing)
     monkeypatch.setattr(kernel, "find", missing)
     assert real_time.main([]) == 2

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, get_args
 
-from crawler.files import apart, page, robots, sizes, urls
+from crawler.files import page, page_thread, robots, sizes, urls
 from crawler.files.fetch import Answer, Asked, Blocked, Fault, Forbidden, Stopped, is_html
 from crawler.files.limits import Limits
 from crawler.files.wire import Wire
@@ -114,7 +114,7 @@ class Visit:
     async def _read(self, work: Callable[[], T]) -> T:
         """Return what `work` makes of something that the site sent, by the name's processor time."""
         begin = self.clock()
-        result, spent_s = await apart.run(work)
+        result, spent_s = await page_thread.run(work)
         self.extend(self.clock() - begin)
         self.spend(spent_s)
         return result

@@ -22,7 +22,7 @@ from testbed.experiment.cell import Cell
 from testbed.trials import block as blocks
 from testbed.trials import trial_row, versions
 from testbed.trials.block import Block
-from testbed.trials.captures import block_files as kept
+from testbed.trials.captures import block_files
 from testbed.trials.trial_row import Row
 
 
@@ -128,7 +128,7 @@ def _check_version(folder: Path) -> None:
 def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block, list[Row]]]:
     """Yield the blocks of a cell that are in an experiment's folder, with their rows. UsageError as above."""
     for block in blocks.complete(folder, experiment, cell):
-        made = kept.rows(folder / block.name)
+        made = block_files.rows(folder / block.name)
         if not block.has_made(made):
             raise UsageError(
                 f"{folder / block.name} has trials of other conditions than the cell has now: remove "
@@ -209,7 +209,7 @@ def _rows(folder: Path) -> list[Row]:
 
 def _found(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
     """Yield the folders of all blocks of an experiment that are complete, with their rows."""
-    for place in sorted(file.parent for file in folder.glob(f"*/*/{kept.ROWS}")):
+    for place in sorted(file.parent for file in folder.glob(f"*/*/{block_files.ROWS}")):
         # Folders of killed runs have a suffix.
         if not place.suffix:
-            yield place, kept.rows(place)
+            yield place, block_files.rows(place)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from crawler.files import apart
+from crawler.files import page_thread
 from crawler.files.fetch import Answer, Asked, Stopped
 from crawler.files.limits import Limits
 from crawler.files.lookup import endpoint
@@ -266,7 +266,7 @@ def test_pages_of_others_are_no_part_of_a_names_time(monkeypatch: pytest.MonkeyP
         now[0] += 3600
         return work(), 1.0
 
-    monkeypatch.setattr(apart, "run", run)
+    monkeypatch.setattr(page_thread, "run", run)
     wire = Wire("127.0.0.1", lambda *_: None, 1_000_000)
     limits = Limits(processor_seconds=2.5)
     visit = Visit("a.test", wire, limits, fetch, addresses, clock=lambda: now[0])

@@ -12,8 +12,7 @@ import pytest
 from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
 from testbed.trials import block, estimate, trial_row
-from testbed.trials.captures import captured_packets as captured
-from testbed.trials.captures import whole_capture
+from testbed.trials.captures import captured_packets, whole_capture
 
 CELL = Cell(client="quiche", server="quiche", answering="wfc")
 REPORT = (
@@ -172,7 +171,7 @@ def test_connections_are_those_of_trials_that_were_done(
         for one in begun
         for late in (10, 70)
     ]
-    monkeypatch.setattr(captured, "_dissected", lambda *_: packets)
+    monkeypatch.setattr(captured_packets, "_dissected", lambda *_: packets)
     rows = [{"cell": "a", "capture_file": "path.pcap", "repetition": one} for one in done]
-    found = captured.connections(tmp_path, rows)
+    found = captured_packets.connections(tmp_path, rows)
     assert [[packet["client_port"] for packet in one] for one in found] == [[one] * 2 for one in expected]

@@ -19,7 +19,7 @@ from lab.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
 from testbed.experiment import experiment
 from testbed.stacks.browsers import chromium, devtools, firefox, session
-from testbed.trials import estimate, series, verify
+from testbed.trials import compare_runs, estimate, series
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 
@@ -120,8 +120,8 @@ def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> N
 def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
     cells = experiment.find("iack-browsers").cells()
     assert len(cells) == 20
-    assert verify.sample(cells) == []
-    assert list(verify.twice("iack-browsers", cells, 1, 1)) == []
+    assert compare_runs.sample(cells) == []
+    assert list(compare_runs.twice("iack-browsers", cells, 1, 1)) == []
     planned = series.plan(tmp_path, "iack-browsers", cells[:1], 3, resume=False)
     assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * estimate.BROWSER_CPU_S)
     body = cells[0].model_copy(update={"client": "quiche", "body_bytes": 2_000_000})

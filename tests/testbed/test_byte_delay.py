@@ -10,9 +10,9 @@ import pytest
 from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
-from testbed.measures import panels as drawn
 from testbed.measures import results
 from testbed.measures.acks import byte_delay
+from testbed.measures.panels import panels as panels_of
 from testbed.trials import trial_row
 from testbed.trials.trial_row import Row
 
@@ -74,7 +74,7 @@ def test_a_ratio_is_compared_with_two(
     expected = "from the first round trip on it gets later as the model, within 10 %"
     assert f"RTT 638 ms, ratio 10: {verdict}: {expected}: {2 * step_ms:.1f} for 15.9 ms." in text
     assert "Not done here, 1 of 3: quinn-quinn-wfc-638ms-2up-reno-ar20-25late." in text
-    panels = drawn.panels(OWN, found)
+    panels = panels_of(OWN, found)
     assert [(one.title, one.axis) for one in panels] == [
         ("RTT 638 ms", "Packets"),
         ("RTT 638 ms", "Later than ratio 2 [ms]"),

@@ -9,9 +9,9 @@ import pytest
 
 from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
-from testbed.measures import panels as drawn
 from testbed.measures import results
 from testbed.measures.acks import composition
+from testbed.measures.panels import panels as panels_of
 from testbed.trials import trial_row
 
 OWN = experiment.find("ack-bytes")
@@ -94,7 +94,7 @@ def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expe
 
 def test_a_figure_has_the_parts_of_each_length_and_what_is_bundled() -> None:
     rows = [trial(named("firefox", 10_000)), trial(named("chromium", 10_000)), trial(named("quinn", LONG))]
-    panels = drawn.panels(OWN, composition.cells(OWN, rows))
+    panels = panels_of(OWN, composition.cells(OWN, rows))
     assert [one.title for one in panels] == ["Body of 10 kB"] * 2 + [f"Body of {LONG / 1000:g} kB"] * 2
     assert [one.label for one in panels[0].series] == [
         "headers",

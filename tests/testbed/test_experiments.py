@@ -15,7 +15,7 @@ from testbed.experiment import conditions, experiment
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.stacks.version import Version
-from testbed.trials import block, server_config, trial_row, verify
+from testbed.trials import block, compare_runs, server_config, trial_row
 from testbed.trials.captures import second_flight
 from testbed.trials.network import losses, path
 
@@ -142,8 +142,8 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
                 }
             # HTTP/0.9 has the server aioquic alone.
             assert {cell.client for cell in here} - browsers | {"go-x-net"} == clients
-        drawn = verify.sample(cells)
-        assert drawn == verify.sample(cells)
+        drawn = compare_runs.sample(cells)
+        assert drawn == compare_runs.sample(cells)
         # Each stack on either side, no pair twice.
         for side in ("client", "server"):
             there = {getattr(cell, side) for cell in here if cell.client not in browsers}

@@ -15,8 +15,8 @@ from firstflight.errors import InputError
 from lab.certificates import ServerCertificate
 from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
-from testbed.measures import panels as drawn
 from testbed.measures import results, sender_log
+from testbed.measures.panels import panels as panels_of
 from testbed.measures.sender_log import Launches, Window
 from testbed.trials import block, server_config, trial_row
 from testbed.trials.captures import lateness
@@ -113,7 +113,7 @@ def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
     text = results.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
     assert "quiche, bbr: met: precision in the published order: fq < etf < none: fq 0.002 ms" in text
     assert "quiche, cubic, qdisc fq: not met: several reductions of the window are rolled back" in text
-    panels = drawn.panels(OWN, list(found.values()))
+    panels = panels_of(OWN, list(found.values()))
     # Once for a qdisc, whatever the control.
     (theirs,) = (one for one in panels[0].series if one.published)
     assert [qdisc for qdisc, _ in theirs.points] == ["none", "fq", "etf"]

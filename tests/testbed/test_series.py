@@ -17,7 +17,7 @@ from firstflight.errors import InputError, UsageError
 from testbed import stacks
 from testbed.experiment.cell import Cell
 from testbed.guest import guest, kernel
-from testbed.trials import block, estimate, record_file, series, trial_row, verify
+from testbed.trials import block, compare_runs, estimate, record_file, series, trial_row
 from testbed.trials.block import Block
 from testbed.trials.captures import block_files
 
@@ -131,7 +131,7 @@ def test_a_dry_run_foretells_both_times(
 def test_two_guests_that_fail_are_not_the_same(
     hashes: tuple[str | None, str | None], failed: bool, alike: bool
 ) -> None:
-    found = verify.Twice(Block("own", CELL, 1, 2), hashes, frozenset({"done"}))
+    found = compare_runs.Twice(Block("own", CELL, 1, 2), hashes, frozenset({"done"}))
     assert (found.failed, found.same) == (failed, alike)
 
 
@@ -143,8 +143,8 @@ def test_a_comparison_names_what_was_not_done(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], outcomes: set[str], behind: str
 ) -> None:
     """Two runs that end alike are the same, also where nothing came of them."""
-    found = verify.Twice(Block("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
-    monkeypatch.setattr(verify, "twice", lambda *_: [found])
+    found = compare_runs.Twice(Block("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
+    monkeypatch.setattr(compare_runs, "twice", lambda *_: [found])
     command(["verify", "iack-ttfb"], standalone_mode=False)
     assert capfd.readouterr().out == f"iack-ttfb/quiche-quiche-iack-9ms/0001-0002 hash{behind}\n"
 
@@ -257,7 +257,7 @@ def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch
     place = tmp_path / "firstflight" / "testbed" / "twice"
     (place / "killed" / "1").mkdir(parents=True)
     (place / "killed" / "held").touch()
-    with verify._scratch() as first, verify._scratch() as second:
+    with compare_runs._scratch() as first, compare_runs._scratch() as second:
         assert first != second
         assert {one.name for one in place.iterdir()} == {"lock", first.name, second.name}
         assert list(first.iterdir()) == [first / "held"]
@@ -303,7 +303,7 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
     built.setattr(kernel, "find", find_kernel)
     refused("there is no kernel of this configuration in", CELL)
     with pytest.raises(UsageError, match="there is no kernel"):
-        next(verify.twice("own", [CELL], 1, 1))
+        next(compare_runs.twice("own", [CELL], 1, 1))
     assert begun == []
     assert not (tmp_path / "out").exists()
 
@@ -326,7 +326,7 @@ def test_guests_that_fit_beside_each_other_are_begun(
 def test_both_runs_of_a_cell_may_be_guests_at_a_time() -> None:
     for jobs, why in ((1, "a guest of 17404 MB"), (8, "2 guests at a time, which take up to 34808 MB")):
         with pytest.raises(UsageError, match=why):
-            next(verify.twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
+            next(compare_runs.twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
 
 
 def test_a_series_that_ends_early_has_its_record_file(

@@ -11,7 +11,7 @@ from lab.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
 from testbed.experiment import experiment
 from testbed.measures import gain
-from testbed.trials import series, verify
+from testbed.trials import compare_runs, series
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 from tests.testbed.guests.test_trials import run
@@ -134,5 +134,5 @@ def test_two_runs_are_the_same_bytes(client: str) -> None:
         for one in experiment.find("iack-ttfb").cells()
         if (one.client, one.server) == (client, "quiche") and one.answering == "iack"
     ]
-    (found,) = verify.twice("iack-ttfb", cells, 2, 2)
+    (found,) = compare_runs.twice("iack-ttfb", cells, 2, 2)
     assert found.same and found.outcomes == {"done"}, found

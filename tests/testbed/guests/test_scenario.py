@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from testbed.experiment.cell import Cell
-from testbed.trials import series, trial_row, verify
+from testbed.trials import compare_runs, series, trial_row
 from testbed.trials.captures.lateness import datagrams
 from tests.testbed.guests.test_trials import run
 
@@ -28,7 +28,7 @@ def test_all_of_it_is_the_same_bytes_twice() -> None:
         reorder_ms=3,
         body_bytes=50_000,
     )
-    (found,) = verify.twice("x", [cell], 1, 2)
+    (found,) = compare_runs.twice("x", [cell], 1, 2)
     assert found.same and found.outcomes == {"done"}, found
 
 

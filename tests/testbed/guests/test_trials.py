@@ -15,7 +15,7 @@ from testbed import stacks, toml_file
 from testbed.experiment import experiment
 from testbed.measures import gain, own_log, sender_log
 from testbed.measures.acks import asymmetry, checks
-from testbed.trials import series, verify
+from testbed.trials import compare_runs, series
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import crypto_bytes, has_stream
 
@@ -315,9 +315,9 @@ def test_cells_of_all_stacks_are_the_same_bytes_twice() -> None:
         # Long bodies are cut, for the time: each cell is run, and not every megabyte.
         cells = [
             cell.model_copy(update={"body_bytes": min(cell.body_bytes, 100_000)})
-            for cell in verify.sample(one.cells())
+            for cell in compare_runs.sample(one.cells())
         ]
-        for found in verify.twice(name, cells, 1, 2):
+        for found in compare_runs.twice(name, cells, 1, 2):
             assert found.same and found.outcomes == {"done"}, found
             compared += 1
     assert compared >= 30
