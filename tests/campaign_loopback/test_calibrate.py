@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tests.waiting import until
 
 from .stopping import halted, stop
 from .test_campaign import manifest
-from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
+from .world import ANSWERING, OPTED_OUT, SILENT, World, addresses
 
 BLOCK = 30
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
@@ -36,12 +35,6 @@ def campaign(world: World, **calibrate: object) -> list[str]:
     return ["--config", str(path), *(f"--set=calibrate.{k}={v}" for k, v in changes.items())] + [
         f"--set={x}" for x in more
     ]
-
-
-def firstflight(world: World, *words: str) -> str:
-    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, env=world.environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def pairs_of(run: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from tests.waiting import until
 from .quic_server import ALIASED
 from .stopping import halted, halted_with, stop
 from .test_campaign import manifest
-from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
+from .world import ANSWERING, OPTED_OUT, SILENT, World, addresses
 
 SHARDS = all_of(2)
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\nshards = {}\n'
@@ -40,12 +39,6 @@ def campaign(world: World, shards: int, **handshake: object) -> list[str]:
         *(f"--set=handshake.{k}={v}" for k, v in changes.items()),
         *(f"--set={x}" for x in limits),
     ]
-
-
-def firstflight(world: World, *words: str) -> str:
-    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, env=world.environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def part(run: Path, shard: Shard) -> Path:
@@ -74,7 +67,7 @@ def run(world: World) -> Path:
     _, err = process.communicate(timeout=240)
     assert process.returncode == 1, err
     assert "shard 1/2: killed by SIGKILL" in err
-    left = firstflight(world, "campaign", "run", "--resume", run.name, "--dry-run")
+    left = world.firstflight("campaign", "run", "--resume", run.name, "--dry-run").stdout
     assert "shard 1/2: handshake\n" in left and "shard 0/2" not in left
     kept = {(row["domain"], row["sent_at"]) for row in rows_of(part(run, SHARDS[1]) / "segments")}
     done = world.campaign("--resume", run.name)
@@ -141,7 +134,7 @@ def test_counts_are_beside_those_of_the_probes(run: Path, world: World) -> None:
     assert (counts["handshakes"], counts["handshakes_done"]) == (len(addresses()), ANSWERING)
     assert counts["targets"] == len(addresses())
     assert counts["refused"] == counts["handshakes_refused"] == SILENT
-    entry = json.loads(firstflight(world, "runs", "--format", "jsonl", run.name))
+    entry = json.loads(world.firstflight("runs", "--format", "jsonl", run.name).stdout)
     assert (entry["probes"], entry["probe_stages_done"]) == (len(addresses()), 1)
     assert entry["beside"]["handshakes"] == {
         "blocked": 1,
@@ -149,7 +142,7 @@ def test_counts_are_beside_those_of_the_probes(run: Path, world: World) -> None:
         "refused": SILENT,
         "sent": ANSWERING + SILENT,
     }
-    assert f"\n  handshakes: sent {ANSWERING + SILENT}, " in firstflight(world, "runs", run.name)
+    assert f"\n  handshakes: sent {ANSWERING + SILENT}, " in world.firstflight("runs", run.name).stdout
 
 
 def test_they_are_in_the_store(run: Path, world: World) -> None:

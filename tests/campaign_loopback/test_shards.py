@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.shared_limits import SECOND, Limits, Sent
 from tests.waiting import until
 
 from .test_campaign import manifest
-from .world import FIRSTFLIGHT, SILENT, World, addresses
+from .world import SILENT, World, addresses
 
 SHARDS = all_of(3)
 RATE = 24
@@ -44,10 +43,6 @@ def rows(run: Path, kind: str = "probe/quic_probe") -> list[dict[str, Any]]:
         for shard in SHARDS
         for row in pq.read_table(part(run, shard) / f"{kind}.parquet").to_pylist()
     ]
-
-
-def firstflight(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*FIRSTFLIGHT, *arguments], capture_output=True, text=True, env=world.environment)
 
 
 def sql(world: World, query: str) -> list[str]:
@@ -89,9 +84,9 @@ def run(world: World) -> Path:
     assert process.returncode == 1, err
     assert "east, repetition 1, shard 1/3: killed by SIGKILL" in err
     assert manifest(run)["state"] == "failed"
-    (entry,) = firstflight(world, "runs", run.name).stdout.splitlines()[:1]
+    (entry,) = world.firstflight("runs", run.name, expect=None).stdout.splitlines()[:1]
     assert "0 of 1 (vantage point, repetition) done" in entry
-    left = firstflight(world, "campaign", "run", "--resume", run.name, "--dry-run").stdout
+    left = world.firstflight("campaign", "run", "--resume", run.name, "--dry-run", expect=None).stdout
     assert "to do: east, repetition 1, shard 1/3: probe, dissect" in left and "shard 0/3" not in left
     kept = {(row["domain"], row["ip"], row["sent_at"]) for row in rows_of(probing[1])}
     done = world.campaign("--resume", run.name)
@@ -162,11 +157,11 @@ def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:
     assert len(before[4]) == 2 * len(SHARDS) and all("loaded" in line for line in before[4])
     key = ("--run", run.name, "--vantage", "east", "--repetition", "1")
     for more in (["--shard", "2/3"], []):
-        done = firstflight(world, "stage", "load", *key, *more)
+        done = world.firstflight("stage", "load", *key, *more, expect=None)
         assert done.returncode == 0, done.stderr
         assert stored() == before
     # A shard that is measured again replaces its own rows.
-    done = firstflight(world, "stage", "probe", "load", *key, "--shard", "2/3", "--again")
+    done = world.firstflight("stage", "probe", "load", *key, "--shard", "2/3", "--again", expect=None)
     assert done.returncode == 0, done.stderr
     after = stored()
     assert after[:4] == before[:4]
@@ -184,7 +179,7 @@ def test_rows_of_another_shard_are_refused_before_they_are_stored(
     shutil.copyfile(other, own)
     question = f"SELECT count() FROM quic_connection WHERE run = '{run.name}'"
     before = sql(world, question)
-    done = firstflight(world, "load", str(own))
+    done = world.firstflight("load", str(own), expect=None)
     outside = f"rows are of captures outside {run.name}/east/1/{SHARDS[1].folder}/"
     assert done.returncode == 1 and outside in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -205,10 +200,12 @@ def test_a_shard_that_there_is_not_is_refused(
     world: World, run: Path, shard: list[str], message: str
 ) -> None:
     key = ("--run", run.name, "--vantage", "east", "--repetition", "1")
-    done = firstflight(world, "stage", "probe", *key, *shard)
+    done = world.firstflight("stage", "probe", *key, *shard, expect=None)
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_trace_finds_a_row_in_its_shard(world: World, run: Path) -> None:
-    done = firstflight(world, "trace", run.name, "east", "edge3.camp.test", addresses()["edge3.camp.test"])
+    done = world.firstflight(
+        "trace", run.name, "east", "edge3.camp.test", addresses()["edge3.camp.test"], expect=None
+    )
     assert done.returncode == 0 and "initial" in done.stdout, done.stderr

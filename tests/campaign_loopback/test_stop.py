@@ -19,7 +19,7 @@ from tests.segments import rows_of
 from tests.waiting import until
 
 from .stopping import halted, stop
-from .world import FIRSTFLIGHT, World, addresses, interrupt
+from .world import World, addresses, interrupt
 
 # Ends a campaign of whose stages only the last load is left.
 ONLY_THE_LAST_LOAD = """
@@ -36,20 +36,6 @@ sys.exit(lifecycle.run_campaign(Run.open(sys.argv[1]), AllDone))
 """
 
 
-def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command in the world."""
-    done = subprocess.run(
-        [*FIRSTFLIGHT, *words],
-        env=world.environment,
-        cwd=world.folder,
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-    assert done.returncode == expect, done.stderr
-    return done
-
-
 def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -> None:
     campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=8)))
     until(world.runs, "a run folder")
@@ -64,7 +50,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     assert (campaign.returncode, out.splitlines()[-1]) == (130, run.name), messages
     assert f"stopped in order; continue with: firstflight campaign run --resume {run.name}" in messages
 
-    entry = json.loads(firstflight(world, "runs", "--format", "jsonl", run.name).stdout)
+    entry = json.loads(world.firstflight("runs", "--format", "jsonl", run.name).stdout)
     assert entry["state"] == "stopped"
     loaded = 0
     for vantage in ("east", "west"):
@@ -79,16 +65,16 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     # Targets left for --resume are no probes yet.
     assert (entry["probes"], entry["probe_stages_done"]) == (loaded, 0)
     assert sum(entry["counts"].values()) - entry["counts"]["sent"] == loaded
-    shown = firstflight(world, "runs", run.name).stdout
+    shown = world.firstflight("runs", run.name).stdout
     assert f"{loaded} probes, 0 of 2" in shown
     assert f"{len(addresses()) - stage['rows_out']} not probed" in shown
-    firstflight(world, "load", run.name)
+    world.firstflight("load", run.name)
     count = f"SELECT count() FROM quic_probe WHERE run = '{run.name}'"
     assert world.sql(count) == f"{loaded}\n"
 
     # While the file exists, the run does not continue.
     alone = ["stage", "probe", "--run", run.name, "--vantage", "east", "--repetition", "1"]
-    assert "was stopped by" in firstflight(world, *alone, expect=130).stderr
+    assert "was stopped by" in world.firstflight(*alone, expect=130).stderr
 
     done = world.campaign("--resume", run.name)
     assert done.returncode == 0, done.stderr
@@ -103,18 +89,18 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
 
 def test_stopping_what_does_not_run_is_reported(world: World) -> None:
     (run,) = world.runs()
-    assert "not running" in firstflight(world, "runs", "stop", run.name).stderr
+    assert "not running" in world.firstflight("runs", "stop", run.name).stderr
     assert (run / "stop").exists()
     (run / "stop").unlink()
-    firstflight(world, "runs", "stop", expect=2)
-    firstflight(world, "runs", "stop", "20000101T000000Z-000000", expect=2)
+    world.firstflight("runs", "stop", expect=2)
+    world.firstflight("runs", "stop", "20000101T000000Z-000000", expect=2)
 
 
 def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
     (run,) = world.runs()
     ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock, five minutes behind this one
     again = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
-    done = firstflight(world, *again, "--centre-clock", str(ahead_ns))
+    done = world.firstflight(*again, "--centre-clock", str(ahead_ns))
     assert "this machine's clock is 30" in done.stderr and "ahead of the campaign's clock" in done.stderr
     (offset,) = {row["clock_offset_us"] for row in world.rows(run, "east", 1)}
     # The measured difference includes the start of the process, a few seconds at most.
@@ -151,7 +137,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
     assert campaign.returncode == 130, messages
     assert "Traceback" not in messages
     assert f"stopped while its row was loaded: repeat with `firstflight load {run.name}`" in messages
-    firstflight(world, "load", run.name)
+    world.firstflight("load", run.name)
 
 
 def command_of(pid: int) -> bytes:

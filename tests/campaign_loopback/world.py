@@ -160,16 +160,22 @@ url = "{self.store}"
         """Return the environment of a campaign in this world."""
         return {**os.environ, "FIRSTFLIGHT_RUNS": str(self.folder / "runs"), "FIRSTFLIGHT_STORE": self.store}
 
-    def campaign(self, *arguments: str, timeout: float = 400) -> subprocess.CompletedProcess[str]:
-        """Run `firstflight campaign run ARGUMENTS` to its end."""
-        return subprocess.run(
-            [*FIRSTFLIGHT, "campaign", "run", *arguments],
+    def campaign(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `firstflight campaign run ARGUMENTS` to its end, whatever its exit status."""
+        return self.firstflight("campaign", "run", *arguments, expect=None)
+
+    def firstflight(self, *words: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """Run `firstflight WORDS` to its end; check its exit status unless `expect` is None."""
+        done = subprocess.run(
+            [*FIRSTFLIGHT, *words],
             capture_output=True,
             text=True,
             env=self.environment,
             cwd=self.folder,
-            timeout=timeout,
+            timeout=400,
         )
+        assert expect is None or done.returncode == expect, done.stderr
+        return done
 
     def start_campaign(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a campaign and return at once."""

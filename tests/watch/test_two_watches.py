@@ -17,7 +17,7 @@ from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, World
 from tests.segments import rows_of
 from tests.waiting import until
-from tests.watch.test_watch import MINUTE_S, SECOND_NS, firstflight, records, settings, sql
+from tests.watch.test_watch import MINUTE_S, SECOND_NS, records, settings, sql
 
 EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
 
@@ -62,7 +62,7 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
     until(lambda: last_ns() > max(sent), "probes after the other's end")
-    firstflight(world, "runs", "stop", second_run.name)
+    world.firstflight("runs", "stop", second_run.name)
     second.communicate(timeout=300)
 
     slots = records(second_run, "east", 1, "watch_slot")
@@ -88,10 +88,10 @@ def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
     made = Run.create(*load(file))
     made.write_manifest({**made.manifest, "kind": "watch"})
     run = made.path
-    firstflight(world, "stage", "targets", "as_data", "--run", run.name)
+    world.firstflight("stage", "targets", "as_data", "--run", run.name)
     hour = datetime.fromtimestamp(time.time() // 3600 * 3600 - 7200, UTC)
     place = ("--run", run.name, "--vantage", "east", "--repetition", "2")
-    firstflight(world, "stage", "watch", *place, "--start", hour.isoformat(), "--period", "3600")
+    world.firstflight("stage", "watch", *place, "--start", hour.isoformat(), "--period", "3600")
     slots = records(run, "east", 2, "watch_slot")
     assert len(slots) == 3600 // 4 * 13
     assert {(slot["state"], slot["reason"], slot["sent_at"]) for slot in slots} == {("skipped", "late", None)}
@@ -103,10 +103,10 @@ def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
         "skipped_late": len(slots),
     }
     # Nothing was captured, and the stage that reads captures has nothing to complain about.
-    firstflight(world, "stage", "dissect", *place)
+    world.firstflight("stage", "dissect", *place)
     report = json.loads((run / "east/2/dissect/report.json").read_text())
     assert (report["state"], report["rows_in"], report["rows_out"]) == ("done", 0, 0)
-    firstflight(world, "load", run.name)
+    world.firstflight("load", run.name)
     of_that_hour = f"purpose = 'owned' AND hour = '{hour:%Y-%m-%d %H:00:00}'"
     (hourly,) = sql(world, f"SELECT * FROM watch_coverage WHERE {of_that_hour}")
     assert hourly["reasons"] == ["late"] and hourly["slots"] == 3600 * 2
@@ -120,7 +120,7 @@ def test_a_watch_that_is_killed_and_tried_again_after_its_period_keeps_its_captu
     made = Run.create(*load(file, ["watch.grace_ms=60000"]))
     made.write_manifest({**made.manifest, "kind": "watch"})
     run = made.path
-    firstflight(world, "stage", "targets", "as_data", "--run", run.name)
+    world.firstflight("stage", "targets", "as_data", "--run", run.name)
     place = ("--run", run.name, "--vantage", "east", "--repetition", "1")
     words = [*FIRSTFLIGHT, "stage", "watch", *place, "--period", str(5 * MINUTE_S)]
     stage = subprocess.Popen(words, env=world.environment, cwd=world.folder)
@@ -130,11 +130,11 @@ def test_a_watch_that_is_killed_and_tried_again_after_its_period_keeps_its_captu
     stage.wait()
     end_ns = json.loads((folder / "period.json").read_text())["end_ns"]
     until(lambda: time.time_ns() >= end_ns, "the end of the period")
-    firstflight(world, "stage", "watch", *place)
+    world.firstflight("stage", "watch", *place)
     probed = [row for row in records(run, "east", 1, "quic_probe") if row["sent_at"]]
     assert probed and {row["capture_file"] for row in probed} == {f"{run.name}/east/1/capture/probe.pcap"}
     assert [path.name for path in (run / "east/1/capture").glob("probe*")] == ["probe.pcap"]
     # What the kernel had not delivered yet when the stage was killed is in no capture.
-    firstflight(world, "stage", "dissect", *place)
+    world.firstflight("stage", "dissect", *place)
     captured = pq.ParquetFile(run / "east/1/dissect/quic_connection.parquet").metadata.num_rows
     assert captured <= len(probed)

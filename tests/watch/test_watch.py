@@ -43,21 +43,6 @@ def settings(world: World, name: str, vantages: str | None = None) -> Path:
     return path
 
 
-def firstflight(world: World, *words: str, expect: int = 0) -> str:
-    """Run a command in the world; return its standard output."""
-    done = subprocess.run(
-        [*FIRSTFLIGHT, *words],
-        env=world.environment,
-        cwd=world.folder,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == expect, done.stderr
-    return done.stdout
-
-
 def sql(world: World, query: str) -> list[dict[str, Any]]:
     """Query the store."""
     return stores.rows(world.store, query)
@@ -197,7 +182,7 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
     }
     # A watch is no campaign: Table 1 does not show it, and loading again changes nothing.
     assert sql(world, "SELECT * FROM table1") == []
-    firstflight(world, "load", run.name)
+    world.firstflight("load", run.name)
     assert sql(world, COUNT) == counted
     assert "cannot be resumed" in world.campaign("--resume", run.name).stderr
 
@@ -226,11 +211,11 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) ->
     resumed = time.time_ns()
     os.kill(prober, signal.SIGCONT)
     until(lambda: probed_since(folder, resumed + SECOND_NS), "probes afterwards")
-    firstflight(world, "runs", "stop", run.name)
+    world.firstflight("runs", "stop", run.name)
     _, messages = watch.communicate(timeout=300)
     assert watch.returncode == 130, messages
     assert "stopped in order" in messages
-    assert json.loads(firstflight(world, "runs", "--format", "jsonl", run.name))["state"] == "stopped"
+    assert json.loads(world.firstflight("runs", "--format", "jsonl", run.name).stdout)["state"] == "stopped"
 
     slots = check_slots(run, "east", 1, 600)
     reasons = Counter(slot["reason"] for slot in slots)
@@ -243,10 +228,10 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) ->
         elif stalled < slot["planned_at"] < too_late:
             assert slot["reason"] in ("blocked", "no_address"), "a stopped prober sends nothing"
     assert reasons[None] >= 2
-    firstflight(world, "load", run.name)
+    world.firstflight("load", run.name)
     (there,) = sql(world, f"{COUNT} WHERE run = '{run.name}'")
     assert there == {"slots": len(slots), "probed": reasons[None]}
     # Nothing is sent while the file exists.
     refused = ["stage", "watch", "--run", run.name, "--vantage", "east", "--repetition", "2"]
-    firstflight(world, *refused, expect=130)
+    world.firstflight(*refused, expect=130)
     assert not (run / "east" / "2" / "watch").exists()
