@@ -1,33 +1,35 @@
-"""Run every measurement, one after the other: `make bench`. Each prints its figures and how they were taken.
+"""Run all measurements, one after the other: `make bench`. Each prints the results and how it took them.
 
-`python -m bench NAME... [OPTION...]` runs only the named ones and passes the options on to them.
+`python -m bench NAME... [OPTION...]` runs only the named measurements and passes the options on to them.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+BENCH = Path(__file__).parent
 MEASUREMENTS = {
-    "dissector": "the dissector: CPU time beside tshark, memory on a long capture",
-    "prober": "the native prober: targets per CPU second, memory, rate kept",
-    "resolve": "the engine of the resolve stage: names per CPU second, beside zdns and hickory-resolver",
-    "handshake_engine": "the engine of handshakes: handshakes with response per CPU second, memory",
+    "dissector": "the dissector: CPU time compared with tshark, memory on a long capture",
+    "prober": "the native prober: targets per CPU second, memory, accuracy of the rate",
+    "resolve": "the resolve engine: names per CPU second, compared with zdns and hickory-resolver",
+    "handshake_engine": "the handshake engine: handshakes with a response per CPU second, memory",
     "crawl": "the crawl: names and requests per CPU second, memory at 1,000 and 10,000 names",
     "tcp_options": "the engine of the TCP option survey: connections per CPU second",
-    "downloads": "the download clients: megabytes per CPU second, beside curl's command",
+    "downloads": "the download clients: megabytes per CPU second, compared with the curl command",
     "campaign": "a campaign over a long list: CPU time, memory and disk of each stage",
-    "testbed": "the testbed: CPU time of cells and of a whole figure, beside what real time would take",
+    "testbed": "the testbed: CPU time of cells and of a whole figure, compared with real time",
     "real_time": "the testbed: cells in simulated time and in real time over the lab's link",
-    "lab": "times over the lab: stamps of prober, captures and link compared with each other",
-    "scale": "arithmetic, by the costs of a million names: many names, vantage points and years",
+    "lab": "times over the lab: timestamps of prober, captures and link compared with each other",
+    "scale": "costs of many names, vantage points and years, calculated from a million names",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",
     "dashboard": "the dashboard with a year of daily runs: its pages, and 200 clients that reload",
 }
 
 
 def main() -> int:
-    """Run the named measurements (by default all); the exit status is the number of failures."""
+    """Run the named measurements (default: all); the exit status is the number of failures."""
     given = sys.argv[1:]
     first = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
     wanted, options = given[:first] or list(MEASUREMENTS), given[first:]
@@ -38,9 +40,9 @@ def main() -> int:
     failed = 0
     for name in wanted:
         print(f"== {name}: {MEASUREMENTS[name]}", flush=True)
-        failed += (
-            subprocess.run([sys.executable, "-m", f"bench.{name}", *options], check=False).returncode != 0
-        )
+        folder = next(BENCH.glob(f"*/{name}.py")).parent.name
+        argv = [sys.executable, "-m", f"bench.{folder}.{name}", *options]
+        failed += subprocess.run(argv, check=False).returncode != 0
         print(flush=True)
     return failed
 

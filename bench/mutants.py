@@ -1,12 +1,12 @@
-"""Draws a sample of mutants of the hardest native code and counts those that the unit tests do not notice.
+"""Test a sample of mutants of the hardest native code and count the ones that the unit tests miss.
 
     python -m bench.mutants [--count 400] [--seed 11] [--part K/N] [--again] [--out var/mutants]
 
-A mutant is the code with one expression or function changed (cargo-mutants). The sample is stratified by
-file: each file has a share by its number of mutants. Only unit tests beside the code run, in a network
-namespace with loopback alone. Not part of `make bench`: it builds once per mutant, a core for each package.
-`--part 2/5` takes the second of five equal parts of the same sample; `--again` leaves out the mutants that an
-earlier call with the same `--out` found caught (after new tests, or after an interruption).
+A mutant is the code with one changed expression or function (cargo-mutants). The sample is stratified by
+file: the share of each file is proportional to its number of mutants. Only unit tests beside the code run, in
+a network namespace that has only loopback. Not part of `make bench`: it builds once per mutant, with one core
+for each package. `--part 2/5` takes the second of five equal parts of the same sample. `--again` skips the
+mutants that an earlier call with the same `--out` caught (use it after adding tests or an interruption).
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from pathlib import Path
 from typing import Any
 
 TREE = Path(__file__).parent.parent
-# Package -> pattern of the files whose mutants are drawn.
+# Package -> pattern of the files to mutate.
 PARTS = {
     "firstflight-dissect": r"dissector/native/src/(quic/(connection|recovery|timeline)|output)/",
     "firstflight-prober": r"scanner/native/first_answer/src/(engine|exchange|probes|evidence|finished)",
 }
 UNIT_TESTS = {"firstflight-dissect": "--lib", "firstflight-prober": "--bins"}
-# A mutant may fill memory without end: 8 GB of addresses are enough for the compiler.
+# A mutant may allocate memory without limit: 8 GB of addresses are enough for the compiler.
 ISOLATED = (
     *("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
     *("sh", "-c", 'ip link set lo up; ulimit -v 8000000; "$@"', "sh"),
 )
-# One that hangs may ignore SIGTERM too, and would keep ports that later ones need: it is killed before
-# cargo-mutants' own time is over.
+# A mutant that hangs may also ignore SIGTERM and keep ports that later mutants need. So it is killed before
+# cargo-mutants' own timeout.
 RUNNER = """--config=target.'cfg(unix)'.runner='timeout --signal=KILL 50'"""
-# cargo-mutants' exit statuses after a whole run: all caught, some missed, some out of time.
+# cargo-mutants' exit statuses after a complete run: all caught, some missed, some timed out.
 WHOLE = (0, 2, 3)
 VERDICTS = {"CaughtMutant": "caught", "MissedMutant": "missed", "Timeout": "timeout", "Unviable": "unviable"}
 
 
 class MutantsError(Exception):
-    """A run of cargo-mutants did not come to its end; the message says what to do."""
+    """A run on mutants did not complete; the message gives the reason."""
 
 
 def listed(package: str) -> list[dict[str, Any]]:
-    """Return cargo-mutants' list of all mutants of a package's parts."""
+    """Return cargo-mutants' list of all mutants in a package's parts."""
     argv = ["cargo", "mutants", "--list", "--json", "--package", package]
     done = subprocess.run(argv, cwd=TREE, capture_output=True, text=True, check=True)
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return [mutant for mutant in found if re.match(PARTS[package], mutant["file"])]
+    mutants: list[dict[str, Any]] = json.loads(done.stdout)
+    return [mutant for mutant in mutants if re.match(PARTS[package], mutant["file"])]
 
 
-def drawn(mutants: Sequence[Mapping[str, Any]], count: int, seed: int) -> list[str]:
-    """Return the names of `count` mutants, stratified by file, the same ones for the same seed.
+def sample(mutants: Sequence[Mapping[str, Any]], count: int, seed: int) -> list[str]:
+    """Return the names of `count` mutants, stratified by file; the same seed returns the same names.
 
-    Each file has its share rounded down; the largest remainders get one more.
+    The share of each file is rounded down; files with the largest remainders get one more mutant.
     """
     by_file: dict[str, list[str]] = defaultdict(list)
     for mutant in mutants:
@@ -78,22 +78,22 @@ def drawn(mutants: Sequence[Mapping[str, Any]], count: int, seed: int) -> list[s
 
 def fraction(text: str) -> tuple[int, int]:
     """Return K and N of `K/N`, 1 <= K <= N; raises ArgumentTypeError."""
-    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text} is not a part K/N, for example 2/5")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def part(names: Sequence[str], index: int, parts: int) -> list[str]:
-    """Return part `index` of `parts` of a sample: its names number index, index + parts and so on, from 1."""
+    """Return part `index` of `parts` in a sample: names number index, index + parts and so on, from 1."""
     return list(names[index - 1 :: parts])
 
 
 def tested(package: str, names: Sequence[str], out: Path, again: bool) -> dict[str, str]:
-    """Run the unit tests on each mutant of one package; return cargo-mutants' verdict by mutant.
+    """Run the unit tests on each mutant in a package; return cargo-mutants' verdict by mutant.
 
-    `out` gets cargo-mutants' folder mutants.out, with the tests' output on each mutant. With `again`, those
-    caught before are not run, and not in the answer. Raises MutantsError.
+    `out` gets cargo-mutants' folder mutants.out, with the tests' output for each mutant. With `again`,
+    mutants that an earlier call caught are neither tested nor returned. Raises MutantsError.
     """
     out.mkdir(parents=True, exist_ok=True)
     argv = ["cargo", "mutants", "--package", package, "--test-package", package, "--output", str(out)]
@@ -101,7 +101,7 @@ def tested(package: str, names: Sequence[str], out: Path, again: bool) -> dict[s
     argv += [f"--cargo-arg={argument}" for argument in (UNIT_TESTS[package], RUNNER)]
     argv += ["--iterate"] if again else []
     argv += [word for name in names for word in ("--re", f"^{re.escape(name)}$")]
-    # Nobody reads the debug information of a mutant.
+    # Debug information of mutants is not used.
     environ = {**os.environ, "CARGO_NET_OFFLINE": "true", "CARGO_PROFILE_DEV_DEBUG": "0"}
     with (out / "mutants.log").open("wb") as log:
         done = subprocess.run([*ISOLATED, *argv], cwd=TREE, check=False, env=environ, stdout=log, stderr=log)
@@ -118,7 +118,7 @@ def tested(package: str, names: Sequence[str], out: Path, again: bool) -> dict[s
 
 
 def main() -> int:
-    """Draw, test, print the counts and the mutants that stayed alive."""
+    """Sample, test, print the counts and the mutants that no test noticed."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.mutants", description=(__doc__ or "").split("\n")[0]
     )
@@ -131,34 +131,38 @@ def main() -> int:
     if shutil.which("cargo-mutants") is None:
         print("bench: cargo-mutants is missing: cargo install cargo-mutants --locked", file=sys.stderr)
         return 2
-    found = {package: listed(package) for package in PARTS}
-    everything = [mutant for mutants in found.values() for mutant in mutants]
-    names = set(part(drawn(everything, options.count, options.seed), *options.part))
-    own = {
+    by_package = {package: listed(package) for package in PARTS}
+    everything = [mutant for mutants in by_package.values() for mutant in mutants]
+    names = set(part(sample(everything, options.count, options.seed), *options.part))
+    options_of_mutants = {
         package: [mutant["name"] for mutant in mutants if mutant["name"] in names]
-        for package, mutants in found.items()
+        for package, mutants in by_package.items()
     }
     total: Counter[str] = Counter()
     with ThreadPoolExecutor() as pool:
         runs = {
             package: pool.submit(
-                tested, package, own[package], (options.out / package).absolute(), options.again
+                tested,
+                package,
+                options_of_mutants[package],
+                (options.out / package).absolute(),
+                options.again,
             )
             for package in PARTS
-            if own[package]
+            if options_of_mutants[package]
         }
     try:
         for package, run in runs.items():
             verdicts = run.result()
             counts = Counter(verdicts.values())
             total += counts
-            print(f"{package}: {len(verdicts)} of {len(found[package])} mutants: {dict(counts)}")
+            print(f"{package}: {len(verdicts)} of {len(by_package[package])} mutants: {dict(counts)}")
             for name in sorted(name for name, verdict in verdicts.items() if verdict == "missed"):
                 print(f"  {name}")
     except MutantsError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    # What does not compile is no mutant; what runs out of time is noticed.
+    # A mutant that does not compile does not count; a mutant that times out counts as noticed.
     judged = total["caught"] + total["timeout"] + total["missed"]
     share = 100 * total["missed"] / max(judged, 1)
     print(f"{total['missed']} of {judged} alive ({share:.1f} %), seed {options.seed}")

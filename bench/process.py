@@ -1,4 +1,4 @@
-"""The cost of a program: CPU time, wall time and memory, as the kernel counted them for the whole process."""
+"""A program's cost: CPU time, wall time and memory, as the kernel counts them for the whole process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Used:
-    """The cost of a process.
+    """A process's cost.
 
     `peak_mb`: peak resident memory, millions of bytes; `sleeps`: voluntary context switches of all threads.
     """
@@ -38,11 +38,11 @@ def run(
     env: Mapping[str, str] | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> Used:
-    """Run a command, which must succeed. `quiet`: show its standard error only if it fails.
+    """Run a command, which must succeed; `quiet` shows the standard error only if it fails.
 
-    `watch` is called with its process id again and again until it ends, and has to sleep itself.
+    Calls `watch` with the process id repeatedly until the command exits; `watch` has to sleep itself.
 
-    The kernel also charges the program the memory of the process that starts it: stay small until then.
+    The kernel also charges the program the memory of the process that starts it, so keep this process small.
     """
     command = [str(part) for part in argv]
     began = time.monotonic()
@@ -68,9 +68,9 @@ def run(
 
 @contextmanager
 def listening(arguments: Sequence[str | Path], environment: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """Run a server whose first line on standard error ends with ` at ADDRESS`; yields process id and address.
+    """Run a server whose first line on standard error ends with ` at ADDRESS`; yield process id and address.
 
-    It is ended by SIGTERM. Raises SystemExit if it did not start.
+    Stops the server with SIGTERM. Raises SystemExit if it does not start.
     """
     server = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True)
     try:
@@ -85,33 +85,33 @@ def listening(arguments: Sequence[str | Path], environment: Mapping[str, str]) -
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time (user and system) of a running process in seconds."""
+    """Return the CPU time (user and system) for a running process in seconds."""
     return ticks(pid)[0] / TICKS_PER_S
 
 
 def cpu_ns(pid: int) -> int:
-    """Return the CPU time of a running process's present threads in nanoseconds (Linux: schedstat)."""
+    """Return the CPU time for a running process's present threads in nanoseconds (Linux: schedstat)."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
 def ticks(pid: int) -> tuple[int, int]:
-    """Return the clock ticks (user and system) of a running process, and of its children that have ended.
+    """Return the clock ticks (user and system) for a running process, and of finished children.
 
-    Raises OSError or IndexError if the process has just ended.
+    Raises OSError or IndexError if the process has just exited.
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
 
 
 def peak_mb(pid: int) -> float:
-    """Return the peak resident memory so far of a running process."""
+    """Return a running process's peak resident memory."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 def resident_mb(pid: int) -> float:
-    """Return the resident memory of a running process. OSError or IndexError: it has just ended."""
+    """Return a running process's resident memory. OSError or IndexError: it has just exited."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
 

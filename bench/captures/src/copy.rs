@@ -1,4 +1,4 @@
-//! Copies of a recording, each with its own addresses, IDs and secrets.
+//! Copies of a recording, each with different addresses, connection IDs and secrets.
 
 use std::fmt::Write;
 
@@ -8,21 +8,21 @@ use firstflight_wire::{
 
 use crate::recording::{LABELS, Plain, Recording};
 
-/// Bytes of a packet that are another connection ID's or random's in each copy.
+/// Bytes in a packet that every copy replaces: a connection ID or the client random.
 struct Patch {
     at: usize,
-    /// Which of [`Copier::names`].
+    /// Index into [`Copier::names`].
     name: usize,
 }
 
-/// A packet with its patches, header and payload in one.
+/// A packet (header and payload together) and the bytes to replace in it.
 struct Mould<'a> {
     plain: &'a Plain,
     bytes: Vec<u8>,
     patches: Vec<Patch>,
 }
 
-/// Makes copies of one recording.
+/// Makes copies of a recording.
 pub struct Copier<'a> {
     recording: &'a Recording,
     /// Connection IDs and the client random, as recorded.
@@ -86,7 +86,7 @@ impl<'a> Copier<'a> {
             })
     }
 
-    /// The bytes that replace a name in copy `n`.
+    /// The bytes that replace `names[name]` in copy `n`.
     fn fresh(&self, n: u64, name: usize) -> Vec<u8> {
         random(n, name as u64, self.names[name].len())
     }
@@ -167,12 +167,14 @@ fn seal(
         .expect("the recorded packet was long enough to be opened");
 }
 
-/// Ports of each client address, from 10/8: dynamic ones (RFC 6335 6) that no dissector of tshark is registered for. It would take
-/// QUIC for that protocol, and from then on, for some, every packet of the server's port.
+/// First port of a client address in 10/8. These ports are dynamic (RFC 6335 section 6), and no dissector of tshark is
+/// registered for them. tshark would take QUIC on a registered port for that dissector's protocol; some dissectors
+/// would then also claim every packet from the server's port.
 const FIRST_PORT: u16 = 61_440;
 const PORTS: u64 = 4096;
 
-/// IPv4 and UDP headers of copy `n`, lengths still zero. The checksums are zero: not looked at by default.
+/// IPv4 and UDP headers of copy `n`. The lengths are still zero. The checksums stay zero: by default, dissectors do not
+/// verify them.
 fn headers(n: u64, from_client: bool) -> Vec<u8> {
     let host = (n / PORTS) as u32 + 1;
     let client = [10, (host >> 16) as u8, (host >> 8) as u8, host as u8];
@@ -194,7 +196,7 @@ fn headers(n: u64, from_client: bool) -> Vec<u8> {
     out
 }
 
-/// Bytes that follow from two numbers (splitmix64).
+/// Pseudorandom bytes derived from two numbers (splitmix64).
 fn random(n: u64, salt: u64, length: usize) -> Vec<u8> {
     let mut state = mixed(n ^ mixed(salt));
     let mut out = Vec::with_capacity(length + 8);

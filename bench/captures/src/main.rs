@@ -1,8 +1,8 @@
-//! Makes a capture of any number of QUIC handshakes from recorded ones, and a key log to it.
+//! Makes a capture of any number of QUIC handshakes from recorded ones, and its key log.
 //!
-//! Decrypts each recorded handshake with its key log once. Every copy then gets its own client address, connection IDs,
-//! client random and secrets, and all its packets are sealed again under the keys derived from these. The contents of the
-//! packets, their sizes and the times between them stay those of the recording.
+//! Decrypts each recorded handshake once with its key log. Every copy gets a different client address and different
+//! connection IDs, client random and secrets. All its packets are encrypted again with keys derived from these secrets.
+//! Packet contents, sizes and the times between packets are the same as in the recording.
 
 mod copy;
 mod recording;
@@ -28,19 +28,19 @@ use recording::Recording;
     after_help = "Example: firstflight-captures quiche.pcap --handshakes 50000 --keys many.keys --out many.pcap"
 )]
 struct Args {
-    /// Captures of one handshake each (pcap in microseconds; IPv4 on Ethernet or PPP), with NAME.keys beside NAME.pcap
+    /// Captures with one handshake each (microsecond pcap; IPv4 on Ethernet or PPP); NAME.pcap needs NAME.keys next to it
     #[arg(required = true)]
     recordings: Vec<PathBuf>,
     /// Handshakes to write
     #[arg(long, default_value_t = 10_000)]
     handshakes: u64,
-    /// Number of the first one: it decides addresses, IDs and secrets
+    /// Number of the first handshake: it determines addresses, IDs and secrets
     #[arg(long, default_value_t = 0)]
     first: u64,
     /// Handshakes that start per second
     #[arg(long, default_value_t = 1000)]
     rate: u64,
-    /// File for the key log; without it none is written
+    /// File for the key log (default: no key log)
     #[arg(long)]
     keys: Option<PathBuf>,
     /// File for the capture (default: standard output)

@@ -33,7 +33,7 @@ pub struct Datagram {
     pub after_ns: u64,
     pub from_client: bool,
     pub packets: Vec<Plain>,
-    /// Zeros behind the last packet.
+    /// Number of zero bytes after the last packet.
     pub zeros: usize,
 }
 
@@ -43,12 +43,12 @@ pub struct Recording {
     pub suite: CipherSuite,
     pub odcid: Vec<u8>,
     pub random: Vec<u8>,
-    /// Every connection ID in it, each once.
+    /// All distinct connection IDs.
     pub ids: Vec<Vec<u8>>,
     pub datagrams: Vec<Datagram>,
 }
 
-/// UDP of the recording: time, whether the client sent it, payload.
+/// A UDP datagram of the recording: its time, whether the client sent it, and its payload.
 struct Sent {
     at_ns: u64,
     from_client: bool,
@@ -56,7 +56,7 @@ struct Sent {
 }
 
 impl Recording {
-    /// Reads and opens the handshake in `path` with the key log beside it.
+    /// Reads and decrypts the handshake in `path`; the key log is in the same folder.
     pub fn read(path: &Path) -> Result<Recording, String> {
         let wrong = |what: &str| format!("{}: {what}", path.display());
         let capture = fs::read(path).map_err(|error| wrong(&error.to_string()))?;
@@ -72,7 +72,7 @@ impl Recording {
     }
 }
 
-/// Bytes before the IP packet in a frame of that link type, if it is one of IPv4; `None` for another link type.
+/// Returns the bytes of an IPv4 frame before its IP header; `None` for an unsupported link type.
 fn link_header(link: u32) -> Option<&'static [u8]> {
     match link {
         // Ethernet: addresses (all zero on loopback), type.
@@ -83,7 +83,7 @@ fn link_header(link: u32) -> Option<&'static [u8]> {
     }
 }
 
-/// UDP datagrams of the connection that the first Initial in the recording starts.
+/// Returns the UDP datagrams of the connection that the first Initial in the recording starts.
 fn udp(capture: &[u8]) -> Option<Vec<Sent>> {
     let word = |at: usize| Some(u32::from_le_bytes(*capture.get(at..)?.first_chunk()?));
     if word(0)? != 0xa1b2_c3d4 {
@@ -178,8 +178,8 @@ impl Opener {
             Some(Keys::new(&secret.server())),
         ];
         let mut datagrams = Vec::new();
-        for one in sent {
-            datagrams.push(self.datagram(one, begin, first.version)?);
+        for datagram in sent {
+            datagrams.push(self.datagram(datagram, begin, first.version)?);
         }
         self.ids.retain(|id| id.len() >= 4);
         Ok(Recording {

@@ -1,25 +1,25 @@
-//! Messages of one call of sendmmsg(2) or recvmmsg(2), with buffers that stay.
+//! Messages for a sendmmsg(2) or recvmmsg(2) call, with buffers that are reused.
 
 use std::io;
 use std::mem;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Messages of a call.
+/// Messages per call.
 pub const BATCH: usize = 64;
-/// Targets of a pass: each may have a close and an Initial.
+/// Targets per pass: a pass may send a close and an Initial to each.
 pub const MOST: u32 = BATCH as u32 / 2;
 
 const ROOM: usize = 2048;
 const CONTROL: usize = 256;
-/// Bytes of a control message that asks for the stamp of sending: one u32.
+/// Bytes in a control message that requests a transmit timestamp: one u32.
 const STAMP_REQUEST: usize = 24;
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL]);
 
-/// Buffers of a batch.
+/// A batch's buffers.
 pub struct Batch {
     names: Box<[libc::sockaddr_in]>,
     controls: Box<[Control]>,
@@ -62,7 +62,7 @@ impl Batch {
         batch
     }
 
-    /// Adds a datagram; `stamp`: with the stamp of its sending. At most [`BATCH`].
+    /// Adds a datagram; `stamp` requests the transmit timestamp. A batch holds at most [`BATCH`].
     pub fn push(&mut self, to: SocketAddrV4, datagram: &[u8], stamp: bool) {
         let i = self.len;
         self.bytes[i][..datagram.len()].copy_from_slice(datagram);
@@ -81,7 +81,7 @@ impl Batch {
         self.len += 1;
     }
 
-    /// Sends what was added, and begins again; returns how many datagrams these were.
+    /// Sends all added datagrams and empties the batch; returns their number.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<u64> {
         let mut sent = 0;
         while sent < self.len {
@@ -98,7 +98,7 @@ impl Batch {
         Ok(sent as u64)
     }
 
-    /// Reads all that came, or with `errors` all stamps of sending; returns how many messages these were.
+    /// Reads all pending datagrams, or with `errors` all pending transmit timestamps; returns the number of messages.
     pub fn receive(&mut self, socket: &UdpSocket, errors: bool) -> io::Result<u64> {
         let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
         let mut all = 0;
@@ -108,8 +108,8 @@ impl Batch {
                 header.msg_hdr.msg_controllen = CONTROL;
             }
             let headers = self.headers.as_mut_ptr();
-            // SAFETY: the headers point into buffers of this value, of the lengths set here and in `new`; this batch was never
-            // pushed to.
+            // SAFETY: the headers point into buffers of this value, of the lengths set here and in `new`; `push` was
+            // never called.
             let n = unsafe {
                 let none = std::ptr::null_mut();
                 libc::recvmmsg(socket.as_raw_fd(), headers, BATCH as u32, flags, none)

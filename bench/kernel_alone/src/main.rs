@@ -1,9 +1,8 @@
-//! `firstflight-kernel-alone`: does what the kernel has to do for a prober, and nothing else, to measure what the kernel alone
-//! charges for a target.
+//! `firstflight-kernel-alone`: makes only a prober's system calls, to measure the kernel's CPU time per target.
 //!
-//! A pass reads what came (two datagrams and the stamp of an Initial for each target), and sends a close for each target of the
-//! pass before and an Initial for each new one. Nothing is decrypted, decided or recorded: every Initial is the same. Nothing is
-//! sent outside 127.0.0.0/8.
+//! A pass reads the pending messages (two datagrams and the transmit timestamp of an Initial for each target), then
+//! sends a close to each target of the previous pass and an Initial to each new target. It decrypts, decides and
+//! records nothing: all Initials are identical. It sends nothing outside 127.0.0.0/8.
 
 mod batch;
 mod packets;

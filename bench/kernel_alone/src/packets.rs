@@ -1,21 +1,22 @@
-//! The two datagrams that are sent again and again.
+//! The two datagrams that every target gets.
 
 use firstflight_wire::{
     ConnectionId, Error, InitialSecret, Keys, LongHeader, Version, build_packet, write_crypto,
 };
 
-/// Sizes of the prober's Initial and of its close.
+/// Sizes of the Initial and of the close, the same as the prober's.
 pub const INITIAL: usize = 1252;
 pub const CLOSE: usize = 1200;
 
-/// An Initial that is answered, and one of a connection that exists already, so that it is not.
+/// An Initial that the responder answers, and a close. The close is an Initial of an existing connection, so it gets no
+/// answer.
 pub struct Packets {
     pub initial: [u8; INITIAL],
     pub close: [u8; CLOSE],
 }
 
 impl Packets {
-    /// Seals both.
+    /// Encrypts both.
     pub fn new() -> Result<Packets, Error> {
         let (dcid, scid) = (ConnectionId::from([7; 8]), ConnectionId::from([9; 8]));
         let secret = InitialSecret::new(Version::V1, &dcid)
@@ -29,7 +30,7 @@ impl Packets {
         build_packet(&mut packets.initial, &header, &keys, Some(INITIAL), |w| {
             write_crypto(w, 0, b"x")
         })?;
-        // The responder's connection IDs are shorter than a client may choose them.
+        // Server connection IDs of the responder are shorter than a client's first one may be.
         let of_server = ConnectionId::new(&[7; 4])?;
         let header = LongHeader::initial(Version::V1, of_server, scid, 1);
         build_packet(&mut packets.close, &header, &keys, Some(CLOSE), |w| w.u8(1))?;

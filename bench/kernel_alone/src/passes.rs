@@ -1,4 +1,4 @@
-//! Passes at even times: read, send, sleep.
+//! Passes at regular intervals: read, send, sleep.
 
 use std::io;
 use std::mem;
@@ -11,30 +11,31 @@ use crate::Options;
 use crate::batch::Batch;
 use crate::packets::Packets;
 
-/// After the last pass, between looks for answers and stamps that are still on their way; how many looks at most.
+/// Pause between two looks for late answers and timestamps after the last pass, and the maximum number of looks.
 const REST: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 300;
-/// As the prober's sockets report: stamps of arrival and, on request, of sending, numbered and without the packet.
+/// Same timestamp options as the prober's sockets: receive and, on request, transmit timestamps, numbered and without
+/// the packet.
 const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 const RECEIVE_BUFFER: u32 = 8 << 20;
 
-/// What a run had and took.
+/// A run's counts and CPU time.
 pub struct Found {
-    /// Datagrams that left: an Initial for each target, and a close but for those of the last pass.
+    /// Datagrams sent: an Initial per target, and a close per target except in the last pass.
     pub sent: u64,
-    /// Datagrams that came.
+    /// Datagrams received.
     pub datagrams: u64,
-    /// Stamps of Initials that left.
+    /// Transmit timestamps of Initials.
     pub stamps: u64,
     pub passes: u64,
     /// CPU time of the process from the first pass to the end, in seconds.
     pub cpu_s: f64,
 }
 
-/// Sends all Initials of `options`, and reads what comes: of each an answer of two datagrams, unless one is lost.
+/// Sends all Initials of `options` and reads their answers: two datagrams per target, unless one is lost.
 pub fn run(options: &Options) -> io::Result<Found> {
     let packets = Packets::new().map_err(io::Error::other)?;
     let socket = open()?;
@@ -54,7 +55,7 @@ pub fn run(options: &Options) -> io::Result<Found> {
     let mut last = 0..0;
     while last.end < targets {
         thread::sleep(next.saturating_duration_since(Instant::now()));
-        // A pass that comes late delays those behind it: two at once would cost less than two.
+        // A late pass delays the following ones: two passes at once would cost less than two separate passes.
         next = (next + pause).max(Instant::now());
         found.datagrams += inbox.receive(&socket, false)?;
         found.stamps += errors.receive(&socket, true)?;
@@ -81,13 +82,13 @@ pub fn run(options: &Options) -> io::Result<Found> {
     Ok(found)
 }
 
-/// Target number `target`: 127.1.0.0 and what follows, an address for each.
+/// Returns the address of target number `target`, counted from 127.1.0.0.
 fn address(target: u64, port: u16) -> SocketAddrV4 {
     let [.., a, b, c] = (0x01_0000 + target).to_be_bytes();
     SocketAddrV4::new(Ipv4Addr::new(127, a, b, c), port)
 }
 
-/// A socket with the options of the prober's.
+/// Opens a socket with the same options as the prober's.
 fn open() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     let set = |level, option, value: u32| {
@@ -103,7 +104,7 @@ fn open() -> io::Result<UdpSocket> {
             Err(io::Error::last_os_error())
         }
     };
-    // More than rmem_max needs CAP_NET_ADMIN.
+    // A buffer larger than rmem_max needs CAP_NET_ADMIN.
     set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)
         .or_else(|_| set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER))?;
     for option in [libc::IP_RECVERR, libc::IP_RECVTTL, libc::IP_PKTINFO] {
@@ -115,7 +116,7 @@ fn open() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// CPU time of this process so far, of user and system, in seconds.
+/// Returns the CPU time (user and system) of this process in seconds.
 fn cpu_s() -> f64 {
     // SAFETY: plain integers, for which zero is a value; the call writes them.
     let usage = unsafe {

@@ -1,4 +1,4 @@
-// zdns with the modules that the bench uses; built for `python -m bench resolve` alone.
+// zdns with the modules that the bench uses, built only for `python -m bench resolve`.
 package main
 
 import (

@@ -9,10 +9,11 @@ use firstflight_wire::{
 /// Size of both datagrams.
 pub const SIZE: usize = 1200;
 
-/// Bytes of the server's connection IDs: never those of a client's first Initial, which has at least 8 (RFC 9000 7.2).
+/// Length of the server's connection IDs. The ID in a client's first Initial has at least 8 bytes (RFC 9000 7.2), so
+/// they always differ.
 const SERVER_CID: usize = 4;
 
-/// The two datagrams of an answer.
+/// An answer's two datagrams.
 pub struct Answer {
     pub ack: [u8; SIZE],
     pub hello: [u8; SIZE],
@@ -27,9 +28,9 @@ impl Answer {
         }
     }
 
-    /// Answers `datagram` if it starts with the first Initial of a connection: an instant ACK, padded, then ServerHello and a
-    /// packet of Handshake type with arbitrary contents. `None`: no answer is due. The Initial is not opened, so that the
-    /// answering side does not slow the measurement down.
+    /// Answers `datagram` if it starts with a connection's first Initial: with a padded instant ACK, then a
+    /// datagram with a ServerHello and a Handshake packet with arbitrary contents. `None`: the datagram needs no answer.
+    /// It is not decrypted, so that the responder does not slow the measurement down.
     pub fn write(&mut self, datagram: &[u8]) -> Option<()> {
         let packet = parse_packet(datagram, 0, SERVER_CID).ok()?;
         if packet.kind != PacketType::Initial

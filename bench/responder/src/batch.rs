@@ -1,5 +1,5 @@
-//! Batches for recvmmsg(2) and sendmmsg(2) on one socket that serves many addresses: a message is answered
-//! from the address that it was sent to (IP_PKTINFO).
+//! Batches for recvmmsg(2) and sendmmsg(2) on one socket that serves many addresses: an answer leaves from the address
+//! that its message was sent to (IP_PKTINFO).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 pub const BATCH: usize = 64;
 const ROOM: usize = 2048;
 
-/// struct cmsghdr and struct in_pktinfo, as they lie in a control buffer.
+/// struct cmsghdr and struct in_pktinfo, with a control buffer's layout.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct PacketInfo {
@@ -21,7 +21,7 @@ struct PacketInfo {
 
 const PACKET_INFO: usize = 16 + size_of::<libc::in_pktinfo>();
 
-/// Where a message comes from or goes to.
+/// A message's source and destination.
 #[derive(Clone, Copy)]
 pub struct Route {
     peer: libc::sockaddr_in,
@@ -29,13 +29,13 @@ pub struct Route {
 }
 
 impl Route {
-    /// Returns where the message came from.
+    /// Returns the address that the message was received from.
     pub fn peer(&self) -> SocketAddrV4 {
         let address = Ipv4Addr::from_bits(u32::from_be(self.peer.sin_addr.s_addr));
         SocketAddrV4::new(address, u16::from_be(self.peer.sin_port))
     }
 
-    /// Returns the address that it was sent to.
+    /// Returns the address that the message was sent to.
     pub fn local(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(u32::from_be(self.info.info.ipi_addr.s_addr))
     }
@@ -105,7 +105,7 @@ impl Batch {
         }
     }
 
-    /// Returns message number `i` and its route.
+    /// Returns message number `i` and the route.
     pub fn get(&self, i: usize) -> (&[u8], Route) {
         (
             &self.bytes[i][..(self.headers[i].msg_len as usize).min(ROOM)],
@@ -126,7 +126,7 @@ impl Batch {
         header.msg_controllen = PACKET_INFO.next_multiple_of(8);
     }
 
-    /// Sends the first `count` messages. Skips one that cannot be sent.
+    /// Sends the first `count` messages. Skips messages that cannot be sent.
     pub fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<()> {
         let mut from = 0;
         while from < count {

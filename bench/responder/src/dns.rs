@@ -1,4 +1,4 @@
-//! The answer to a DNS question, drawn from a hash of its name: bytes in, bytes out.
+//! The answer to a DNS question, derived from a hash of the name: bytes in, bytes out.
 //!
 //! Of 100 names about 8 do not exist (NXDOMAIN). The others have one address in 127.1.0.0 to 127.254.255.255, an HTTPS
 //! record with `alpn` and that address as a hint, and no record of another type.
@@ -13,7 +13,7 @@ const TTL: [u8; 4] = 300_u32.to_be_bytes();
 const A: u16 = 1;
 const HTTPS: u16 = 65;
 
-/// Writes the answer to `query` into `out` and returns its length. `None`: it is no query with one question.
+/// Writes the answer to `query` into `out` and returns the length. `None`: not a query with exactly one question.
 pub fn answer(query: &[u8], out: &mut [u8; SIZE]) -> Option<usize> {
     let (flags, questions) = (*query.get(2)?, query.get(4..6)?);
     if flags & 0xf8 != 0 || questions != [0, 1] {
@@ -24,7 +24,7 @@ pub fn answer(query: &[u8], out: &mut [u8; SIZE]) -> Option<usize> {
     let kind = u16::from_be_bytes(query.get(name_end..end)?.get(..2)?.try_into().ok()?);
     let hash = hash_of(&query[HEADER..name_end]);
     out[..end].copy_from_slice(&query[..end]);
-    // A response with recursion available; the recursion that was asked for stays.
+    // A response with recursion available; the bit for desired recursion is copied.
     out[2] = 0x80 | (flags & 1);
     let absent = hash % 100 < ABSENT;
     out[3] = 0x80 | if absent { 3 } else { 0 };
@@ -53,7 +53,7 @@ pub fn answer(query: &[u8], out: &mut [u8; SIZE]) -> Option<usize> {
     Some(end + used)
 }
 
-/// Offset after the name of the first question. `None`: it is cut off, compressed or too long.
+/// Offset after the name of the first question. `None`: the name is truncated, compressed or too long.
 fn end_of_name(query: &[u8]) -> Option<usize> {
     let mut at = HEADER;
     loop {
@@ -68,7 +68,7 @@ fn end_of_name(query: &[u8]) -> Option<usize> {
     }
 }
 
-/// FNV-1a of a name in any case, its bits mixed so that each of them depends on the whole name.
+/// FNV-1a of a name regardless of case, finalized so that each bit depends on the whole name.
 fn hash_of(name: &[u8]) -> u64 {
     let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
@@ -76,7 +76,7 @@ fn hash_of(name: &[u8]) -> u64 {
     (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// Writes a record about the question's name; returns its length.
+/// Writes a record for the question's name; returns the length.
 fn record_of(kind: u16, data: &[&[u8]], out: &mut [u8; 64]) -> usize {
     let length: usize = data.iter().map(|part| part.len()).sum();
     let head = [

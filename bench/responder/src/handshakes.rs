@@ -1,4 +1,4 @@
-//! Whole QUIC handshakes by quinn-proto, each with one HTTP/3 answer, as fast as this process can.
+//! Completes QUIC handshakes with quinn-proto, each with one HTTP/3 response, as fast as this process can.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -23,30 +23,30 @@ use crate::batch::{self, BATCH, Batch, Route};
 /// Control stream: its type, and SETTINGS with a QPACK table of 0 (RFC 9114 6.2.1, 7.2.4).
 const CONTROL: [u8; 5] = [0x00, 0x04, 0x02, 0x01, 0x00];
 
-/// A header section by the static table of QPACK (RFC 9204 appendix A), values as literals: status 200,
-/// content-length 0, server and alt-svc.
+/// A header section with the static table of QPACK (RFC 9204 appendix A) and literal values: status 200, content-length
+/// 0, server and alt-svc.
 const RESPONSE: &[u8] = b"\x01\x1e\x00\x00\xd9\xc4\x5f\x4d\x0bfirstflight\x5f\x44\x09h3=\":443\"";
 
-/// What every connection of the server has in common.
+/// The state that all connections of the server share.
 struct Server {
     endpoint: Endpoint,
     live: HashMap<ConnectionHandle, Live>,
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// Requests that wait for their answer, the oldest first.
+    /// Requests without a response, the oldest first.
     asked: VecDeque<(Instant, ConnectionHandle, StreamId)>,
     delay: Duration,
     buffer: Vec<u8>,
 }
 
-/// A connection, and the way back to its client.
+/// A connection and the route to the client.
 struct Live {
     connection: Connection,
     route: Route,
     timer: Option<Instant>,
 }
 
-/// Serves without end on `listen` with the chain and the key of these PEM files; a request is answered
-/// `delay` after it came.
+/// Serves forever on `listen` with the chain and the key of these PEM files; responds to a request `delay` after it
+/// arrives.
 pub fn serve(
     listen: SocketAddrV4,
     (chain, key): (&Path, &Path),
@@ -84,7 +84,7 @@ pub fn serve(
     }
 }
 
-/// Datagrams to be sent together.
+/// Datagrams to send together.
 struct Answers {
     socket: std::net::UdpSocket,
     batch: Batch,
@@ -130,7 +130,7 @@ impl Server {
                     .with_single_cert(certificates, secret)
             })
             .map_err(|e| shown(chain, &e))?;
-        // As most servers, whatever other programs of this build ask of the library.
+        // Like most servers, regardless of the features that other programs of this build enable.
         tls.cert_compressors.clear();
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let crypto = QuicServerConfig::try_from(tls).map_err(|e| e.to_string())?;
@@ -146,7 +146,7 @@ impl Server {
         })
     }
 
-    /// Takes a datagram.
+    /// Handles a datagram.
     fn take(
         &mut self,
         now: Instant,
@@ -193,7 +193,7 @@ impl Server {
         }
     }
 
-    /// Does what is due: timers of connections, answers to requests.
+    /// Handles all due events: timers of connections, responses to requests.
     fn due(&mut self, now: Instant, answers: &mut Answers) -> io::Result<()> {
         while self.asked.front().is_some_and(|(at, ..)| *at <= now) {
             let Some((_, handle, stream)) = self.asked.pop_front() else {
@@ -221,7 +221,7 @@ impl Server {
         Ok(())
     }
 
-    /// Lets a connection act and send; forgets it when it has ended.
+    /// Handles a connection's events and sends datagrams; removes it when it is drained.
     fn drive(
         &mut self,
         now: Instant,
@@ -268,14 +268,14 @@ impl Server {
     }
 }
 
-/// Sends SETTINGS. A client that permits no stream gets none.
+/// Sends SETTINGS, unless the client permits no stream.
 fn control(connection: &mut Connection) {
     if let Some(stream) = connection.streams().open(Dir::Uni) {
         let _ = connection.send_stream(stream).write(&CONTROL);
     }
 }
 
-/// Sends the response. A client that has stopped the stream gets none.
+/// Sends the response, unless the client has stopped the stream.
 fn respond(connection: &mut Connection, stream: StreamId) {
     let mut stream = connection.send_stream(stream);
     if stream.write(RESPONSE).is_ok() {

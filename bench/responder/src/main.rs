@@ -1,8 +1,8 @@
-//! `firstflight-responder`: answers every first Initial, every QUIC handshake or every DNS question, as fast as it can, for
-//! measuring what asks.
+//! `firstflight-responder`: answers every first Initial, every QUIC handshake or every DNS question as fast as it can,
+//! as the peer of a measured program.
 //!
-//! On a wildcard address it serves all addresses of the machine, so that 127.0.0.0/8 is sixteen million servers. What it
-//! answers is in `answer.rs` (Initials), `handshakes.rs` and `dns.rs`.
+//! On a wildcard address it serves all addresses of the machine, so 127.0.0.0/8 acts as sixteen million servers. The
+//! answers are in `answer.rs` (Initials), `handshakes.rs` and `dns.rs`.
 
 mod answer;
 mod batch;
@@ -82,8 +82,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves without end. `respond` puts at most two answers to a message into the batch, from the given number on, and returns
-/// how many.
+/// Serves forever. `respond` puts at most two answers to a message into the batch, starting at the given index, and
+/// returns their number.
 fn serve(
     listen: SocketAddrV4,
     mut respond: impl FnMut(&[u8], &Route, &mut Batch, usize) -> usize,
@@ -95,8 +95,8 @@ fn serve(
     loop {
         let came = match received.receive(&socket) {
             Ok(came) => came,
-            // Sleeping on the socket would make every sender pay for waking this process up, which
-            // no sender to a real network does.
+            // Sleeping on the socket would charge senders for waking this process, which a sender to a real
+            // network does not pay for.
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 std::thread::sleep(PAUSE);
                 continue;

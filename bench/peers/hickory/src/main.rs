@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = ResolverConfig::from_parts(None, Vec::new(), vec![NameServerConfig::udp_and_tcp(server)]);
     let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
     let options = builder.options_mut();
-    // A scan asks for every name once.
+    // A scan queries every name once.
     options.cache_size = 0;
     options.max_active_requests = usize::MAX;
     let resolver = builder.build()?;

@@ -1,0 +1,1 @@
+"""The dissector: CPU time and memory on recorded handshakes, compared with tshark."""

@@ -1,0 +1,1 @@
+"""Engines, the crawl and download clients: work per CPU second, memory, accuracy of rates."""

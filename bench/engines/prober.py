@@ -1,0 +1,130 @@
+"""Measure speed, memory and rate of the native prober: `python -m bench prober`.
+
+The peer is bench/responder on loopback, which serves all of 127.0.0.0/8. For each target, the prober sends an
+Initial of 1252 bytes, receives two datagrams of 1200 bytes (an instant ACK, then ServerHello and a Handshake
+packet), decrypts and classifies both, sends a close of 1200 bytes, reads both kernel timestamps and writes a
+record. CPU time is the time that the kernel charges the prober's process (user + system, all threads, from
+start to end), so other programs on the machine matter little. low_rates.py measures low rates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import process
+from bench.engines.low_rates import LOW_TARGETS, RATE, WATCH_MINUTES, low_rates, watch
+from bench.engines.prober_runs import Cost, free_port, probe, targets_in
+from firstflight.system import binaries
+
+SPEED_TARGETS = 400_000
+SPEED_LIMIT = 60_000
+MEMORY_TARGETS = 1_000_000
+MEMORY_LIMIT_MB = 300
+RATE_SECONDS = 30
+# Higher than the prober can reach, so that the rate never limits it.
+UNLIMITED = 200_000
+
+
+def main() -> int:
+    """Measure and print; return 1 if a limit or a goal is exceeded."""
+    parser = argparse.ArgumentParser(prog="bench prober")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the targets, a third of the time")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
+        folder = Path(name)
+        port = free_port()
+        responder = subprocess.Popen(
+            [binaries.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], stdout=subprocess.PIPE
+        )
+        try:
+            assert responder.stdout is not None and responder.stdout.readline() == b"READY\n"
+            goals_met = _measure(folder, port, options.quick)
+        finally:
+            responder.kill()
+            responder.wait()
+    return int(not goals_met)
+
+
+def _measure(folder: Path, port: int, quick: bool) -> bool:
+    """Measure everything, even after a missed limit; return whether all limits and goals are met."""
+    scale = 10 if quick else 1
+    goals_met = [
+        _speed(folder, port, SPEED_TARGETS // scale),
+        _memory(folder, port, MEMORY_TARGETS // scale),
+        _rate(folder, port, RATE_SECONDS // (3 if quick else 1)),
+        low_rates(folder, port, LOW_TARGETS // (4 if quick else 1)),
+        watch(folder, port, 1 if quick else WATCH_MINUTES),
+    ]
+    return all(goals_met)
+
+
+def _speed(folder: Path, port: int, targets: int) -> bool:
+    best: Cost | None = None
+    for sink in ("json", "segments"):
+        cost = probe(folder, targets_in(folder, port, targets), ["--rate", str(UNLIMITED)], sink)
+        answered = cost.summary["outcomes"]["iack"]
+        used = cost.used
+        print(
+            f"speed: {answered / used.cpu_s:.0f} targets per CPU second ({sink}): {answered} of {targets} "
+            f"answered, {used.cpu_s:.2f} s CPU ({used.user_s:.2f} user), "
+            f"{cost.summary['duration_s']:.1f} s wall, {process.load()}"
+        )
+        if best is None or answered / cost.used.cpu_s > best.summary["outcomes"]["iack"] / best.used.cpu_s:
+            best = cost
+    assert best is not None
+    print(f"  limit {SPEED_LIMIT}; wait4() of the prober's process: from reading the list to the last record")
+    speed = best.summary["outcomes"]["iack"] / best.used.cpu_s
+    print(f"targets_per_cpu_second {speed:.0f}")
+    return bool(speed >= SPEED_LIMIT)
+
+
+def _memory(folder: Path, port: int, targets: int) -> bool:
+    options = ["--rate", str(UNLIMITED), "--timeout", "2"]
+    cost = probe(folder, targets_in(folder, port, targets), options, "json")
+    answered = cost.summary["outcomes"]["iack"]
+    print(
+        f"memory: {cost.used.peak_mb:.0f} MB at most resident with {targets} targets, {answered} of them "
+        f"answered (limit {MEMORY_LIMIT_MB}); ru_maxrss of the prober's process"
+    )
+    silent = targets_in(folder, free_port(), targets // 5)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        # A full receive buffer drops every datagram, like a server that never answers.
+        nobody.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        port_of_nobody = int(silent.read_text().splitlines()[1].rsplit(",", 1)[1])
+        nobody.bind(("0.0.0.0", port_of_nobody))
+        quiet = probe(folder, silent, options, "json")
+    print(
+        f"  and {quiet.used.peak_mb:.0f} MB with {targets // 5} targets that are silent, "
+        f"{quiet.summary['retransmissions']} second connections"
+    )
+    return max(cost.used.peak_mb, quiet.used.peak_mb) <= MEMORY_LIMIT_MB
+
+
+def _rate(folder: Path, port: int, seconds: int) -> bool:
+    targets = RATE * seconds
+    cost = probe(folder, targets_in(folder, port, targets), ["--rate", str(RATE)], "json")
+    times = sorted(json.loads(line)["sent_at"] for line in (folder / "rows.jsonl").open())
+    mean = (len(times) - 1) / ((times[-1] - times[0]) / 1e9)
+    most, first = 0, 0
+    for i, now in enumerate(times):
+        while times[first] <= now - 1_000_000_000:
+            first += 1
+        most = max(most, i + 1 - first)
+    batch: int = cost.summary["batch"]
+    datagrams: int = cost.summary["max_datagrams_per_second"]
+    print(
+        f"rate: asked {RATE}/s for {seconds} s: mean {mean:.1f}/s ({100 * (mean / RATE - 1):+.2f} %), "
+        f"at most {most} in any second (limit {RATE} + one batch of {batch}), at most {datagrams} "
+        f"datagrams of all kinds (under {2 * RATE} + {batch});\n  kernel send stamps of the Initials"
+    )
+    return abs(mean / RATE - 1) <= 0.01 and most <= RATE + batch and datagrams < 2 * RATE + batch
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The store and the dashboard: loading, bytes per row, queries and pages."""

@@ -1,0 +1,277 @@
+"""Measure the database with ten million probes: `python -m bench database`.
+
+`--keep --folder DIR` keeps the runs and the store. `--queries-only --folder DIR` only times the queries on
+them. With `--queries-only --times N`, the bench first copies rows inside the engine until the store has N
+times as many (store_copies.py): `--times 10` makes a hundred million probes in 5 GB. A store can be
+multiplied only once.
+
+Makes ten monthly runs (store_rows.py: four vantage points, two days each, the lab's answers). Lets
+`firstflight load` load the first run and then the others, once with clickhouse-driver through `store serve`
+and once into an embedded store (`--embedded-only`: only the embedded store). After the first and the last
+run, times each named query (queries.py); at the end, also times the report page and measures the size
+of the table.
+
+CPU time and memory are totals of whole processes. Goals: at most `LIMIT_BYTES` per row; each named query in
+less than `LIMIT_S` on two cores, by median wall time or, on a busy machine, by CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import process
+from bench.process import Used
+
+LIMIT_BYTES = 60.0
+LIMIT_S = 1.0
+_FIRSTFLIGHT = [sys.executable, "-m", "cli"]
+Times = dict[str, dict[str, Any]]
+
+
+def main() -> int:
+    """Measure and print; return the number of goals missed."""
+    parser = argparse.ArgumentParser(prog="bench database")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="probes, all runs together")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--embedded-only", action="store_true", help="skip the store behind a server")
+    parser.add_argument("--columns", action="store_true", help="also print the bytes of each column")
+    parser.add_argument("--folder", type=Path, help="working folder: 200 bytes per probe (default: TMPDIR)")
+    parser.add_argument("--keep", action="store_true", help="leave runs and the embedded store in --folder")
+    parser.add_argument(
+        "--queries-only",
+        action="store_true",
+        help="only time the queries of the store in --folder that an earlier call with --keep made",
+    )
+    parser.add_argument(
+        "--times", type=int, default=1, help="with --queries-only: first copy runs to N times as many rows"
+    )
+    options = parser.parse_args()
+    if options.times > 1 and not options.queries_only:
+        parser.error("--times needs --queries-only")
+    if (options.keep or options.queries_only) and options.folder is None:
+        parser.error("--keep and --queries-only need --folder")
+    if options.queries_only:
+        if options.times > 1:
+            _multiply(options.folder, options.times)
+        return _queries_only(options.folder)
+    if options.keep:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        return _make_load_and_query(options.folder, options)
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
+        return _make_load_and_query(Path(name), options)
+
+
+def _make_load_and_query(folder: Path, options: argparse.Namespace) -> int:
+    """Make, load and query; return the number of missed goals."""
+    os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
+    runs = _make_runs(folder, options.rows, options.runs)
+    served = None
+    if not options.embedded_only:
+        served = _served(folder, runs)
+        shutil.rmtree(folder / "served")
+    first, second, missed = _embedded(folder, runs, columns=options.columns)
+    missed += _tell_queries(runs, first, second, served)
+    return missed
+
+
+def _queries_only(folder: Path) -> int:
+    """Time the queries of the embedded store in `folder`; return the number of queries that are too slow."""
+    url = f"chdb:{folder / 'embedded'}"
+    process.run([*_FIRSTFLIGHT, "db", "migrate"], quiet=True, out=Path(os.devnull), env=_env(url))
+    print(f"queries of {url}, seconds (medians of 5 warm; cold: files not in memory, engine just opened)")
+    print(f"  {process.load()}\n  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}{'rows':>8}")
+    late = 0
+    for name, times in _queries(folder, url, cold=True).items():
+        if times["refused"]:
+            late += 1
+            print(f"  {name:22}{times['refused']}")
+            continue
+        slow = max(times["cold_s"], times["wall_s"]) >= LIMIT_S
+        late += slow and not name.startswith("view ")
+        print(
+            f"  {name:22}{times['cold_s']:7.2f}{times['wall_s']:7.3f}{times['cpu_s']:7.3f}{times['rows']:8}"
+            + (" over the limit" if slow else "")
+        )
+    return late
+
+
+def _multiply(folder: Path, times: int) -> None:
+    """Copy the runs of the embedded store in `folder` until it has `times` as many."""
+    url, counted = f"chdb:{folder / 'embedded'}", folder / "probes.txt"
+    used = process.run(
+        [sys.executable, "-m", "bench.storing.store_copies", url, "--times", str(times)],
+        quiet=True,
+        out=counted,
+    )
+    size = sum(path.stat().st_size for path in (folder / "embedded").rglob("*") if path.is_file())
+    print(
+        f"{counted.read_text().strip()} probes after copying inside the engine in {used.cpu_s:.0f} CPU s, "
+        f"{used.peak_mb:.0f} MB; the store takes {size / 1e9:.2f} GB; {process.load()}",
+        flush=True,
+    )
+
+
+def _make_runs(folder: Path, rows: int, runs: int) -> dict[str, int]:
+    """Make the runs; return id -> probes, oldest first."""
+    runs_file = folder / "runs.txt"
+    argv = [sys.executable, "-m", "bench.storing.store_rows", str(folder / "runs")]
+    used = process.run([*argv, "--rows", str(rows), "--runs", str(runs)], out=runs_file)
+    probes_of_runs = {run: int(probes) for run, probes in map(str.split, runs_file.read_text().splitlines())}
+    size = sum(path.stat().st_size for path in (folder / "runs").rglob("*.parquet"))
+    print(
+        f"{sum(probes_of_runs.values())} probes in {len(probes_of_runs)} runs a month apart, "
+        "4 vantage points x 2 days each,\n"
+        f"  made in {used.cpu_s:.0f} CPU s: {size / 1e6:.0f} MB of Parquet; {process.load()}",
+        flush=True,
+    )
+    return probes_of_runs
+
+
+def _embedded(folder: Path, runs: Mapping[str, int], *, columns: bool) -> tuple[Times, Times, int]:
+    """Load into an embedded store; return query times with one and with all runs, and the missed goals."""
+    url = f"chdb:{folder / 'embedded'}"
+    oldest, *others = runs
+    _tell_load("embedded", runs[oldest], _load(url, [oldest]))
+    first = _queries(folder, url, cold=True)
+    _tell_load("embedded, after that", sum(runs[run] for run in others), _load(url, others))
+    second = _queries(folder, url, cold=True)
+    page = folder / "page"
+    used = process.run([*_FIRSTFLIGHT, "report", "--out", page], env=_env(url))
+    print(
+        f"report page of the newest run ({runs[others[-1]] if others else runs[oldest]} of these probes): "
+        f"{used.cpu_s:.1f} CPU s, {used.wall_s:.1f} s wall, {used.peak_mb:.0f} MB, "
+        f"{(page / 'index.html').stat().st_size / 1000:.0f} kB",
+        flush=True,
+    )
+    return first, second, _size(url, sum(runs.values()), columns=columns)
+
+
+def _served(folder: Path, runs: Mapping[str, int]) -> Times:
+    """Load through the driver and the server; return the query times with all runs."""
+    oldest, *others = runs
+    with _serving(folder / "served") as (pid, url):
+        for label, some in (("through the server", [oldest]), ("through the server, after that", others)):
+            before = process.cpu_s(pid)
+            used = _load(url, some)
+            _tell_load(label, sum(runs[run] for run in some), used, server_s=process.cpu_s(pid) - before)
+        times = _queries(folder, url, cold=False)
+        print(f"  the server's peak: {process.peak_mb(pid):.0f} MB resident", flush=True)
+    return times
+
+
+@contextmanager
+def _serving(store: Path) -> Iterator[tuple[int, str]]:
+    """Run `firstflight store serve` on a free port; yield its process id and store URL."""
+    arguments = [*_FIRSTFLIGHT, "store", "serve", "--no-password", "--port", "0"]
+    with process.listening(arguments, _env(f"chdb:{store}")) as (pid, address):
+        yield pid, f"clickhouse://{address}/firstflight"
+
+
+def _load(url: str, runs: Sequence[str]) -> Used:
+    return process.run([*_FIRSTFLIGHT, "load", *runs], quiet=True, env=_env(url))
+
+
+def _env(url: str) -> dict[str, str]:
+    return os.environ | {"FIRSTFLIGHT_STORE": url}
+
+
+def _tell_load(where: str, probes: int, used: Used, server_s: float | None = None) -> None:
+    cpu_s = used.cpu_s + (server_s or 0)
+    shared = "" if server_s is None else f" (loader {used.cpu_s:.1f}, server {server_s:.1f})"
+    print(
+        f"load, {where}: {probes} probes in {cpu_s:.1f} CPU s{shared}: {probes / cpu_s:.0f} per CPU second, "
+        f"{probes / used.wall_s:.0f} per second of wall time,\n  "
+        f"peak of the loader {used.peak_mb:.0f} MB; {process.load()}",
+        flush=True,
+    )
+
+
+def _queries(folder: Path, url: str, *, cold: bool) -> Times:
+    lines = folder / "queries.jsonl"
+    process.run(
+        [sys.executable, "-m", "bench.storing.queries", url, *(["--cold"] if cold else [])], out=lines
+    )
+    return {query["name"]: query for query in map(json.loads, lines.read_text().splitlines())}
+
+
+def _size(url: str, rows: int, *, columns: bool) -> int:
+    """Print bytes per row as loaded and as merged; return 1 if they are above the limit."""
+    from store import open_store  # imports the engine, so only after the measured programs
+
+    active = "active AND database = currentDatabase() AND table = 'quic_probe'"
+    parts = (
+        "SELECT count() AS parts, sum(rows) AS rows, sum(bytes_on_disk) AS bytes, groupArray(path) AS paths, "
+        f"sum(primary_key_size) AS keys, sum(marks_bytes) AS marks FROM system.parts WHERE {active}"
+    )
+    with open_store(url, write=True) as store:
+        (loaded,) = store.rows(parts)
+        store.execute("OPTIMIZE TABLE quic_probe FINAL")
+        (merged,) = store.rows(parts)
+        files = [path for part in merged["paths"] for path in Path(part).rglob("*") if path.is_file()]
+        on_disk = sum(path.stat().st_size for path in files)
+        cost = store.rows(
+            "SELECT column, sum(column_bytes_on_disk) AS bytes FROM system.parts_columns "
+            f"WHERE {active} GROUP BY column ORDER BY bytes DESC"
+        )
+        (rolled,) = store.rows(
+            "SELECT sum(bytes_on_disk) AS bytes FROM system.parts "
+            "WHERE active AND database = currentDatabase() AND table IN ('probe_day', 'probe_unit')"
+        )
+    if merged["rows"] != rows:
+        raise SystemExit(f"bench: {rows} probes were made, the store holds {merged['rows']}")
+    ids = sum(column["bytes"] for column in cost if column["column"] in ("client_cid", "server_cid"))
+    print(
+        f"size: {on_disk / rows:.1f} bytes a row (limit {LIMIT_BYTES:.0f}), all columns of quic_probe, after "
+        f"OPTIMIZE FINAL: {merged['parts']} parts,\n  {on_disk} bytes in their files (the engine says "
+        f"{merged['bytes']}), index {merged['keys']} and marks {merged['marks']} bytes included;\n"
+        f"  connection IDs of 8 and 20 random bytes take {ids / rows:.1f} of it; as loaded "
+        f"({loaded['parts']} parts) {loaded['bytes'] / rows:.1f}; roll-ups {rolled['bytes'] / rows:.2f}",
+        flush=True,
+    )
+    for column in cost if columns else ():
+        print(f"  {column['column']:22}{column['bytes'] / rows:9.3f}")
+    return int(on_disk / rows > LIMIT_BYTES)
+
+
+def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: Times | None) -> int:
+    """Print a line per query; return the number of named queries that are too slow with all runs.
+
+    `served`: times through a server; `None` without a server.
+    """
+    few, many = next(iter(runs.values())), sum(runs.values())
+    print(
+        f"queries, seconds (medians of 5, {process.load()}; cold: files not in memory, engine just opened):"
+    )
+    print(f"  {'':22}{f'{few} probes':^21}  {f'{many} probes':^33}")
+    head = f"  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}  {'cold':>7}{'warm':>7}{'CPU':>7}{'served':>8}"
+    print(f"{head}{'rows':>8}{'CPU grew':>10}")
+    missed = 0
+    for name, times in second.items():
+        other = served and served[name]
+        if why := times["refused"] or first[name]["refused"] or (other and other["refused"]):
+            missed += 1
+            print(f"  {name:22}{why}")
+            continue
+        through = f"{other['wall_s']:8.3f}" if other else f"{'-':>8}"
+        before, over_limit = first[name], times["wall_s"] >= LIMIT_S and times["cpu_s"] >= LIMIT_S
+        missed += over_limit and not name.startswith("view ")
+        print(
+            f"  {name:22}{before['cold_s']:7.2f}{before['wall_s']:7.3f}{before['cpu_s']:7.3f}  "
+            f"{times['cold_s']:7.2f}{times['wall_s']:7.3f}{times['cpu_s']:7.3f}{through}"
+            f"{times['rows']:8}{times['cpu_s'] / before['cpu_s']:9.1f}x"
+            + (" over the limit" if over_limit else "")
+        )
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
