@@ -1,6 +1,5 @@
-//! Gives a program the version of the QUIC stack that it is built with: `BUILT_WITH_QUINN` and so on, from the lock file in force.
-//!
-//! All programs here that are built on a stack share this file.
+//! Sets `BUILT_WITH_QUINN` and similar variables to the versions of the QUIC stacks, from the lock file in force. All
+//! programs here that use a QUIC stack share this build script.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! Nanoseconds per operation of a probe: `cargo run --release -p firstflight-wire
-//! --example timing`.
+//! Measures a probe's operations in nanoseconds: `cargo run --release -p firstflight-wire --example timing`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,7 +11,7 @@ use firstflight_wire::{
 
 const ROUNDS: u32 = 200_000;
 
-/// Prints the mean time of one call of `operation`, best of five series.
+/// Prints the mean time per call of `operation` in the best of five series.
 fn time<T>(name: &str, mut operation: impl FnMut(u32) -> T) {
     let best = (0..5)
         .map(|_| {
@@ -41,7 +40,7 @@ fn main() -> Result<(), Error> {
         Keys::new(&secret(0)?.server()),
     );
 
-    // What a server answers: an instant ACK and a ServerHello, both padded to 1200 bytes.
+    // The server's flight: an instant ACK and a ServerHello, both padded to 1200 bytes.
     let mut flight = [[0; 1200]; 2];
     for (number, datagram) in (0..).zip(&mut flight) {
         let header = LongHeader::initial(version, scid, dcid(0), number);
@@ -72,11 +71,11 @@ fn main() -> Result<(), Error> {
     let mut out = [0; 1500];
     let mut buf = [0; 600];
     time("Initial secret from a connection ID", secret);
-    let one = secret(1)?;
+    let initial_secret = secret(1)?;
     time("key material of one direction", |_| {
-        black_box(&one).client()
+        black_box(&initial_secret).client()
     });
-    let material = one.client();
+    let material = initial_secret.client();
     time("key schedules of one direction", |_| {
         Keys::new(black_box(&material))
     });
@@ -99,7 +98,7 @@ fn main() -> Result<(), Error> {
             build_packet(&mut out, &header, &client, Some(1252), |w| {
                 write_crypto(w, 0, &buf[..n])
             })?;
-            // Its own server keys are derived, then the prepared flight is opened with the keys that fit it.
+            // Derive this probe's server keys for the timing, then open the prepared flight with its own keys.
             black_box(Keys::new(&secret.server()));
             let frames = flight
                 .iter()

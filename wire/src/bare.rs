@@ -1,12 +1,11 @@
-//! Headers of packets of which a trimmed capture holds no more.
+//! Packet headers in a trimmed capture that holds no packet number or payload.
 
 use crate::Reader;
 use crate::packet::{Packet, PacketType, begin};
 
-/// The Handshake, 0-RTT or 1-RTT packet that starts at `start`, fills the rest of a datagram of `length` bytes
-/// as sent, and of which `datagram` holds the header and nothing else: it ends where the packet number began.
-/// `short_dcid_len` as for [`parse_packet`](crate::parse_packet), which gives the same of the whole datagram.
-/// `None`: what is missing is not exactly that.
+/// Returns the Handshake, 0-RTT or 1-RTT packet at `start`. It must fill the rest of a datagram that had `length`
+/// bytes on the wire, and `datagram` must stop exactly before its packet number. `short_dcid_len` and the result
+/// are as for [`parse_packet`](crate::parse_packet) with the whole datagram. Returns `None` in all other cases.
 pub fn parse_bare_header(
     datagram: &[u8],
     start: usize,
@@ -30,7 +29,7 @@ mod tests {
     use super::*;
     use crate::{ConnectionId, Version, parse_packet};
 
-    /// A long header of type `bits` and `rest` bytes behind it.
+    /// A long header of type `bits`, followed by `rest` bytes.
     fn long(bits: u8, rest: u16) -> Vec<u8> {
         let mut bytes = vec![0xc0 | bits << 4];
         bytes.extend(Version::V1.0.to_be_bytes());

@@ -1,12 +1,12 @@
-//! A checked reader over bytes and a checked writer into a fixed buffer, with QUIC's variable-length
-//! integers (RFC 9000 16).
+//! A checked reader of bytes and a checked writer into a fixed buffer, with the variable-length integers of QUIC
+//! (RFC 9000 16).
 
 use crate::Error;
 
 /// Largest value of a variable-length integer.
 pub const VARINT_MAX: u64 = (1 << 62) - 1;
 
-/// Number of bytes in the shortest encoding of `value`; `None` above [`VARINT_MAX`].
+/// Returns the number of bytes in the shortest encoding of `value`, or `None` above [`VARINT_MAX`].
 pub const fn varint_len(value: u64) -> Option<usize> {
     match value {
         0..=0x3f => Some(1),
@@ -17,42 +17,41 @@ pub const fn varint_len(value: u64) -> Option<usize> {
     }
 }
 
-/// Reads from the front of a byte slice. Every method fails with [`Error::Truncated`] instead of reading past
-/// the end.
+/// Reads from the front of a byte slice. Every method returns [`Error::Truncated`] instead of reading past the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the start of `bytes`.
+    /// Returns a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
-    /// What has not been read.
+    /// Returns the unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Number of bytes not read.
+    /// Returns the number of unread bytes.
     pub fn len(&self) -> usize {
         self.rest.len()
     }
 
-    /// Whether all has been read.
+    /// Returns whether all bytes are read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Error> {
         let (head, tail) = self.rest.split_at_checked(n).ok_or(Error::Truncated)?;
         self.rest = tail;
         Ok(head)
     }
 
-    /// The next `N` bytes as an array.
+    /// Reads the next `N` bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let (head, tail) = self.rest.split_first_chunk::<N>().ok_or(Error::Truncated)?;
         self.rest = tail;
@@ -67,7 +66,7 @@ impl<'a> Reader<'a> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Three bytes, most significant first (TLS handshake lengths).
+    /// Reads three bytes, most significant first (TLS handshake lengths).
     pub fn u24(&mut self) -> Result<u32, Error> {
         self.array::<3>()
             .map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
@@ -77,9 +76,9 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A variable-length integer.
+    /// Reads a variable-length integer.
     pub fn varint(&mut self) -> Result<u64, Error> {
-        // The two highest bits give the length and are no part of the value.
+        // The two highest bits give the length and are not part of the value.
         match self.rest.first().ok_or(Error::Truncated)? >> 6 {
             0 => self.u8().map(u64::from),
             1 => self.u16().map(|value| u64::from(value & 0x3fff)),
@@ -90,25 +89,25 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A variable-length integer that counts bytes, and that many bytes.
+    /// Reads a length as a variable-length integer, and that number of bytes.
     pub fn varint_bytes(&mut self) -> Result<&'a [u8], Error> {
         let n = usize::try_from(self.varint()?).map_err(|_| Error::Truncated)?;
         self.bytes(n)
     }
 
-    /// A TLS vector with a length of one byte.
+    /// Reads a TLS vector with a length field of 1 byte.
     pub fn vec8(&mut self) -> Result<&'a [u8], Error> {
         let n = usize::from(self.u8()?);
         self.bytes(n)
     }
 
-    /// A TLS vector with a length of two bytes.
+    /// Reads a TLS vector with a length field of two bytes.
     pub fn vec16(&mut self) -> Result<&'a [u8], Error> {
         let n = usize::from(self.u16()?);
         self.bytes(n)
     }
 
-    /// Skips zero bytes (PADDING frames) and returns how many.
+    /// Skips zero bytes (PADDING frames) and returns their number.
     pub fn skip_zeros(&mut self) -> usize {
         const ZEROS: [u8; 32] = [0; 32];
         let mut n = 0;
@@ -124,7 +123,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes into a fixed buffer. Every method fails with [`Error::NoRoom`] instead of writing past the end.
+/// Writes into a fixed buffer. Every method returns [`Error::NoRoom`] instead of writing past the end.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buf: &'a mut [u8],
@@ -132,22 +131,22 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer at the start of `buf`.
+    /// Returns a writer at the start of `buf`.
     pub fn new(buf: &'a mut [u8]) -> Self {
         Writer { buf, at: 0 }
     }
 
-    /// Number of bytes written.
+    /// Returns the number of bytes written.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Number of bytes that can still be written.
+    /// Returns the number of bytes that can still be written.
     pub fn room(&self) -> usize {
         self.buf.len() - self.at
     }
 
-    /// What has been written.
+    /// Returns the written bytes.
     pub fn written(&self) -> &[u8] {
         &self.buf[..self.at]
     }
@@ -176,13 +175,13 @@ impl<'a> Writer<'a> {
         self.bytes(&value.to_be_bytes())
     }
 
-    /// `n` zero bytes, which in a packet payload are `n` PADDING frames.
+    /// Writes `n` zero bytes. In a packet payload they are `n` PADDING frames.
     pub fn zeros(&mut self, n: usize) -> Result<(), Error> {
         self.take(n)?.fill(0);
         Ok(())
     }
 
-    /// A variable-length integer in its shortest form.
+    /// Writes a variable-length integer in the shortest form.
     pub fn varint(&mut self, value: u64) -> Result<(), Error> {
         match varint_len(value) {
             Some(1) => self.u8(value as u8),
@@ -193,7 +192,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A variable-length integer in exactly two bytes, as length fields that are patched later need it.
+    /// Writes a variable-length integer in exactly two bytes, for length fields that are patched later.
     pub fn varint2(&mut self, value: usize) -> Result<(), Error> {
         let value = u16::try_from(value)
             .ok()
@@ -202,19 +201,19 @@ impl<'a> Writer<'a> {
         self.u16(value | 0x4000)
     }
 
-    /// A byte string preceded by its length as a variable-length integer.
+    /// Writes a byte string after the length as a variable-length integer.
     pub fn varint_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.varint(bytes.len() as u64)?;
         self.bytes(bytes)
     }
 
-    /// A TLS vector: length in one byte, then the bytes.
+    /// Writes a TLS vector: length in one byte, then the bytes.
     pub fn vec8(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.u8(u8::try_from(bytes.len()).map_err(|_| Error::NoRoom)?)?;
         self.bytes(bytes)
     }
 
-    /// A TLS vector: length in two bytes, then what `fill` writes.
+    /// Writes a TLS vector: length in two bytes, then the output of `fill`.
     pub fn vec16(
         &mut self,
         fill: impl FnOnce(&mut Self) -> Result<(), Error>,
@@ -227,7 +226,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// What `fill` writes, preceded by its length as a variable-length integer of two bytes.
+    /// Writes the output of `fill` after the length as a variable-length integer of two bytes.
     pub fn varint_sized(
         &mut self,
         fill: impl FnOnce(&mut Self) -> Result<(), Error>,
@@ -241,7 +240,7 @@ impl<'a> Writer<'a> {
         patched
     }
 
-    /// A TLS handshake message: type, length in three bytes, then what `fill` writes (RFC 8446 4).
+    /// Writes a TLS handshake message: type, length in three bytes, then the output of `fill` (RFC 8446 4).
     pub fn message(
         &mut self,
         kind: u8,

@@ -1,25 +1,25 @@
-//! Building whole protected packets (RFC 9000 17.2.2, 17.2.4, 17.3.1; 14.1 for padding).
+//! Builds whole protected packets (RFC 9000 17.2.2, 17.2.4, 17.3.1; 14.1 for padding).
 
 use crate::crypto::TAG_LEN;
 use crate::packet::write_long_header;
 use crate::{ConnectionId, Error, PacketType, Seal, Version, Writer};
 
-/// Header fields of an Initial or Handshake packet to be sent, by a client or a server.
+/// Header fields of an Initial or Handshake packet from a client or a server.
 #[derive(Clone, Copy, Debug)]
 pub struct LongHeader<'a> {
     pub kind: PacketType,
     pub version: Version,
     pub dcid: ConnectionId,
     pub scid: ConnectionId,
-    /// Initial only: from a Retry or NEW_TOKEN; servers send none.
+    /// Token of an Initial, from a Retry or NEW_TOKEN. Servers send no token.
     pub token: &'a [u8],
     pub packet_number: u64,
-    /// Bytes of packet number on the wire, 1 to 4.
+    /// Length of the packet number on the wire, 1 to 4 bytes.
     pub pn_len: usize,
 }
 
 impl<'a> LongHeader<'a> {
-    /// An Initial of `version`, packet number in one byte if it fits, else four.
+    /// Returns an Initial's header. The packet number has one byte if it fits, else four.
     pub fn initial(
         version: Version,
         dcid: ConnectionId,
@@ -39,11 +39,11 @@ impl<'a> LongHeader<'a> {
     }
 }
 
-/// Writes one packet at the front of `out` and seals it; gives its size.
+/// Writes one packet to the front of `out` and seals it; returns the size.
 ///
-/// `frames` writes the payload. With `pad_to`, PADDING is added so that the packet has exactly that many
-/// bytes (1200 and more for a client's Initial; the sum of the datagram's packets counts). Without, only what
-/// the header protection sample needs. Fails with [`Error::NoRoom`] if the frames do not fit `pad_to` or
+/// `frames` writes the payload. With `pad_to`, PADDING fills the packet to exactly that size. (A client's datagram
+/// with an Initial needs at least 1200 bytes, summed over its packets.) Without `pad_to`, PADDING is added only as
+/// needed for the header protection sample. Returns [`Error::NoRoom`] if the frames do not fit into `pad_to` or
 /// `out`.
 pub fn build_packet(
     out: &mut [u8],
@@ -89,19 +89,19 @@ pub fn build_packet(
     Ok(size)
 }
 
-/// Header fields of a 1-RTT packet to be sent (RFC 9000 17.3.1): spin bit and key phase are 0.
+/// Header fields in a 1-RTT packet to send (RFC 9000 17.3.1). The spin bit is 0.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortHeader {
     pub dcid: ConnectionId,
     pub packet_number: u64,
-    /// Bytes of packet number on the wire, 1 to 4.
+    /// Length of the packet number on the wire, 1 to 4 bytes.
     pub pn_len: usize,
     /// Key Phase bit (RFC 9001 6).
     pub key_phase: bool,
 }
 
-/// Writes one 1-RTT packet at the front of `out` and seals it; gives its size. The other arguments and the
-/// errors are those of [`build_packet`].
+/// Writes one 1-RTT packet to the front of `out` and seals it; returns the size. Other arguments and errors are as
+/// for [`build_packet`].
 pub fn build_short_packet(
     out: &mut [u8],
     header: &ShortHeader,
@@ -135,8 +135,8 @@ fn check_length(pn_len: usize) -> Result<(), Error> {
     }
 }
 
-/// Adds PADDING up to a packet of `pad_to` bytes, or what the sample of header protection needs, which
-/// starts 4 bytes after the packet number starts. Returns the end of the padding.
+/// Adds PADDING up to a packet of `pad_to` bytes, or as needed for the header protection sample, which starts 4
+/// bytes after the start of the packet number. Returns the end of the padding.
 fn pad(w: &mut Writer<'_>, pn_offset: usize, pad_to: Option<usize>) -> Result<usize, Error> {
     let end = w.position();
     let padded = pad_to
@@ -157,7 +157,7 @@ mod tests {
         hex(&std::fs::read_to_string(path).unwrap())
     }
 
-    /// Client and server Initial of RFC 9001 A.2, A.3 or RFC 9369 A.2, A.3, opened and built again.
+    /// Opens the client and server Initial of RFC 9001 A.2, A.3 or RFC 9369 A.2, A.3, and builds them again.
     fn check(rfc: &str, version: Version) {
         let odcid = ConnectionId::from([0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]);
         let secret = InitialSecret::new(version, &odcid).unwrap();

@@ -1,11 +1,11 @@
-//! Connection IDs of up to 20 bytes, held inline (RFC 9000 17.2).
+//! Connection IDs of up to 20 bytes, stored inline (RFC 9000 17.2).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::Error;
 
-/// Longest connection ID in the versions known here.
+/// Longest connection ID in the supported versions.
 pub const MAX_CID_LEN: usize = 20;
 
 /// A connection ID; `Display` writes it in hex.
@@ -16,13 +16,13 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// The connection ID without bytes.
+    /// The empty connection ID.
     pub const EMPTY: ConnectionId = ConnectionId {
         len: 0,
         bytes: [0; MAX_CID_LEN],
     };
 
-    /// Copies `bytes`; more than 20 are malformed.
+    /// Copies `bytes`. More than 20 bytes are malformed.
     pub fn new(bytes: &[u8]) -> Result<Self, Error> {
         let mut cid = ConnectionId::EMPTY;
         let place = cid
@@ -34,12 +34,12 @@ impl ConnectionId {
         Ok(cid)
     }
 
-    /// Whether `bytes` begin with it.
+    /// Returns whether `bytes` start with this connection ID.
     pub fn begins(&self, bytes: &[u8]) -> bool {
         let Some(chunk) = bytes.first_chunk::<MAX_CID_LEN>() else {
             return bytes.starts_with(self.as_slice());
         };
-        // A few whole words cost less than a comparison of any length.
+        // Comparing a few whole words is faster than comparing a slice of variable length.
         let (ours, theirs) = (words(&self.bytes), words(chunk));
         let bits = 8 * u32::from(self.len);
         let low = u128::MAX.checked_shl(bits).unwrap_or(0);
@@ -47,30 +47,31 @@ impl ConnectionId {
         (ours.0 ^ theirs.0) & !low == 0 && (ours.1 ^ theirs.1) & !high == 0
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether the connection ID is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// Twenty bytes as numbers, the first ones lowest.
+/// Returns the twenty bytes as two little-endian numbers.
 fn words(bytes: &[u8; MAX_CID_LEN]) -> (u128, u32) {
     let [low @ .., a, b, c, d] = *bytes;
     (u128::from_le_bytes(low), u32::from_le_bytes([a, b, c, d]))
 }
 
 impl PartialEq for ConnectionId {
-    /// As numbers: the compiler compares twenty bytes by a call. Behind their end, equal ones have equal bytes.
+    /// Compares numbers, because the compiler compares twenty bytes with a function call. The unused bytes of equal
+    /// connection IDs are equal.
     #[inline]
     fn eq(&self, other: &ConnectionId) -> bool {
         let (ours, theirs) = (words(&self.bytes), words(&other.bytes));
@@ -83,8 +84,8 @@ impl PartialEq for ConnectionId {
 }
 
 impl Hash for ConnectionId {
-    /// As three numbers, which costs less than as bytes; equal connection IDs have equal bytes behind their
-    /// end.
+    /// Hashes three numbers, which is faster than hashing bytes. The unused bytes of equal connection IDs are
+    /// equal.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (words, rest) = self.bytes.as_chunks::<8>();
         for word in words {

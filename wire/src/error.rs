@@ -1,17 +1,17 @@
-//! What can be wrong with bytes, and with buffers that are to hold them.
+//! Errors of reading and writing bytes.
 
 use std::fmt;
 
-/// Why bytes could not be read or written.
+/// An error of reading or writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The input ends inside the element that was being read.
+    /// The input is too short for an element.
     Truncated,
-    /// The input breaks a rule of its format; the text names the element.
+    /// The input violates the format; the text names the element.
     Malformed(&'static str),
-    /// A frame of this type, whose length nobody knows here: what follows it cannot be read.
+    /// A frame of an unknown type. The length is unknown, so the frames after it cannot be read.
     UnknownFrame(u64),
-    /// The output buffer is too small, or a value does not fit its field.
+    /// The output buffer is too small, or a value does not fit the field.
     NoRoom,
 }
 
@@ -28,10 +28,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why a protected packet could not be opened.
+/// An error of opening a protected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Too short to hold a header protection sample (RFC 9001 5.4.2), or its place lies outside the datagram.
+    /// The packet is too short for a header protection sample (RFC 9001 5.4.2), or lies outside the datagram.
     TooShort,
     /// The packet does not authenticate under these keys.
     Unauthentic,

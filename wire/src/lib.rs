@@ -1,10 +1,10 @@
-//! Pure encoding and parsing of QUIC and TLS first flights, HTTP/3 and TCP headers: no sockets, no clock.
+//! Encodes and parses QUIC and TLS first flights, HTTP/3 and TCP headers. No I/O, no clock.
 //!
-//! Bytes in, values out. Nothing here panics on input or allocates by a length that the input claims.
+//! No function panics on any input, or allocates memory by a length field of the input.
 //!
-//! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets, [`InitialSecret`] and [`Keys`]
-//! open an Initial in place, [`Frames`] reads its payload, [`tls`] the hellos, [`CryptoStream`] puts CRYPTO
-//! bytes in order. [`http3`] asks and reads the answer.
+//! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets. [`InitialSecret`] and [`Keys`]
+//! open an Initial in place. [`Frames`] reads the payload, [`tls`] the TLS handshake messages, and [`CryptoStream`]
+//! reassembles CRYPTO data. [`http3`] writes a request and reads the response.
 //!
 //! ```
 //! # use firstflight_wire::*;
@@ -26,7 +26,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Sending: [`tls::ClientHelloTemplate`] writes the hello, [`build_packet`] a whole Initial around it.
+//! Sending: [`tls::ClientHelloTemplate`] writes the ClientHello, and [`build_packet`] writes an Initial with it.
 //!
 //! ```
 //! # use firstflight_wire::*;
@@ -85,7 +85,7 @@ pub use version::Version;
 
 #[cfg(test)]
 mod testing {
-    /// Bytes from hex digits; white space is skipped.
+    /// Parses hex digits; skips white space.
     pub fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text
             .chars()

@@ -1,12 +1,11 @@
-//! Packet headers as far as they can be read without keys (RFC 9000 17, RFC 8999), and the packets that
-//! share a datagram (RFC 9000 12.2).
+//! Packet headers without the fields that need keys (RFC 9000 17, RFC 8999), and coalesced packets (RFC 9000 12.2).
 
 use std::ops::Range;
 
 use crate::version::Family;
 use crate::{ConnectionId, Error, Reader, Version, Writer};
 
-/// Kinds of packets.
+/// Packet types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketType {
     Initial,
@@ -16,12 +15,12 @@ pub enum PacketType {
     VersionNegotiation,
     /// Short header: 1-RTT.
     OneRtt,
-    /// Long header of a version that is not known here; it fills the datagram.
+    /// Long header of an unknown version. The packet fills the datagram.
     UnknownVersion,
 }
 
 impl PacketType {
-    /// Name for people and records.
+    /// Returns the name for messages and records.
     pub fn name(self) -> &'static str {
         match self {
             PacketType::Initial => "initial",
@@ -34,7 +33,7 @@ impl PacketType {
         }
     }
 
-    /// The two type bits of a long header of `family`; `None` for kinds that have none.
+    /// Returns the two type bits in a long header of `family`; `None` for a type without them.
     fn bits(self, family: Family) -> Option<u8> {
         let v1 = match self {
             PacketType::Initial => 0,
@@ -65,14 +64,14 @@ impl PacketType {
     }
 }
 
-/// Where a packet lies in its datagram and what its unprotected header holds. Holds offsets, not borrows, so
-/// that the datagram can be opened in place.
+/// A packet's position in the datagram, and unprotected header fields. The positions are offsets instead of
+/// borrows, so that packets can be opened in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub kind: PacketType,
     /// First byte as on the wire (partly protected).
     pub first_byte: u8,
-    /// Meaningless (0) in a short header.
+    /// 0 in a short header.
     pub version: Version,
     pub dcid: ConnectionId,
     /// Empty in a short header.
@@ -81,24 +80,24 @@ pub struct Packet {
     pub start: usize,
     /// Offset after the last byte; the next packet starts here.
     pub end: usize,
-    /// Offset of the packet number; for Retry and Version Negotiation, of what follows the connection IDs.
+    /// Offset of the packet number. In Retry and Version Negotiation packets, the offset after the connection IDs.
     pub pn_offset: usize,
     /// Token of an Initial or a Retry, as offsets in the datagram.
     pub token: Range<usize>,
 }
 
 impl Packet {
-    /// Number of bytes in the datagram.
+    /// Returns the packet's size in bytes.
     pub fn size(&self) -> usize {
         self.end - self.start
     }
 
-    /// The token's bytes, from the datagram that the packet was parsed from; empty if there is none.
+    /// Returns the token's bytes from the datagram of the packet; empty without a token.
     pub fn token<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         datagram.get(self.token.clone()).unwrap_or_default()
     }
 
-    /// Versions listed in a Version Negotiation packet; a trailing fragment of a version is malformed.
+    /// Returns the versions in a Version Negotiation packet. A partial version at the end is malformed.
     pub fn versions<'a>(
         &self,
         datagram: &'a [u8],
@@ -114,16 +113,16 @@ impl Packet {
     }
 }
 
-/// Parses the packet that starts at `start` in `datagram`. A short header carries no length for its
-/// connection ID: `short_dcid_len` gives it. The error is final for the rest of the datagram.
+/// Parses the packet at `start` in `datagram`. `short_dcid_len` is the connection ID's length in short headers, which
+/// do not contain it. After an error, the rest of the datagram cannot be parsed.
 pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Result<Packet, Error> {
     let mut r = Reader::new(datagram.get(start..).ok_or(Error::Truncated)?);
     let packet = begin(&mut r, start, datagram.len(), short_dcid_len)?;
     finish(packet, r, datagram.len())
 }
 
-/// The same of a packet without the fixed bit: endpoints that have sent `grease_quic_bit` get such ones
-/// (RFC 9287 3). Anything else may look like one.
+/// Like [`parse_packet`], but for a packet without the fixed bit; a packet with it is malformed. Endpoints that have
+/// sent `grease_quic_bit` can receive such packets (RFC 9287 3). Arbitrary bytes may look like one.
 pub fn parse_greased_packet(
     datagram: &[u8],
     start: usize,
@@ -137,8 +136,8 @@ pub fn parse_greased_packet(
     finish(packet, r, datagram.len())
 }
 
-/// Reads what follows the connection IDs in `packet`, up to the packet number. The datagram has `length`
-/// bytes.
+/// Parses the fields of `packet` between the connection IDs and the packet number. `length` is the length of the
+/// datagram.
 #[inline(always)]
 fn finish(mut packet: Packet, mut r: Reader<'_>, length: usize) -> Result<Packet, Error> {
     let offset = |r: &Reader<'_>| length - r.len();
@@ -171,20 +170,20 @@ fn finish(mut packet: Packet, mut r: Reader<'_>, length: usize) -> Result<Packet
     Ok(packet)
 }
 
-/// What is left of the packet that starts at `start` in a datagram which the capture cut: kind, version and
-/// connection IDs of a long header of a known version. It ends with the datagram, and its `pn_offset` is that
-/// of what follows the connection IDs. `None` if less than that is left.
+/// Parses the packet at `start` in a datagram that the capture truncated. It returns type, version and connection
+/// IDs in a long header with a known version. The packet extends to the end of the datagram; its `pn_offset` is the
+/// offset after the connection IDs. Returns `None` if these fields are incomplete.
 pub fn parse_cut_header(datagram: &[u8], start: usize) -> Option<Packet> {
     let mut r = Reader::new(datagram.get(start..)?);
     let packet = begin(&mut r, start, datagram.len(), 0).ok()?;
     packet.version.family().map(|_| packet)
 }
 
-/// The bit that version 1 and 2 set in each packet (RFC 9000 17.2, 17.3).
+/// The bit that is set in every packet of version 1 and 2 (RFC 9000 17.2, 17.3).
 const FIXED_BIT: u8 = 0x40;
 
-/// Reads what headers begin with (RFC 8999 5), and the type: all up to the connection IDs.
-// Inlined: every packet is parsed by it.
+/// Parses a header through the connection IDs (RFC 8999 5), and determines the packet type.
+// Inlined because every packet is parsed with it.
 #[inline(always)]
 pub(crate) fn begin(
     r: &mut Reader<'_>,
@@ -203,7 +202,7 @@ pub(crate) fn begin(
     Ok(packet)
 }
 
-/// The same, whether the fixed bit is set or not.
+/// Like [`begin`], but ignores the fixed bit.
 #[inline(always)]
 fn begin_either(
     r: &mut Reader<'_>,
@@ -244,7 +243,7 @@ fn begin_either(
     Ok(packet)
 }
 
-/// The packets of one datagram, in order; ends after the first error.
+/// Iterates over the packets in a datagram, in order. Stops after the first error.
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
     datagram: &'a [u8],
@@ -276,7 +275,7 @@ impl Iterator for Packets<'_> {
     }
 }
 
-/// Writes a long header up to its connection IDs, with `low_bits` as the four bits after the type.
+/// Writes a long header through the connection IDs. `low_bits` are the four bits after the type.
 pub(crate) fn write_long_header(
     w: &mut Writer<'_>,
     kind: PacketType,
@@ -295,7 +294,7 @@ pub(crate) fn write_long_header(
     w.vec8(scid.as_slice())
 }
 
-/// Writes a Version Negotiation packet (RFC 9000 17.2.1) and gives its size. `unused` fills the seven unused
+/// Writes a Version Negotiation packet (RFC 9000 17.2.1) and returns the size. `unused` fills the seven unused
 /// bits.
 pub fn write_version_negotiation(
     out: &mut [u8],
@@ -366,7 +365,7 @@ mod tests {
             parse_packet(&[0x20, 0, 0], 0, 0),
             Err(Error::Malformed("fixed bit"))
         );
-        // A length field that points past the datagram.
+        // A length field that exceeds the datagram.
         assert_eq!(
             parse_packet(&[0xc0, 0, 0, 0, 1, 0, 0, 0, 0x7f, 0xff, 1], 0, 0),
             Err(Error::Truncated)
@@ -428,7 +427,7 @@ mod tests {
                 )
             );
         }
-        // A short header, Version Negotiation, a version that is not known.
+        // A short header, Version Negotiation, an unknown version.
         for header in [
             &[0x43, 1, 2][..],
             &[0x80, 0, 0, 0, 0, 0, 0],

@@ -1,37 +1,37 @@
-//! CRYPTO streams put back in order (RFC 9000 19.6), within a fixed budget of memory.
+//! Reassembles CRYPTO streams (RFC 9000 19.6) with bounded memory.
 
 use std::collections::BTreeMap;
 
-/// Bytes did not fit the budget and were dropped.
+/// The data exceeded the limit and was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Pieces ahead are at most so many, and one more for each so many bytes of the limit: about what a piece takes
-/// beside its own bytes.
+/// A stream stores at most `FEW_PIECES + limit / PIECE_OVERHEAD` pieces after a gap. The overhead is the
+/// approximate memory for a piece in addition to its data, in bytes.
 const FEW_PIECES: usize = 128;
 const PIECE_OVERHEAD: usize = 64;
 
-/// Contiguous bytes from offset 0, and pieces that arrived ahead of them. Holds no more than `limit` bytes,
-/// all of which were received: an offset alone allocates nothing. Pieces are bounded in number as well, so
-/// that small ones take little more than twice the limit.
+/// The contiguous bytes from offset 0, and the pieces after a gap. Stores at most `limit` bytes. A large offset
+/// allocates nothing. The number of pieces is also limited, so that small pieces take little more than twice the
+/// limit.
 #[derive(Clone, Debug)]
 pub struct CryptoStream {
     contiguous: Vec<u8>,
-    /// Boxed: most streams come in order.
+    /// Boxed, because most streams arrive in order.
     ahead: Option<Box<Ahead>>,
     limit: usize,
 }
 
-/// Pieces beyond a gap, by offset.
+/// Pieces after a gap, by offset.
 #[derive(Clone, Debug, Default)]
 struct Ahead {
     pieces: BTreeMap<u64, Vec<u8>>,
-    /// Bytes in them.
+    /// Total length of the pieces.
     bytes: usize,
 }
 
 impl CryptoStream {
-    /// An empty stream with room for `limit` bytes.
+    /// Returns an empty stream with the limit `limit`, in bytes.
     pub fn new(limit: usize) -> Self {
         CryptoStream {
             contiguous: Vec::new(),
@@ -40,12 +40,12 @@ impl CryptoStream {
         }
     }
 
-    /// All bytes without a gap from offset 0.
+    /// Returns all bytes from offset 0 up to the first gap.
     pub fn contiguous(&self) -> &[u8] {
         &self.contiguous
     }
 
-    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Returns whether
+    /// Adds the data from a CRYPTO frame. Bytes that have already arrived are not replaced. Returns whether
     /// [`Self::contiguous`] grew.
     pub fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, Full> {
         let before = self.contiguous.len();
@@ -73,7 +73,7 @@ impl CryptoStream {
         Ok(self.contiguous.len() > before)
     }
 
-    /// Moves the pieces that follow on the contiguous bytes there.
+    /// Moves the pieces that are now adjacent to the contiguous bytes.
     fn take_adjoining(&mut self) {
         let Some(mut ahead) = self.ahead.take() else {
             return;
@@ -91,8 +91,8 @@ impl CryptoStream {
         }
     }
 
-    /// The part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is nothing
-    /// new.
+    /// Returns the part of `data` after the contiguous bytes, or all of it if it starts after a gap. `None` if no
+    /// byte is new.
     fn beyond_contiguous<'a>(&self, offset: u64, data: &'a [u8]) -> Option<&'a [u8]> {
         let known = (self.contiguous.len() as u64).saturating_sub(offset);
         usize::try_from(known)
@@ -131,12 +131,12 @@ mod tests {
     #[test]
     fn pieces_are_bounded_in_number() {
         let mut stream = CryptoStream::new(1280);
-        // A byte each, with gaps.
+        // One-byte pieces with gaps.
         for piece in 1..=148 {
             assert_eq!(stream.insert(2 * piece, &[7]), Ok(false), "{piece}");
         }
         assert_eq!(stream.insert(298, &[7]), Err(Full));
-        // One that is there may grow, and when a gap is filled there is room.
+        // A stored piece may grow. Filling a gap makes room for another piece.
         assert_eq!(stream.insert(296, &[7; 2]), Ok(false));
         assert_eq!(stream.insert(0, &[7; 3]), Ok(true));
         assert_eq!(stream.contiguous().len(), 3);

@@ -1,5 +1,4 @@
-//! The least of a packet's header: where it is addressed to and where it ends, for packets that are only
-//! counted.
+//! Parses only a packet's destination connection ID and end, for packets that are only counted.
 
 use crate::packet::PacketType;
 use crate::{MAX_CID_LEN, Reader, Version};
@@ -7,14 +6,15 @@ use crate::{MAX_CID_LEN, Reader, Version};
 /// A Handshake, 0-RTT or 1-RTT packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skimmed<'a> {
-    /// Destination connection ID; `None` in a short header, which does not hold its length.
+    /// Destination connection ID. `None` in a short header, which does not contain the length.
     pub dcid: Option<&'a [u8]>,
-    /// Offset in the datagram after its last byte.
+    /// Offset after the last byte of the packet.
     pub end: usize,
 }
 
-/// The packet that starts at `start`, if it is a Handshake, 0-RTT or 1-RTT packet whose header
-/// [`parse_packet`](crate::parse_packet) takes, however long the connection ID in a short header is.
+/// Returns the packet at `start` if it is a Handshake, 0-RTT or 1-RTT packet with a header that
+/// [`parse_packet`](crate::parse_packet) accepts. The length of the connection ID in a short header does not
+/// matter.
 pub fn skim(datagram: &[u8], start: usize) -> Option<Skimmed<'_>> {
     let bytes = datagram.get(start..)?;
     let (&first, rest) = bytes.split_first()?;
@@ -49,8 +49,8 @@ mod tests {
     use super::*;
     use crate::parse_packet;
 
-    /// A long header of type `bits`, connection IDs of 2 and `scid` bytes, 3 bytes of length and `rest` of
-    /// others.
+    /// Returns a long header of type `bits`, with connection IDs of 2 and `scid` bytes, 3 length bytes and `rest`
+    /// other bytes.
     fn long(bits: u8, version: u32, scid: u8, rest: usize) -> Vec<u8> {
         let mut bytes = vec![0xc0 | bits << 4];
         bytes.extend(version.to_be_bytes());
@@ -85,7 +85,7 @@ mod tests {
                 }
             }
         }
-        // Two kinds, three versions, three lengths; whole, and without one or both of the bytes behind.
+        // Two types, three versions, three lengths; each complete, and without the last one or two bytes.
         assert_eq!(taken, 2 * 3 * 3 * 3);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{Error, Reader};
 
-/// Control bits of a header, the ECN bits among them.
+/// Control bits in a header, including the ECN bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -16,28 +16,28 @@ impl Flags {
     pub const ECE: u8 = 0x40;
     pub const CWR: u8 = 0x80;
 
-    /// Whether any of `bits` is set.
+    /// Returns whether any of `bits` is set.
     pub fn any(self, bits: u8) -> bool {
         self.0 & bits != 0
     }
 
-    /// Whether all of `bits` are set.
+    /// Returns whether all of `bits` are set.
     pub fn all(self, bits: u8) -> bool {
         self.0 & bits == bits
     }
 
-    /// Whether it is a SYN that begins a connection.
+    /// Returns whether this is a SYN without ACK.
     pub fn is_syn(self) -> bool {
         self.all(Self::SYN) && !self.any(Self::ACK)
     }
 
-    /// Whether it is a SYN that answers one.
+    /// Returns whether this is a SYN-ACK.
     pub fn is_syn_ack(self) -> bool {
         self.all(Self::SYN | Self::ACK)
     }
 }
 
-/// A TCP header. `options` may be shorter than the header states if the capture cut it.
+/// A TCP header. `options` may be shorter than in the header if the capture truncated it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     pub src_port: u16,
@@ -45,17 +45,17 @@ pub struct Header<'a> {
     pub seq: u32,
     pub ack: u32,
     pub flags: Flags,
-    /// As on the wire, not scaled.
+    /// The unscaled value on the wire.
     pub window: u16,
     pub checksum: u16,
     pub urgent: u16,
-    /// Bytes of the header with its options: a multiple of 4, at least 20.
+    /// Length of the header with the options in bytes: a multiple of 4, at least 20.
     pub length: usize,
     pub options: &'a [u8],
 }
 
 impl<'a> Header<'a> {
-    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five
+    /// Parses the header at the start of `segment`. Returns [`Error::Malformed`] if the data offset is below five
     /// words.
     pub fn parse(segment: &'a [u8]) -> Result<Header<'a>, Error> {
         let mut r = Reader::new(segment);
@@ -81,12 +81,12 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// Whether the capture holds fewer options than the header.
+    /// Returns whether the capture truncated the options.
     pub fn is_cut(&self) -> bool {
         20 + self.options.len() < self.length
     }
 
-    /// The options, in order; [`Error::Truncated`] at their end if the capture cut them.
+    /// Returns the options, in order. If the capture truncated them, the last item is [`Error::Truncated`].
     pub fn options(&self) -> Options<'a> {
         Options {
             rest: Reader::new(self.options),
@@ -95,15 +95,15 @@ impl<'a> Header<'a> {
     }
 }
 
-/// An option of a TCP header.
+/// An option in a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpOption<'a> {
     /// Kind 0: the rest of the header is padding.
     End,
     NoOperation,
-    /// Bytes.
+    /// In bytes.
     MaximumSegmentSize(u16),
-    /// Bits to shift the window by; values above 14 count as 14 (RFC 7323 2.3).
+    /// Shift count of the window; values above 14 count as 14 (RFC 7323 2.3).
     WindowScale(u8),
     SackPermitted,
     Sack(SackBlocks<'a>),
@@ -111,14 +111,14 @@ pub enum TcpOption<'a> {
         value: u32,
         echo: u32,
     },
-    /// Another kind, or a known one with a length that is not its own.
+    /// An unknown kind, or a known kind with a wrong length.
     Other {
         kind: u8,
         data: &'a [u8],
     },
 }
 
-/// Blocks of a SACK option: first sequence number of each, and the one after its last.
+/// Blocks in a SACK option. Each has its first sequence number and the one after its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SackBlocks<'a>(&'a [u8]);
 
@@ -134,7 +134,7 @@ impl SackBlocks<'_> {
     }
 }
 
-/// Walks through options. Ends after kind 0, at the end of the bytes, and after an error.
+/// Iterates over options. Stops after kind 0, at the end of the bytes, and after an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     rest: Reader<'a>,
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::testing::hex;
 
-    /// A SYN as Linux sends it.
+    /// A SYN from Linux.
     const SYN: &str = "9c40 01bb 11223344 00000000 a0c2 fa f0 0000 0000
                        0204 05b4 0402 080a 00000001 00000000 01 030307";
 
@@ -260,7 +260,7 @@ mod tests {
         let cut = Header::parse(&bytes[..30]).unwrap();
         assert_eq!((cut.length, cut.options.len()), (40, 10));
         assert_eq!(cut.options().last(), Some(Err(Error::Truncated)));
-        // Cut between two options.
+        // Truncated between two options.
         let cut = Header::parse(&bytes[..24]).unwrap();
         let options: Vec<_> = cut.options().collect();
         let mss = TcpOption::MaximumSegmentSize(1460);

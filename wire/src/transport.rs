@@ -29,26 +29,26 @@ pub mod id {
     pub const VERSION_INFORMATION: u64 = 0x11;
     pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     pub const GREASE_QUIC_BIT: u64 = 0x2ab2;
-    /// min_ack_delay by the code points of draft-ietf-quic-ack-frequency and its predecessors, newest first.
+    /// Code points of min_ack_delay in draft-ietf-quic-ack-frequency and its predecessors, newest first.
     pub const MIN_ACK_DELAY: [u64; 5] =
         [0xff04_de1b, 0xff04_de1a, 0xff03_de1a, 0xff02_de1a, 0xde1a];
-    /// initial_max_path_id (RFC 10069), and those of its drafts: from -04 (enable_multipath) on they count up.
+    /// initial_max_path_id (RFC 10069), and the code points of its drafts, which count up from -04
+    /// (enable_multipath).
     pub const INITIAL_MAX_PATH_ID: u64 = 0x3e;
     pub const MULTIPATH_OF_DRAFTS: std::ops::RangeInclusive<u64> =
         0x0f73_9bbc_1b66_6d04..=0x0f73_9bbc_1b66_6d1f;
 }
 
-/// What the value of a parameter is.
+/// The type of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     Integer,
-    /// Its presence is the value.
+    /// The presence of the parameter is the value.
     Flag,
     Bytes,
 }
 
-/// Name and kind of value of a parameter (RFC 9000 18.2 and extensions); `None` for one that is not known
-/// here.
+/// Returns a parameter's name and value type (RFC 9000 18.2 and extensions); `None` for an unknown parameter.
 pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
     use ValueKind::{Bytes, Flag, Integer};
     Some(match parameter {
@@ -79,29 +79,28 @@ pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
     })
 }
 
-/// Whether a parameter is reserved to be ignored (RFC 9000 18.1). A code point of min_ack_delay has the form of
-/// those, and is not.
+/// Returns whether a parameter is reserved to be ignored (RFC 9000 18.1). One code point of min_ack_delay has the
+/// form of a reserved parameter, but is not reserved.
 fn is_reserved(parameter: u64) -> bool {
     let of_their_form = parameter >= 27 && (parameter - 27).is_multiple_of(31);
     of_their_form && !id::MIN_ACK_DELAY.contains(&parameter)
 }
 
-/// The parameters of one endpoint; iterate for `(id, value)` in the order sent. The iteration ends after an
-/// error.
+/// An endpoint's parameters. Iterates over `(id, value)` in the order sent, and stops after an error.
 #[derive(Clone, Copy, Debug)]
 pub struct TransportParameters<'a> {
     rest: Reader<'a>,
 }
 
 impl<'a> TransportParameters<'a> {
-    /// Parameters in the body of the TLS extension.
+    /// Returns the parameters in the body of the TLS extension.
     pub fn new(extension: &'a [u8]) -> Self {
         TransportParameters {
             rest: Reader::new(extension),
         }
     }
 
-    /// The value of the first parameter `id`, or `None`. Fails if what is before it does not parse.
+    /// Returns the value of the first parameter `id`, or `None`. Fails if the parameters before it are malformed.
     pub fn find(mut self, id: u64) -> Result<Option<&'a [u8]>, Error> {
         self.try_fold(None, |found, parameter| {
             let (this, value) = parameter?;
@@ -109,7 +108,7 @@ impl<'a> TransportParameters<'a> {
         })
     }
 
-    /// The value of an integer parameter, or `None` if it was not sent.
+    /// Returns the value of an integer parameter, or `None` if it is absent.
     pub fn integer(self, id: u64) -> Result<Option<u64>, Error> {
         let Some(value) = self.find(id)? else {
             return Ok(None);
@@ -123,8 +122,8 @@ impl<'a> TransportParameters<'a> {
         }
     }
 
-    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of several, the
-    /// newest; of one code point, the first.
+    /// Returns the code point and value (µs) of min_ack_delay, or `None` if it is absent. Prefers the newest code
+    /// point, and the first of repeated parameters.
     pub fn min_ack_delay(self) -> Option<(u64, u64)> {
         let mut found = [None; id::MIN_ACK_DELAY.len()];
         for parameter in self {
@@ -139,8 +138,8 @@ impl<'a> TransportParameters<'a> {
         sent.filter_map(|(id, number)| Some((id, number?))).next()
     }
 
-    /// Code point and value of the parameter by which an endpoint speaks multipath, or `None` if it was not sent
-    /// in any form: the first one. The value is `None` if it is no integer.
+    /// Returns the code point and value of the first parameter that enables multipath, or `None` if it is absent.
+    /// The value is `None` if it is not an integer.
     pub fn multipath(mut self) -> Option<(u64, Option<u64>)> {
         let (id, value) = self.find_map(|parameter| {
             parameter.ok().filter(|(this, _)| {
@@ -151,23 +150,23 @@ impl<'a> TransportParameters<'a> {
         Some((id, r.varint().ok().filter(|_| r.is_empty())))
     }
 
-    /// The bytes of the extension that have not been iterated over.
+    /// Returns the bytes of the extension that are not iterated over yet.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.rest.rest()
     }
 
-    /// The connection ID in preferred_address, or `None` if that was not sent (RFC 9000 18.2).
+    /// Returns the connection ID in preferred_address, or `None` if the parameter is absent (RFC 9000 18.2).
     pub fn preferred_address_cid(self) -> Result<Option<ConnectionId>, Error> {
         let Some(value) = self.find(id::PREFERRED_ADDRESS)? else {
             return Ok(None);
         };
         let mut r = Reader::new(value);
-        // Address and port in both families.
+        // Address and port for IPv4 and IPv6.
         r.bytes(4 + 2 + 16 + 2)?;
         ConnectionId::new(r.vec8()?).map(Some)
     }
 
-    /// The value of a connection ID parameter, or `None` if it was not sent.
+    /// Returns the value of a connection ID parameter, or `None` if it is absent.
     pub fn connection_id(self, id: u64) -> Result<Option<ConnectionId>, Error> {
         self.find(id)?.map(ConnectionId::new).transpose()
     }
@@ -180,8 +179,8 @@ impl<'a> Iterator for TransportParameters<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let mut one = || Ok((self.rest.varint()?, self.rest.varint_bytes()?));
-        let parameter = one();
+        let mut read = || Ok((self.rest.varint()?, self.rest.varint_bytes()?));
+        let parameter = read();
         if parameter.is_err() {
             self.rest = Reader::new(&[]);
         }
@@ -195,7 +194,7 @@ pub fn write_parameter(w: &mut Writer<'_>, id: u64, value: &[u8]) -> Result<(), 
     w.varint_bytes(value)
 }
 
-/// Writes a parameter whose value is an integer.
+/// Writes a parameter with an integer value.
 pub fn write_integer_parameter(w: &mut Writer<'_>, id: u64, value: u64) -> Result<(), Error> {
     w.varint(id)?;
     w.varint(crate::buf::varint_len(value).ok_or(Error::NoRoom)? as u64)?;

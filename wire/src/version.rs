@@ -1,5 +1,5 @@
-//! QUIC versions whose Initial packets are understood, and what differs between them: salt, labels,
-//! Retry keys, packet type bits (RFC 9001 5.2 and 5.8, RFC 9369 3, draft-ietf-quic-tls-22, -23, -25, -29, -33).
+//! QUIC versions with supported Initial packets, and their differences: salt, labels, Retry keys, packet type bits
+//! (RFC 9001 5.2 and 5.8, RFC 9369 3, draft-ietf-quic-tls-22, -23, -25, -29, -33).
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(pub u32);
 
-/// What Initial protection depends on.
+/// Versions with the same Initial protection and packet formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V1,
     V2,
     /// Drafts 29 to 32.
     Draft29,
-    /// Drafts 25 to 28, whose Retry has an integrity tag.
+    /// Drafts 25 to 28. A Retry has an integrity tag.
     Draft25,
-    /// Drafts 23 and 24, whose Retry repeats the connection ID that it answers.
+    /// Drafts 23 and 24. A Retry repeats the original destination connection ID.
     Draft23,
-    /// The same with another salt.
+    /// Draft 22. Like Draft23, with another salt.
     Draft22,
 }
 
 impl Family {
-    /// Whether a Retry holds the connection ID that it answers, and no integrity tag (draft-ietf-quic-transport-24
-    /// 17.2.5).
+    /// Returns whether a Retry repeats the original destination connection ID instead of an integrity tag
+    /// (draft-ietf-quic-transport-24 17.2.5).
     pub(crate) fn repeats_odcid(self) -> bool {
         matches!(self, Family::Draft22 | Family::Draft23)
     }
@@ -37,15 +37,15 @@ impl Version {
     pub const V1: Version = Version(1);
     /// RFC 9369.
     pub const V2: Version = Version(0x6b33_43cf);
-    /// draft-ietf-quic-transport-29; its salt also serves drafts 30 to 32.
+    /// draft-ietf-quic-transport-29. Drafts 30 to 32 use the same salt.
     pub const DRAFT_29: Version = Version(0xff00_001d);
 
-    /// Whether Initial packets of this version can be built and opened.
+    /// Returns whether Initial packets of this version can be built and opened.
     pub fn is_known(self) -> bool {
         self.family().is_some()
     }
 
-    /// Whether it is of the form 0x?a?a?a?a, which no server may speak (RFC 9000 15).
+    /// Returns whether the version has the form 0x?a?a?a?a, which no server may select (RFC 9000 15).
     pub fn is_reserved(self) -> bool {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
     }
@@ -65,7 +65,8 @@ impl Version {
         }
     }
 
-    /// The draft of QUIC's first version that it is, or that it was made of (those of Facebook's mvfst).
+    /// Returns the draft of QUIC version 1 that this version is, or that it is based on (versions of Facebook's
+    /// mvfst).
     pub fn draft(self) -> Option<u8> {
         match self.0 {
             0xff00_0001..=0xff00_0022 => Some(self.0 as u8),
@@ -75,12 +76,13 @@ impl Version {
         }
     }
 
-    /// Whether transport parameters have lengths of 16 bits, which no parser reads here: up to draft 26.
+    /// Returns whether transport parameters have 16-bit lengths, which this parser does not support: up to draft
+    /// 26.
     pub fn has_old_parameters(self) -> bool {
         self.draft().is_some_and(|draft| draft <= 26)
     }
 
-    /// Why packets of this version cannot be read here; `None` if they can.
+    /// Returns the reason why packets of this version cannot be read, or `None` if they can.
     pub fn why_unread(self) -> Option<&'static str> {
         if self.is_known() {
             return None;

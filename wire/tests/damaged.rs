@@ -1,4 +1,7 @@
-//! Damaged and random bytes through every reader: values or errors, never a panic, and no endless loop.
+//! Feeds damaged and random bytes to every reader. Readers return values or errors; they never panic or hang.
+
+#[path = "../../tests/numbers.rs"]
+mod numbers;
 
 use firstflight_wire::http3::{ResponseStream, UniStream};
 use firstflight_wire::tls::{ClientHello, ServerHello, hello_kind, read_message};
@@ -7,8 +10,9 @@ use firstflight_wire::{
     ConnectionId, CryptoStream, Frame, Frames, InitialSecret, KeyMaterial, Keys, Packets, Reader,
     Version, parse_packet, retry_is_intact,
 };
+use numbers::Numbers;
 
-/// Bytes of a hex file in testdata.
+/// Reads a hex file in testdata.
 fn file(name: &str) -> Vec<u8> {
     let path = format!("{}/testdata/{name}.hex", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the sample of the RFC stands in testdata");
@@ -23,20 +27,7 @@ fn file(name: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A small generator: the same numbers in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % below
-    }
-}
-
-/// Everything that reads bytes from the network.
+/// Calls every function that reads bytes from the network.
 fn read_all(bytes: &[u8]) {
     let keys = Keys::new(&KeyMaterial {
         key: [1; 16],
@@ -95,7 +86,7 @@ fn damaged_packets_and_payloads() {
             file(&format!("{name}_packet")),
             file(&format!("{name}_plain")),
         ] {
-            // The start of the plain text is a header; frames follow after 20 or 22 bytes.
+            // The plain text starts with a header; frames follow after 20 or 22 bytes.
             for _ in 0..3000 {
                 let mut bytes = whole.clone();
                 for _ in 0..=numbers.next(4) {
@@ -129,7 +120,8 @@ fn every_cut_of_a_packet_is_an_error_and_no_damage_authenticates() {
     }
 }
 
-/// An informational response, a response with a string in the Huffman code, content; a control stream.
+/// Two streams. A request stream with an informational response, a response with a Huffman-coded string, and
+/// content; and a control stream.
 const STREAMS: [&[u8]; 2] = [
     &[
         0x01, 0x04, 0, 0, 0xd8, 0xc1, 0x21, 0x01, 7, 0x01, 0x0b, 0, 0, 0xd9, 0x5f, 0x4d, 0x85,

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(required = true, value_name = "CAPTURE")]
     pub captures: Vec<PathBuf>,
 
-    /// TLS key log (SSLKEYLOGFILE, repeatable); NAME.keys beside NAME.pcap is taken unasked
+    /// TLS key log (SSLKEYLOGFILE, repeatable); NAME.keys next to NAME.pcap is always read
     #[arg(long, value_name = "FILE")]
     pub keys: Vec<PathBuf>,
 
@@ -49,40 +49,38 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE", value_parser = Stamp::parse)]
     pub stamp: Vec<Stamp>,
 
-    /// What rows name as source_file, one for each capture in order (default: the capture's path)
+    /// The rows' source_file, one name for each capture in order (default: the capture's path)
     #[arg(long, value_name = "NAME")]
     pub source_name: Vec<String>,
 
-    /// Write counts of what was written to this file (JSON)
+    /// Write counts of the written rows to this file (JSON)
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
 
-    /// Write into this folder, which must not hold files of their names, copies of the captures that lack what
-    /// nobody can open, and padding: Handshake, 0-RTT and 1-RTT packets of connections without keys are cut
-    /// behind their headers, the padding of Initials can be put back (--restore), and lengths and times stay
+    /// Write trimmed copies of the captures to this folder: without bytes that no key decrypts (Handshake, 0-RTT and
+    /// 1-RTT packets of connections without keys are cut after their headers) and without the padding of Initials
+    /// (--restore puts it back); lengths and times are kept; the folder must not hold files with these names
     #[arg(long, value_name = "DIR")]
     pub trim: Option<PathBuf>,
 
-    /// Keep connections with this source connection ID of the client whole in trimmed copies (FILE: one a line,
+    /// Keep connections with this source connection ID of the client complete in trimmed copies (FILE: one per line,
     /// hex)
     #[arg(long, value_name = "FILE", requires = "trim")]
     pub trim_except: Option<PathBuf>,
 
-    /// Leave out UDP datagrams that belong to no connection in trimmed copies; NAME.json counts them as `removed`
+    /// Omit UDP datagrams that belong to no connection from trimmed copies; NAME.json counts them as `removed`
     #[arg(long, requires = "trim")]
     pub trim_others: bool,
 
-    /// Write nothing but the capture with its padding, as a standard capture to standard output
+    /// Only restore the padding of the capture: write a standard capture to standard output
     #[arg(long, conflicts_with_all = ["kind", "format", "out", "stamp", "source_name", "summary", "trim", "keys", "cid"])]
     pub restore: bool,
 
-    /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that
-    /// opens)
+    /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that decrypts)
     #[arg(long, value_name = "PORT")]
     pub quic_port: Vec<u16>,
 
-    /// Take only connections with this source or original destination connection ID of the client (hex,
-    /// repeatable)
+    /// Select only connections with this source or original destination connection ID of the client (hex, repeatable)
     #[arg(long, value_name = "HEX", value_parser = parse_cid)]
     pub cid: Vec<ConnectionId>,
 
@@ -94,7 +92,7 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub settle_ms: u32,
 
-    /// Gap between packets that ends a train (pacing)
+    /// Shortest gap between two trains of packets (pacing)
     #[arg(long, value_name = "MS", default_value_t = 0.1, value_parser = parse_gap)]
     pub train_gap: f64,
 
@@ -102,19 +100,20 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub idle_s: u32,
 
-    /// Live connections at most; above it those idle for longest are written out
+    /// Maximum number of live connections; above it, the connections that are idle for longest are written out
     #[arg(long, value_name = "N", default_value_t = 8_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 
-    /// The same, of those that have been silent for as long as their first answer may take (default: as many)
+    /// Maximum number of live connections while some have been silent longer than a first answer may take (default:
+    /// --max-connections)
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_decided: Option<u32>,
 }
 
 impl Args {
-    /// Which rows go where. `Err` says which options contradict each other.
+    /// The destination of the rows. `Err` names options that contradict each other.
     pub fn destination(&self) -> Result<Destination, String> {
         if self.format == Format::Parquet && self.out.is_none() {
             return Err("--format parquet needs --out DIR".into());
@@ -122,7 +121,7 @@ impl Args {
         let is_stamped = |kind| [Kind::QuicConnection, Kind::QuicAck].contains(kind);
         if !self.stamp.is_empty() && !self.kind.iter().any(is_stamped) {
             return Err(
-                "--stamp needs --kind quic_connection or quic_ack: no other has these columns"
+                "--stamp needs --kind quic_connection or quic_ack: no other kind has these columns"
                     .into(),
             );
         }
@@ -135,7 +134,7 @@ impl Args {
         })
     }
 
-    /// The name of each capture in records, in order. `Err` if not every one has a name.
+    /// The name of each capture in records, in order. `Err` if some captures have no name.
     pub fn source_names(&self) -> Result<Vec<String>, String> {
         match (self.source_name.len(), self.captures.len()) {
             (0, _) => Ok(self.captures.iter().map(|path| input::name(path)).collect()),
@@ -148,8 +147,7 @@ impl Args {
 }
 
 impl Args {
-    /// The connection IDs in the file of `--trim-except`. `Err` says what is wrong with the options of trimmed
-    /// copies.
+    /// The connection IDs in the file of `--trim-except`. `Err` describes a fault in the options of trimmed copies.
     pub fn kept_whole(&self) -> Result<HashSet<ConnectionId>, String> {
         if let Some(folder) = &self.trim {
             let mut names = HashSet::new();
@@ -164,10 +162,10 @@ impl Args {
                         name.display()
                     ));
                 }
-                // In the capture's own folder, the copy would take its place.
+                // In the capture's own folder, the copy would replace it.
                 if let Some(taken) = Copy::taken(folder, name) {
                     return Err(format!(
-                        "--trim: {} is there already: name another folder",
+                        "--trim: {} exists already: choose another folder",
                         taken.display()
                     ));
                 }
@@ -233,7 +231,7 @@ mod tests {
             ),
             (
                 &["--stamp", "run=r", "--kind", "pacing"],
-                "--stamp needs --kind quic_connection or quic_ack: no other has these columns",
+                "--stamp needs --kind quic_connection or quic_ack: no other kind has these columns",
             ),
             (
                 &["--stamp", "run=r", "--stamp", "run=r"],
@@ -282,7 +280,7 @@ mod tests {
                 concat!(
                     "--trim: ",
                     env!("CARGO_MANIFEST_DIR"),
-                    "/Cargo.toml is there already: name another folder"
+                    "/Cargo.toml exists already: choose another folder"
                 ),
             ),
             (

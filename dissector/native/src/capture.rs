@@ -29,13 +29,12 @@ use crate::trim::{Copy, Keep};
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
-/// Frames whose connections are prefetched together: with more, the first would have left the cache before
-/// their turn.
+/// Number of frames that are prefetched together. With more, the first would leave the cache before they are processed.
 const LOOK_AHEAD: usize = 16;
-/// Protocols that are not read and that the message names at most.
+/// Maximum number of unsupported protocols in the message.
 const MOST_NAMES: usize = 5;
 
-/// Frames of a capture that led to no datagram.
+/// Frames in a capture that are not dissected.
 #[derive(Clone, Debug, Default)]
 struct Skipped {
     frames: u64,
@@ -47,32 +46,32 @@ struct Skipped {
     unread: BTreeMap<Unread, u64>,
 }
 
-/// Why a capture was not read to its end, or not as it could be.
+/// The reason why a capture was not completely read.
 pub enum End {
     Broken(CaptureError),
-    /// The key log beside it cannot be read, which was reported.
+    /// The key log next to the capture cannot be read. The error was reported.
     NoKeys,
     Interrupted,
     Output(OutputError),
 }
 
-/// The trimmed copy of a capture, and the client's connection IDs of connections that stay whole in it.
+/// A capture's trimmed copy, and the client's connection IDs of connections that stay complete in it.
 pub struct Trim<'a> {
     pub copy: Copy,
     pub except: &'a HashSet<ConnectionId>,
 }
 
-/// How a capture is called.
+/// A capture's names.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureName<'a> {
-    /// In messages: its path as given.
+    /// The name in messages: its path as given.
     pub shown: &'a str,
-    /// In records.
+    /// The name in records.
     pub source_file: &'a str,
 }
 
-/// Dissects the capture in `source` down to its rows, as far as it can be read and until `is_over`. A copy gets its
-/// name if that is to the end.
+/// Dissects the capture in `source`, up to the first fault or until `is_over`. A trimmed copy gets the final name if
+/// the capture is completely read.
 pub fn read_capture(
     args: &Args,
     name: CaptureName<'_>,
@@ -120,7 +119,7 @@ pub fn read_capture(
             }
         }
     });
-    // What came before a broken place is kept.
+    // Records before a fault are kept.
     let failed = |error| Stop::Visitor(End::Output(error));
     run.table.give_up_held();
     while let Some(connection) = run.table.drain() {
@@ -152,7 +151,7 @@ fn limits(args: &Args) -> Limits {
     };
     Limits {
         windows,
-        // A connection must stay at least as long as its first answer is awaited.
+        // A connection must stay live at least until its answer window is over.
         bounds: Bounds {
             idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
             closing_ns: CLOSING_NS.max(windows.answer_ns),
@@ -164,7 +163,7 @@ fn limits(args: &Args) -> Limits {
     }
 }
 
-/// Reports on standard error which frames of a capture are in no record.
+/// Reports on standard error how many frames of a capture are in no record, and why.
 fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u64) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),
@@ -199,7 +198,7 @@ fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u
     }
 }
 
-/// How many frames hold protocols that are not read, and which protocols: the most frequent ones.
+/// The number of frames with unsupported protocols, and the most frequent protocols.
 fn unread(counts: &BTreeMap<Unread, u64>) -> Option<String> {
     let mut counts: Vec<(&Unread, &u64)> = counts.iter().collect();
     let all: u64 = counts.iter().map(|(_, n)| *n).sum();
@@ -228,18 +227,18 @@ struct CaptureRun<'a> {
     skipped: Skipped,
     fragments: Fragments,
     trim: Option<Trim<'a>>,
-    /// Of the last datagram: how many bytes a trimmed copy keeps (`None` = all), and whether the client sent it
-    /// (`None` = padding stays).
+    /// For the last datagram: the number of bytes in a trimmed copy (`None` = all), and whether the client sent it
+    /// (`None` = keep the padding).
     kept: Option<usize>,
     sender: Option<bool>,
     /// Whether the last datagram belongs to no connection.
     is_other: bool,
-    /// Packets of one datagram; its room is used again.
+    /// Packets of the current datagram. The memory is reused.
     log: Log,
 }
 
 impl CaptureRun<'_> {
-    /// Takes frames that follow each other.
+    /// Processes consecutive frames.
     fn frames(&mut self, frames: &[Frame<'_>]) -> Result<(), OutputError> {
         for frames in frames.chunks(LOOK_AHEAD) {
             let contents: [Content<'_>; LOOK_AHEAD] =
@@ -266,7 +265,7 @@ impl CaptureRun<'_> {
         let Some(trim) = &mut self.trim else {
             return Ok(());
         };
-        // A fragment stays whole, whatever the datagram is.
+        // A fragment is always kept completely.
         let mut keep = Keep::default();
         if let Content::Udp(datagram) = content {
             if self.is_other && self.args.trim_others {
@@ -290,7 +289,7 @@ impl CaptureRun<'_> {
             .map_err(|error| not_written(self.source_file, error))
     }
 
-    /// Ends the trimmed copy, if there is one: it would lack something.
+    /// Aborts the trimmed copy, if there is one, because it would be incomplete.
     fn not_copied(&mut self, why: &str) -> Result<(), End> {
         match self.trim.take() {
             Some(_) => {
@@ -301,7 +300,7 @@ impl CaptureRun<'_> {
         }
     }
 
-    /// Takes a frame. `content` is that of the IP packet in it.
+    /// Processes a frame. `content` is the IP packet's content.
     fn frame(&mut self, frame: &Frame<'_>, content: &Content<'_>) -> Result<(), OutputError> {
         self.skipped.frames += 1;
         self.flows.write_expired(frame.time_ns, self.outputs)?;
@@ -380,7 +379,7 @@ impl CaptureRun<'_> {
         Ok(())
     }
 
-    /// Takes a datagram. `is_copied`: the trimmed copy of its frame is still to be made.
+    /// Processes a datagram. `is_copied`: the frame's trimmed copy is not yet written.
     fn datagram(
         &mut self,
         arrival: &Arrival,
@@ -395,7 +394,7 @@ impl CaptureRun<'_> {
         let others = self.table.counters.other_udp;
         let found = self.table.datagram(arrival, datagram, log_here);
         let Some((connection, from_client)) = found else {
-            // Late ones are of a connection that was written out; those that are held may be of a later one.
+            // Late datagrams belong to a removed connection. Held datagrams may belong to a later one.
             if is_copied {
                 self.is_other =
                     self.table.counters.other_udp > others || has_other_ports(self.args, datagram);
@@ -462,7 +461,7 @@ impl CaptureRun<'_> {
     }
 }
 
-/// What the IP packet in a frame holds; `Other` if there is none, or the link type is not known.
+/// The content of the IP packet in a frame; `Other` if there is no IP packet or the link type is unknown.
 fn content<'a>(frame: &Frame<'a>) -> Content<'a> {
     match link::ip_packet(frame.link, frame.data) {
         _ if !link::is_known(frame.link) => Content::Other,
@@ -472,7 +471,7 @@ fn content<'a>(frame: &Frame<'a>) -> Content<'a> {
     }
 }
 
-/// Whether neither port is one of `--quic-port`.
+/// Whether `--quic-port` excludes both ports.
 fn has_other_ports(args: &Args, datagram: &ip::Datagram<'_>) -> bool {
     let is_asked_for = |port: u16| args.quic_port.is_empty() || args.quic_port.contains(&port);
     !is_asked_for(datagram.src.port()) && !is_asked_for(datagram.dst.port())

@@ -1,4 +1,4 @@
-//! The whole of a call: captures in, several at a time, rows out, what went wrong.
+//! A run of the program: reads captures in parallel, writes rows, reports faults.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -23,27 +23,27 @@ use crate::quic::keylog::{KeyLog, Keyring};
 use crate::restore::{self, restore};
 use crate::trim::Copy;
 
-/// Exit status when some capture could not be read to its end, or records could not be written.
+/// Exit status if a capture could not be completely read, or records could not be written.
 const UNREADABLE: u8 = 3;
 /// Exit status after SIGINT or SIGTERM.
 const INTERRUPTED: u8 = 130;
 
-/// Why nothing more was done.
+/// The reason why the program stopped.
 #[derive(Debug)]
 pub enum RunError {
     /// Options that contradict each other.
     Usage(String),
-    /// Signals cannot be waited for.
+    /// A signal handler cannot be installed.
     Signal(io::Error),
     Output(OutputError),
-    /// An output cannot be created: nothing was done.
+    /// An output cannot be created. No capture was read.
     Place(OutputError),
     /// A key log of the command line cannot be read.
     Keys(PathBuf, io::Error),
 }
 
 impl RunError {
-    /// Exit status that goes with it.
+    /// The exit status for the error.
     pub fn exit_status(&self) -> u8 {
         match self {
             RunError::Usage(_) | RunError::Place(_) => 2,
@@ -77,8 +77,8 @@ impl From<OutputError> for RunError {
     }
 }
 
-/// Dissects the captures of `args` and gives the exit status. A capture that breaks is named on standard
-/// error, its records up to there are kept, and the next one is read.
+/// Dissects the captures of `args` and returns the exit status. Reports a faulty capture on standard error, keeps its
+/// records up to the fault, and continues with the next capture.
 pub fn run(args: &Args) -> Result<u8, RunError> {
     if args.restore {
         return run_restore(args);
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     Ok(status)
 }
 
-/// Writes the one capture of `args` to standard output, with its padding, and gives the exit status.
+/// Restores the padding of the single capture of `args`, writes it to standard output, and returns the exit status.
 fn run_restore(args: &Args) -> Result<u8, RunError> {
     let usage = |what: &str| Err(RunError::Usage(what.into()));
     let [path] = args.captures.as_slice() else {
@@ -163,12 +163,12 @@ fn run_restore(args: &Args) -> Result<u8, RunError> {
     }
 }
 
-/// What SIGINT and SIGTERM set.
+/// Returns a flag that SIGINT and SIGTERM set.
 fn on_signals() -> Result<Arc<AtomicBool>, RunError> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // A second one ends the program immediately: the first is noticed between frames, and standard input
-        // may be idle.
+        // A second signal terminates the program immediately. The program handles the first signal only at the next
+        // frame, and standard input may be idle.
         flag::register_conditional_shutdown(
             signal,
             i32::from(INTERRUPTED),
@@ -180,21 +180,21 @@ fn on_signals() -> Result<Arc<AtomicBool>, RunError> {
     Ok(interrupted)
 }
 
-/// What all captures of a call have in common.
+/// The state that all captures in a run share.
 struct Job<'a> {
     args: &'a Args,
     destination: Destination,
     source_names: Vec<String>,
-    /// Connection IDs of connections that trimmed copies hold whole.
+    /// The connections that stay complete in trimmed copies.
     kept_whole: HashSet<ConnectionId>,
     logs: Arc<Vec<KeyLog>>,
     interrupted: &'a AtomicBool,
-    /// Rows cannot be written any more: nobody wants those that captures still have.
+    /// Rows cannot be written any more. The remaining rows of captures are dropped.
     given_up: AtomicBool,
 }
 
 impl Job<'_> {
-    /// Dissects captures on all cores. `done` gets how each ended, and its rows, in the order of the command
+    /// Dissects captures on all cores. Calls `done` with the result and the rows of each, in the order of the command
     /// line.
     fn in_parallel(
         &self,
@@ -235,7 +235,7 @@ impl Job<'_> {
                     }
                 }
             }
-            // Interrupted: captures behind one that was not begun.
+            // After an interruption: the captures after one that was not started.
             waiting
                 .into_values()
                 .try_for_each(|(end, rows)| done(end, rows))
@@ -260,7 +260,7 @@ impl Job<'_> {
             shown: &shown,
             source_file: &self.source_names[i],
         };
-        // A copy would lack what that log opens.
+        // Without this log's keys, a copy would omit bytes that they decrypt.
         let trim = match &beside {
             Ok(()) => self.trim(path)?,
             Err(_) => None,
@@ -283,7 +283,7 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// The trimmed copy of the capture at `path`, if there is to be one.
+    /// The trimmed copy of the capture at `path`, if it is requested.
     fn trim(&self, path: &Path) -> Result<Option<Trim<'_>>, End> {
         let Some(folder) = &self.args.trim else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Rows of TCP flows and of paced directions, written as they end.
+//! Rows of TCP flows and of directions with pacing, written when they expire.
 
 use firstflight_wire::tcp::Flags;
 
@@ -16,10 +16,10 @@ const NS_PER_MS: i64 = 1_000_000;
 /// How long a closed flow is kept for late packets.
 const CLOSING_NS: i64 = 10_000 * NS_PER_MS;
 
-/// TCP connections are idle for longer than QUIC's, whose idle timeouts are a minute at most in practice.
+/// TCP connections are idle for longer than QUIC connections, which in practice have idle timeouts of at most a minute.
 const TCP_IDLE_FACTOR: i64 = 5;
 
-/// Flows of one capture; kinds that are not requested cost nothing.
+/// Flows in a capture. Kinds that are not requested have no cost.
 pub struct FlowRows<'a> {
     source_file: &'a str,
     train_gap_ns: i64,
@@ -48,7 +48,7 @@ impl<'a> FlowRows<'a> {
         }
     }
 
-    /// Takes a datagram that was captured at `ns`.
+    /// Processes a datagram that was captured at `ns`.
     pub fn udp(&mut self, ns: i64, datagram: &Datagram<'_>) {
         if let Some(pacings) = &mut self.pacing {
             let direction = Direction {
@@ -67,7 +67,7 @@ impl<'a> FlowRows<'a> {
         }
     }
 
-    /// Takes a segment that was captured at `ns` as frame `number`.
+    /// Processes a segment that was captured at `ns` as frame `number`.
     pub fn tcp(
         &mut self,
         (number, ns): (u64, i64),
@@ -85,7 +85,7 @@ impl<'a> FlowRows<'a> {
                 ns,
                 ip_bytes: segment.ip_length.bytes as u64,
                 payload: u32::try_from(segment.length).unwrap_or(u32::MAX),
-                // A SYN takes up the number before the first byte.
+                // A SYN uses the number before the first byte.
                 seq: Some(segment.header.seq.wrapping_add(u32::from(is_syn))),
                 begins: is_syn,
             };
@@ -101,7 +101,7 @@ impl<'a> FlowRows<'a> {
         Ok(())
     }
 
-    /// Writes the flows that are over by `now_ns`.
+    /// Writes the flows that are expired at `now_ns`.
     #[inline]
     pub fn write_expired(&mut self, now_ns: i64, outputs: &mut Outputs) -> Result<(), OutputError> {
         if self.pacing.is_none() && self.tcp.is_none() {
@@ -117,7 +117,7 @@ impl<'a> FlowRows<'a> {
         Ok(())
     }
 
-    /// Writes all flows that are left: the capture has ended.
+    /// Writes all remaining flows at the end of the capture.
     pub fn write_rest(&mut self, outputs: &mut Outputs) -> Result<(), OutputError> {
         while let Some(over) = self.pacing.as_mut().and_then(Pacings::drain) {
             let row = PacingRow::new(self.source_file, self.train_gap_ns, &over);
@@ -129,7 +129,7 @@ impl<'a> FlowRows<'a> {
         Ok(())
     }
 
-    /// Flows written out early because there were too many.
+    /// Flows written out early due to a limit.
     pub fn evicted(&self) -> u64 {
         self.pacing.as_ref().map_or(0, Pacings::evicted) + self.tcp.as_ref().map_or(0, Tcp::evicted)
     }

@@ -6,16 +6,16 @@
 //! | `net` | finds the UDP datagrams and TCP segments in frames: link types, IP, fragments | |
 //! | `padding` | leaves the padding of Initials out of records, and puts it back | |
 //! | `input` | reads frames from pcap and pcapng, plain or compressed | `net`, `padding` |
-//! | `writer`, `restore` | write pcap; standard captures from those without padding | `input` |
-//! | `flow` | what holds for flows of any protocol: live tables, volume, pacing, quantiles | `net` |
+//! | `writer`, `restore` | write pcap; restore standard captures from captures without padding | `input` |
+//! | `flow` | provides components for flows of any protocol: tables, volume, pacing, quantiles | `net` |
 //! | `tcp` | attributes segments to flows, and classifies them | `flow`, `net` |
 //! | `quic` | attributes datagrams to connections, decrypts packets, names the first answer | `flow`, `net`, `padding` |
 //! | `output` | writes the rows | `flow`, `net`, `quic`, `tcp` |
-//! | `trim` | writes copies of captures without what nobody can open, and without padding | `input`, `padding`, `writer` |
+//! | `trim` | writes copies of captures without undecryptable bytes and without padding | `input`, `padding`, `writer` |
 //! | `args`, `flow_rows`, `capture`, `dissect` | options; rows of flows; one capture; all captures | all |
 //!
-//! `temporary` makes files without a name, for `quic` and `output`. Calls go down this list only:
-//! tests/layers.rs fails when a module uses one that it may not.
+//! `temporary` creates unnamed files for `quic` and `output`. Calls only go down this list: tests/layers.rs fails if a
+//! module uses another module than those listed for it.
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]

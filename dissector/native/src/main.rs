@@ -1,4 +1,4 @@
-//! `firstflight-dissect`: the native program behind `firstflight dissect`.
+//! The program `firstflight-dissect`, which `firstflight dissect` runs.
 
 #![warn(clippy::print_stderr)]
 
@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use firstflight_dissect::{args::Args, dissect};
 use firstflight_usage::tell;
 
-/// Connections are many small allocations, made and freed in any order. Its second version gives memory back
-/// after 10 ms, the third after a second: a quarter more resident, for no less time.
+/// Connections are many small allocations, made and freed in any order. Version 2 of mimalloc returns memory after 10
+/// ms, version 3 after a second. Version 3 needs a quarter more resident memory and saves no time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     };
     match dissect::run(&args) {
         Ok(status) => ExitCode::from(status),
-        // The reader of standard output has closed it (`| head`): this is no error.
+        // The reader of standard output closed it (`| head`), which is no error.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             tell!("firstflight-dissect: {error}");

@@ -1,4 +1,4 @@
-//! A standard capture from one without padding (`--restore`).
+//! Restores a standard capture from a capture without padding (`--restore`).
 
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::writer::{Writer, refused};
 
 const BUFFER: usize = 1 << 18;
 
-/// Why a capture was not restored to its end.
+/// The reason why a capture was not completely restored.
 #[derive(Debug)]
 pub enum End {
     Broken(CaptureError),
@@ -17,9 +17,8 @@ pub enum End {
     Output(io::Error),
 }
 
-/// Writes the capture at `path` to `out`, in pcap with nanoseconds: every record as it was before padding was
-/// left out of it. What comes before a broken place is written, and records that cannot be restored, as far
-/// as they are there.
+/// Writes the capture at `path` to `out`, as pcap with nanoseconds, with the padding of every record restored. Also
+/// writes the records before a fault, and the remaining bytes of records that cannot be restored.
 pub fn restore(path: &Path, out: impl io::Write, interrupted: &AtomicBool) -> Result<(), End> {
     let source = input::open(path).map_err(End::Broken)?;
     let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, out), 0);

@@ -1,4 +1,4 @@
-//! Files without a name, in the folder for temporary ones: the system removes them when they are closed.
+//! Unnamed files in the folder for temporary files. The system removes them when they are closed.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A new one, to be written and read.
+/// Creates a file for writing and reading.
 pub fn nameless() -> io::Result<File> {
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("firstflight-dissect.{}.{n}", std::process::id());

@@ -1,8 +1,8 @@
-//! Copies of captures without the bytes that nobody can ever open, and without padding (`--trim`).
+//! Copies of captures without bytes that no key decrypts and without padding (`--trim`).
 //!
-//! A copy has all records of its capture, with their times and original lengths; of some datagrams it holds
-//! less. Which and how much, `quic::connection` says; what padding is, `padding`. With `--trim-others` it lacks the
-//! datagrams that belong to no connection, because anybody can send them.
+//! A copy has all records of the capture, with their times and original lengths. It lacks bytes of some datagrams:
+//! `quic::connection` determines the undecryptable bytes, `padding` the padding. With `--trim-others`, the copy omits
+//! the datagrams that belong to no connection, because anybody can send such datagrams.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,34 +17,34 @@ use crate::writer::{Writer, refused};
 
 const BUFFER: usize = 1 << 18;
 
-/// What of a frame a copy holds.
+/// The part of a frame that a copy keeps.
 #[derive(Default)]
 pub struct Keep<'a> {
-    /// Its first bytes, since nobody can open the rest; `None`: all.
+    /// Number of bytes to keep, because no key decrypts the rest; `None`: all.
     pub first: Option<usize>,
-    /// The datagram in it, whose padding is left out; `None`: it stays.
+    /// The frame's datagram, to remove the padding; `None`: keep the padding.
     pub sealed: Option<Sealed<'a>>,
 }
 
-/// The copy of one capture, as it is written: `NAME.part`, removed unless it gets its name.
+/// A capture's unfinished copy: `NAME.part`, which is removed unless the copy is completed.
 pub struct Copy {
     path: PathBuf,
     part: PathBuf,
     out: Writer<BufWriter<File>>,
     cutter: Cutter,
-    /// A record without its padding.
+    /// A record without the padding.
     record: Vec<u8>,
     frames: u64,
     trimmed: u64,
     unpadded: u64,
     removed: u64,
-    /// Link type of the first frame that was left out.
+    /// Link type of the first omitted frame.
     link: Option<i32>,
     is_named: bool,
 }
 
 impl Copy {
-    /// A file that is in `folder` already where the copy of a capture called `name` would be written.
+    /// An existing file in `folder` that conflicts with the copy of a capture called `name`.
     pub fn taken(folder: &Path, name: &OsStr) -> Option<PathBuf> {
         let path = folder.join(name);
         [with(&path, ".part"), with(&path, ".json"), path]
@@ -52,7 +52,7 @@ impl Copy {
             .find(|place| place.symlink_metadata().is_ok())
     }
 
-    /// Begins the copy of `capture` in `folder`, under the same name.
+    /// Creates the copy of `capture` in `folder`, with the same name.
     pub fn create(folder: &Path, capture: &Path) -> io::Result<Copy> {
         let name = capture.file_name().ok_or_else(|| refused("has no name"))?;
         let path = folder.join(name);
@@ -73,12 +73,13 @@ impl Copy {
         })
     }
 
-    /// Adds a frame, or what of it is to be kept.
+    /// Adds a frame, or the part of it that `keep` selects.
     pub fn frame(&mut self, frame: &Frame<'_>, keep: Keep<'_>) -> io::Result<()> {
         self.frames += 1;
         let length = frame.data.len() + frame.cut;
         let mut data = frame.data;
-        // A record that ends like one without padding would be taken for one: it stays as it is.
+        // A cut record must not end like a record without padding, because a reader would try to restore it. Keep it
+        // uncut.
         let first = keep.first.and_then(|first| frame.data.get(..first));
         if let Some(first) = first.filter(|first| !first.ends_with(&MAGIC)) {
             data = first;
@@ -91,19 +92,19 @@ impl Copy {
             return self.out.record(frame, &self.record);
         }
         if data.len() < length && data.ends_with(&MAGIC) {
-            return Err(refused("has a record that ends like one without padding"));
+            return Err(refused("has a record that looks like one without padding"));
         }
         self.out.record(frame, data)
     }
 
-    /// Counts a frame that the copy lacks.
+    /// Counts an omitted frame.
     pub fn leave_out(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.removed += 1;
         self.link.get_or_insert(frame.link);
     }
 
-    /// Whether `record` holds `data`, of a frame of `length` bytes, without its padding.
+    /// Whether `record` now holds `data` without the padding. `length` is the frame's length on the wire.
     fn cut(&mut self, data: &[u8], length: usize, sealed: Sealed<'_>) -> io::Result<bool> {
         (self.cutter)
             .cut(data, length - data.len(), sealed, &mut self.record)
@@ -112,9 +113,9 @@ impl Copy {
             })
     }
 
-    /// Gives the copy its name once it is on the disk, and writes `NAME.json` beside it: how many frames the
-    /// capture has, of how many the end is missing that nobody can open, of how many the padding, and how many
-    /// were left out. Of a capture without frames there is no copy.
+    /// Renames the copy once it is on the disk, and writes `NAME.json`: the number of frames in the capture (`frames`),
+    /// of frames that are cut before undecryptable bytes (`trimmed`), of frames without padding (`unpadded`), and of
+    /// omitted frames (`removed`). Writes no copy for a capture without frames.
     pub fn finish(mut self) -> io::Result<()> {
         if !self.out.has_begun() {
             let Some(link) = self.link else {
@@ -139,7 +140,7 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         if !self.is_named {
-            // What is not whole is of no use; if it cannot be removed, the error that led here is enough.
+            // An incomplete copy is useless. If it cannot be removed, the error that caused this is sufficient.
             let _ = std::fs::remove_file(&self.part);
         }
     }

@@ -4,23 +4,23 @@ use std::io::{self, Write};
 
 use crate::input::Frame;
 
-/// Magic number of pcap files with nanoseconds, in the byte order of the writer.
+/// Magic number of pcap files with nanoseconds, in the writer's byte order.
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// No frame is larger (tcpdump's MAXIMUM_SNAPLEN).
+/// Largest frame (tcpdump's MAXIMUM_SNAPLEN).
 const SNAPLEN: u32 = 262_144;
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// A capture as it is written.
+/// Writes a capture.
 pub struct Writer<W> {
     out: W,
-    /// What stands in the place of the times' precision: zero in standard captures.
+    /// The header's `sigfigs` field: zero in standard captures.
     mark: u32,
-    /// Link type of its frames; `None` before the first.
+    /// Link type of the frames; `None` before the first frame.
     link: Option<i32>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a capture; nothing is written before its first frame.
+    /// Starts a capture. Writes nothing before the first frame.
     pub fn new(out: W, mark: u32) -> Writer<W> {
         Writer {
             out,
@@ -29,7 +29,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds a record that holds `data` for `frame`: its time and length on the wire.
+    /// Adds a record with the bytes `data`, and with the time and original length from `frame`.
     pub fn record(&mut self, frame: &Frame<'_>, data: &[u8]) -> io::Result<()> {
         if self.link.is_none() {
             self.begin(frame.link)?;
@@ -51,22 +51,22 @@ impl<W: Write> Writer<W> {
         self.out.write_all(data)
     }
 
-    /// Whether there was a frame.
+    /// Whether a frame was written.
     pub fn has_begun(&self) -> bool {
         self.link.is_some()
     }
 
-    /// Hands over what was written to the system.
+    /// Flushes the buffers.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Where it is written to.
+    /// The underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 
-    /// Writes the header of a capture with frames of this link type.
+    /// Writes a capture's header with frames of this link type.
     pub fn begin(&mut self, link: i32) -> io::Result<()> {
         let [major, minor] = [2_u16, 4];
         let head = [
@@ -83,7 +83,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The error of a capture that cannot be written as pcap, or not as it is.
+/// The error for a capture that cannot be represented as pcap.
 pub fn refused(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, what.to_owned())
 }

@@ -1,4 +1,4 @@
-//! All integration tests of this crate, as one program: each further one would be linked again.
+//! All integration tests of this crate, in one program: each further program would need another link.
 
 mod fuzz;
 mod layers;

@@ -1,9 +1,10 @@
-//! The fuzz targets on the stable toolchain, for a bounded time: samples, damaged in ways that repeat in
-//! every run.
+//! The fuzz targets on the stable toolchain, for a bounded time, with reproducibly damaged samples.
 //!
 //! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 1). For cargo-fuzz, `FIRSTFLIGHT_FUZZ_SEEDS=DIR
 //! cargo test --release --test fuzz -- --ignored` writes the samples of each target to DIR/TARGET.
 
+#[path = "../../../tests/numbers.rs"]
+mod numbers;
 #[path = "../fuzz/src/lib.rs"]
 mod targets;
 
@@ -13,19 +14,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A small generator: the same numbers in every run.
-struct Numbers(u64);
+use numbers::Numbers;
 
 impl Numbers {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % below.max(1)
-    }
-
-    /// Values at which lengths and counts go wrong, or any.
+    /// A value at the edge of lengths and counts, or any value.
     fn byte(&mut self) -> u8 {
         let edges = [0, 1, 0x3f, 0x40, 0x7f, 0x80, 0xbf, 0xc0, 0xfe, 0xff];
         if self.next(3) == 0 {
@@ -35,7 +27,7 @@ impl Numbers {
         }
     }
 
-    /// Overwrites bytes, cuts parts out, doubles them, or takes them from another sample.
+    /// Overwrites, removes or repeats bytes, or inserts bytes of another sample.
     fn damage(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
         for _ in 0..=self.next(4) {
             let at = self.next(bytes.len());
@@ -64,7 +56,7 @@ impl Numbers {
     }
 }
 
-/// Samples for every target: files as they are, their frames and datagrams, and what packets hold.
+/// Samples for every target: whole files, frames, datagrams, and the content of packets.
 fn samples() -> Vec<Vec<u8>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut samples = Vec::new();
@@ -78,7 +70,7 @@ fn samples() -> Vec<Vec<u8>> {
                     break;
                 };
                 samples.push([&[2], frame].concat());
-                // Behind PPP, IPv4 and UDP.
+                // After PPP, IPv4 and UDP.
                 samples.push(frame.get(30..).unwrap_or_default().to_vec());
                 at += 16 + length;
             }
@@ -92,7 +84,7 @@ fn samples() -> Vec<Vec<u8>> {
             .filter_map(|c| Some(c.to_digit(16)? as u8))
             .collect();
         let bytes: Vec<u8> = digits.chunks_exact(2).map(|p| p[0] << 4 | p[1]).collect();
-        // Frames begin behind the header, the ClientHello behind the head of its CRYPTO frame.
+        // The content of frames is after the header, the ClientHello after the header of its CRYPTO frame.
         for skip in [0, 20, 22, 24, 26] {
             samples.push(bytes.get(skip..).unwrap_or_default().to_vec());
         }
@@ -101,20 +93,20 @@ fn samples() -> Vec<Vec<u8>> {
     samples
 }
 
-/// The samples for one target; those that none is made of in particular do for all.
+/// The samples for a target. Targets without special samples get all of them.
 fn samples_of(name: &str, samples: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let whole = samples.iter().filter(|sample| is_capture(sample));
     match name {
         "capture" => whole.cloned().collect(),
         "compressed" => whole.take(4).flat_map(|one| compressed(one)).collect(),
-        // Their first bytes decide what is made of the rest: any will do, short ones best.
+        // The first bytes select how the rest is used, so any short samples are suitable.
         "pcapng" | "fragments" | "tcp_conversation" | "sealed_protected" | "padding" => {
             let short = samples.iter().filter(|sample| !is_capture(sample));
             short
                 .map(|one| one[..one.len().min(400)].to_vec())
                 .collect()
         }
-        // Of these the captures have none that is not encrypted.
+        // The captures have no unencrypted samples for these targets.
         "http3" => http3().into_iter().chain(samples.to_vec()).collect(),
         "tls" => [PARAMETERS.to_vec()]
             .into_iter()
@@ -124,12 +116,12 @@ fn samples_of(name: &str, samples: &[Vec<u8>]) -> Vec<Vec<u8>> {
     }
 }
 
-/// Transport parameters: of every kind of value, twice, reserved, of an extension.
+/// Transport parameters: every type of value, a repeated one, a reserved one, one of an extension.
 const PARAMETERS: &[u8] = b"\x01\x02\x67\x10\x04\x04\x80\x10\0\0\x0c\0\x0f\x04abcd\x04\x01\x05\x40\x5d\x02xy\
     \x80\0\xde\x1a\x01\x19\xc0\0\0\0\xff\x04\xde\x1b\x01\x07\x20\x04\x80\x01\0\0\x2a\xb2\0\x11\x08\0\0\0\x01\0\0\0\x01";
 
-/// Streams of a server behind the byte that chooses the size of pieces: HEADERS by the static table, by literals,
-/// in the Huffman code; informational ones; SETTINGS, GOAWAY and instructions.
+/// HTTP/3 streams of a server, after a byte that selects the size of pieces: HEADERS with the static table, with
+/// literals and with Huffman codes; informational responses; SETTINGS, GOAWAY and instructions.
 fn http3() -> Vec<Vec<u8>> {
     let streams: [&[u8]; 7] = [
         b"\x01\x03\0\0\xd9\0\x02ab",

@@ -1,9 +1,9 @@
-//! Which folder of `src` may use which: calls go in one direction. lib.rs shows the same list.
+//! Checks that the folders of `src` only use the modules that lib.rs allows. Calls go in one direction.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A module and those of the crate that it may use beside itself.
+/// A module, and the other modules of the crate that it may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("temporary", &[]),
     ("net", &[]),
@@ -46,7 +46,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// All files of the folder, with their module: the name of the folder or file in `src`.
+/// All files of `src` with their module: the name of the folder or file in `src`.
 fn files() -> Vec<(String, PathBuf)> {
     let mut folders = vec![source()];
     let mut files = Vec::new();
@@ -67,7 +67,7 @@ fn files() -> Vec<(String, PathBuf)> {
     files
 }
 
-/// Names behind `crate::` in `text`, those in braces as well. Comments do not count.
+/// Names after `crate::` in `text`, also in braces. Comments are ignored.
 fn used(text: &str) -> Vec<String> {
     let code: Vec<&str> = text
         .lines()
@@ -109,7 +109,7 @@ fn used(text: &str) -> Vec<String> {
     names
 }
 
-/// What in `text`, which is part of `module`, is not allowed.
+/// The forbidden uses in `text`, which is part of `module`.
 fn wrong(module: &str, text: &str) -> Vec<String> {
     let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == module) else {
         return vec![format!("{module} is not in MAY_USE: say what it may use")];

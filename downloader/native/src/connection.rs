@@ -1,20 +1,20 @@
-//! The QUIC connection of a download, before its first datagram.
+//! The QUIC connection for a download, before the first datagram.
 
-use crate::contract::{End, Request};
 use crate::response::Failed;
+use firstflight_contract::{End, Request};
 use quiche::{ConnectionId, h3};
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Flow control: as much as the fastest of the paths here needs (docs/definitions.md, "Downloads").
+/// Flow control windows: sufficient for the fastest paths here (docs/definitions.md, "Downloads").
 const CONNECTION_WINDOW: u64 = 25_165_824;
 const STREAM_WINDOW: u64 = 16_777_216;
 const CONTROL_WINDOW: u64 = 1 << 20;
-/// Most bytes of a datagram that is sent.
+/// The maximum size of a datagram that is sent.
 pub const DATAGRAM_BYTES: usize = 1350;
 
-/// Opens it, with the limits of all downloads. `keys`: where TLS secrets are appended.
+/// Creates the connection, with the limits that all downloads share. TLS secrets are appended to `keys`.
 pub fn open(
     request: &Request,
     local: SocketAddr,

@@ -1,25 +1,26 @@
-//! One download: a QUIC connection to one address, one HTTP/3 request, its body counted and dropped.
+//! One download: one QUIC connection to one address, and one HTTP/3 request. The body is counted and discarded.
 
 use crate::connection::{self, DATAGRAM_BYTES};
-use crate::contract::{Answer, End, Request};
 use crate::observer::Observer;
 use crate::response::{self, Failed};
 use crate::socket::Socket;
+use firstflight_contract::answer::now_ns;
+use firstflight_contract::{Answer, End, Request};
 use quiche::RecvInfo;
 use quiche::h3::{self, NameValue};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 const H3_NO_ERROR: u64 = 0x100;
 const BODY_CHUNK: usize = 64 << 10;
-/// Most bytes of a header section (RFC 9114 4.2.2).
+/// The maximum size of a header section (RFC 9114 4.2.2).
 const HEADER_SECTION: u64 = 64 << 10;
-/// TLS alerts (RFC 8446 6) that say that the certificate was not accepted, as QUIC carries them.
+/// TLS alerts (RFC 8446 6) for a certificate that was not accepted, as QUIC error codes.
 const BAD_CERTIFICATE: [u64; 6] = [0x12a, 0x12b, 0x12c, 0x12d, 0x12e, 0x130];
 
-/// Downloads, and says how it ended. `keys`: where TLS secrets are appended; `observer` looks at the connection.
+/// Downloads, and returns how it ended. TLS secrets are appended to `keys`. `observer` sees the connection.
 pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) -> Answer {
     let mut transfer = Transfer {
         request,
@@ -29,6 +30,7 @@ pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) 
             ..Answer::default()
         },
         stream: None,
+        wire_bytes: 0,
     };
     let cpu = cpu_us();
     let (end, detail) = match transfer.run(keys, observer) {
@@ -39,6 +41,7 @@ pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) 
     answer.end = end;
     answer.detail = detail;
     answer.cpu_us = Some(cpu_us() - cpu);
+    answer.wire_bytes = Some(transfer.wire_bytes);
     answer
 }
 
@@ -47,38 +50,41 @@ struct Transfer<'a> {
     begun: Instant,
     answer: Answer,
     stream: Option<u64>,
+    /// Size of the received datagrams, with their headers.
+    wire_bytes: u64,
 }
 
 impl Transfer<'_> {
     fn run(&mut self, keys: Option<&Path>, observer: &mut dyn Observer) -> Result<End, Failed> {
-        let server = SocketAddr::new(self.request.ip, self.request.port);
+        let failed = |error: String| (End::Failed, error);
+        let limit = self.request.limit().map_err(failed)?;
+        let server = self.request.address();
         let refused = |error: std::io::Error| (End::ConnectFailed, error.to_string());
         let mut socket = Socket::connect(server).map_err(refused)?;
         let local = socket.local().map_err(refused)?;
         self.answer.client_ip = Some(local.ip());
         self.answer.client_port = Some(local.port());
         let mut quic = connection::open(self.request, local, server, keys)?;
-        let failed = |error: String| (End::Failed, error);
         observer.opened(&mut quic).map_err(failed)?;
-        let end = self.exchange(&mut quic, &mut socket, server, local);
+        let deadline = self.begun + limit;
+        let end = self.exchange(&mut quic, &mut socket, (server, local), deadline);
         self.answer.duration_us.get_or_insert(self.elapsed_us());
         (self.answer.receive_buffer, self.answer.udp_drops) = socket.state();
-        // The last datagram says that all is well; a server that does not hear it waits for its idle time.
+        // The last datagram closes the connection. Without it, the server keeps the connection until the idle timeout.
         let _ = quic.close(true, H3_NO_ERROR, b"");
         let _ = flush(&mut quic, &socket);
         let seen = observer.over().map_err(failed);
         end.and_then(|end| seen.map(|()| end))
     }
 
-    /// Exchanges datagrams until the body is there, the limit is reached, or nothing more can come.
+    /// Exchanges datagrams until the body is complete, a limit is reached, or nothing more can arrive.
     fn exchange(
         &mut self,
         quic: &mut quiche::Connection,
         socket: &mut Socket,
-        from: SocketAddr,
-        to: SocketAddr,
+        (from, to): (SocketAddr, SocketAddr),
+        deadline: Instant,
     ) -> Result<End, Failed> {
-        let deadline = self.begun + Duration::from_secs_f64(self.request.timeout_s);
         let mut http: Option<h3::Connection> = None;
         let mut body = vec![0_u8; BODY_CHUNK];
         loop {
@@ -105,7 +111,7 @@ impl Transfer<'_> {
             }
             let mut wrong = None;
             let headers = header_bytes(from);
-            let arrived = &mut self.answer.wire_bytes;
+            let arrived = &mut self.wire_bytes;
             socket
                 .receive(|datagram| {
                     *arrived += datagram.len() as u64 + headers;
@@ -118,13 +124,13 @@ impl Transfer<'_> {
             if self
                 .request
                 .max_wire_bytes
-                .is_some_and(|most| self.answer.wire_bytes > most)
+                .is_some_and(|most| self.wire_bytes > most)
             {
                 return Err((
                     End::WireLimit,
                     format!(
-                        "the network brought {} bytes for {} of the body",
-                        self.answer.wire_bytes, self.answer.body_bytes
+                        "received {} bytes from the network for {} bytes of the body",
+                        self.wire_bytes, self.answer.body_bytes
                     ),
                 ));
             }
@@ -153,10 +159,7 @@ impl Transfer<'_> {
         let mut config = h3::Config::new().map_err(failed)?;
         config.set_max_field_section_size(HEADER_SECTION);
         let mut http = h3::Connection::with_transport(quic, &config).map_err(failed)?;
-        let authority = match self.request.port {
-            443 => self.request.host.clone(),
-            port => format!("{}:{port}", self.request.host),
-        };
+        let authority = self.request.authority();
         let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
         let headers = [
             header(":method", self.request.method.name()),
@@ -171,7 +174,7 @@ impl Transfer<'_> {
         Ok(http)
     }
 
-    /// Takes what the response has brought; Some if it is over.
+    /// Processes the received part of the response; returns `Some` when the response is complete.
     fn take(
         &mut self,
         quic: &mut quiche::Connection,
@@ -198,9 +201,9 @@ impl Transfer<'_> {
                         format!("the server reset the stream: {code:#x}"),
                     ));
                 }
-                // Requests from this stream on are not answered (RFC 9114 5.2).
+                // The server does not answer requests from this stream on (RFC 9114 5.2).
                 Ok((from, h3::Event::GoAway)) if self.stream.is_some_and(|own| own >= from) => {
-                    return Err((End::Reset, "the server goes away".to_owned()));
+                    return Err((End::Reset, "the server sent GOAWAY".to_owned()));
                 }
                 Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
                 Err(h3::Error::Done) => return Ok(None),
@@ -216,7 +219,7 @@ impl Transfer<'_> {
         response::take_headers(&mut self.answer, fields)
     }
 
-    /// Why a connection is closed: by the server, by a TLS alert of ours, or because nothing came.
+    /// Why the connection is closed: by the server, by a TLS alert from this side, or by a timeout.
     fn closed(&mut self, quic: &quiche::Connection) -> Failed {
         let established = self.answer.tls_us.is_some();
         if let Some(error) = quic.peer_error() {
@@ -246,7 +249,7 @@ impl Transfer<'_> {
         } else {
             End::ConnectFailed
         };
-        (end, "the server answers no more".to_owned())
+        (end, "the server stopped answering".to_owned())
     }
 
     fn broken(&self, error: &str) -> Failed {
@@ -266,14 +269,14 @@ impl Transfer<'_> {
 
 fn flush(quic: &mut quiche::Connection, socket: &Socket) -> std::io::Result<()> {
     let mut datagram = [0_u8; DATAGRAM_BYTES];
-    // Done, or an error that quiche turns into a close by itself.
+    // `Done`, or an error after which quiche closes the connection itself.
     while let Ok((length, _)) = quic.send(&mut datagram) {
         socket.send(&datagram[..length])?;
     }
     Ok(())
 }
 
-/// Waits until there is something to read, at most `wait`; says whether there is.
+/// Waits until the socket is readable, for at most `wait`. Returns whether it is readable.
 fn readable(socket: &Socket, wait: Duration) -> bool {
     let limit = Timespec {
         tv_sec: wait.as_secs() as i64,
@@ -283,18 +286,13 @@ fn readable(socket: &Socket, wait: Duration) -> bool {
     poll(&mut waits, Some(&limit)).is_ok_and(|ready| ready > 0)
 }
 
-/// Bytes of the headers before each datagram of this peer: Ethernet, IP without options, UDP.
+/// Size of the headers of each datagram from this peer: Ethernet, IP without options, UDP.
 fn header_bytes(peer: SocketAddr) -> u64 {
     if peer.is_ipv4() {
         14 + 20 + 8
     } else {
         14 + 40 + 8
     }
-}
-
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 fn cpu_us() -> u64 {

@@ -1,100 +1,84 @@
-//! Downloads over QUIC by quiche, one at a time, as a client of `firstflight download`.
-//!
-//! Standard input: one request a line; standard output: a line `{"ready": ...}`, then one answer for each request, in
-//! order (`contract`). The egress policy is asked about each address before its socket is opened.
-//!
-//! The program is `main.rs`. Another one can look at each connection (`observer`): the testbed's client with quiche's own log
-//! (testbed/clients/quiche), which the workspace builds without.
+//! Downloads over QUIC with quiche, one at a time, as a client of `firstflight download` (`firstflight_contract`). The
+//! egress policy checks each address before the socket is opened. `main.rs` is the program. Another program can observe
+//! each connection (`observer`): the testbed's client writes quiche's own log (testbed/clients/quiche). The workspace
+//! builds without that log.
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`contract`] | requests and answers |
 //! | [`socket`] | UDP with a large buffer, read in batches |
-//! | [`connection`] | limits, certificates, keys of a connection |
+//! | [`connection`] | a connection's limits, certificates and keys |
 //! | [`download`] | connection, request, and how it ends |
-//! | [`observer`] | what another program does with connections |
+//! | [`observer`] | access to connections for another program |
 //! | [`response`] | headers and body, without I/O |
 
 mod connection;
-mod contract;
 mod download;
 pub mod observer;
 mod response;
 mod socket;
 
-use crate::contract::{Answer, End, Request};
 use crate::observer::Observer;
+use firstflight_contract::program::{self, Stopped};
+use firstflight_contract::{Answer, Request};
 use firstflight_core::Failure;
 use firstflight_core::clock::Clock;
 use firstflight_core::policy::{Namespace, Policy, Refusal, Trust};
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
-/// The whole program, by its name, its version and quiche's; it ends the process with the failure's status.
-pub fn main(program: &str, version: &str, quiche: &str, observer: &mut dyn Observer) {
-    let given: Vec<String> = std::env::args().skip(1).collect();
-    let shown = match given.first().map(String::as_str) {
-        Some("--help" | "-h") => Some(help(program)),
-        Some("--version" | "-V") => Some(format!("{program} {version}")),
-        _ => None,
-    };
-    if let Some(text) = shown {
-        let _ = writeln!(std::io::stdout(), "{text}");
-        return;
-    }
-    if let Err(failure) = run(quiche, observer) {
-        let _ = writeln!(std::io::stderr(), "{program}: {failure}");
+/// The whole program. `quiche` is quiche's version. On failure, exits the process with the failure's status.
+pub fn main(name: &str, version: &str, quiche: &str, observer: &mut dyn Observer) {
+    if let Err(failure) = run(name, version, quiche, observer) {
+        let _ = writeln!(std::io::stderr(), "{name}: {failure}");
         std::process::exit(failure.exit_status().into());
     }
 }
 
-fn help(program: &str) -> String {
+fn help(name: &str) -> String {
     format!(
         "\
-Downloads over QUIC, as a client of `firstflight download`: a request a line in, an answer a line out.
+Downloads over QUIC for `firstflight download`: reads one request per line, writes one answer per line.
 
-Usage: {program} [blocklist=FILE] [optout=FILE] [allow-net=CIDR] [own=CIDR] ...
+Usage: {name} [blocklist=FILE] [optout=FILE] [allow-net=CIDR] [own=CIDR] ...
 
-Example: {program} allow-net=127.0.0.0/8 < requests.jsonl"
+Example: {name} allow-net=127.0.0.0/8 < requests.jsonl"
     )
 }
 
-fn run(quiche: &str, observer: &mut dyn Observer) -> Result<(), Failure> {
-    let mut policy = policy(std::env::args().skip(1))?;
+fn run(
+    name: &str,
+    version: &str,
+    quiche: &str,
+    observer: &mut dyn Observer,
+) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if program::explains(&arguments, name, version, &help(name)).map_err(failure)? {
+        return Ok(());
+    }
+    let mut policy = policy(arguments.into_iter())?;
     let clock = Clock::start();
     let keys = std::env::var_os("SSLKEYLOGFILE").map(PathBuf::from);
-    let mut out = std::io::stdout().lock();
-    let mut say = |line: String| -> Result<(), Failure> {
-        out.write_all(line.as_bytes())
-            .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush())
-            .map_err(|error| Failure::Output(format!("standard output: {error}")))
-    };
-    say(format!(r#"{{"ready":"quiche/{quiche}"}}"#))?;
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| Failure::Input(format!("standard input: {error}")))?;
-        let request: Request = serde_json::from_str(&line)
-            .map_err(|error| Failure::Input(format!("{line:?} is no request: {error}")))?;
+    let answer = |request: &Request| {
         let refused = match policy.look_well(clock) {
             Trust::All => policy.check(request.ip, &request.host).err(),
             Trust::Ending | Trust::None => Some(Refusal::Unconfirmed),
         };
-        let answer = match refused {
-            None => download::run(&request, keys.as_deref(), observer),
-            Some(refusal) => Answer {
-                end: End::Blocked,
-                detail: Some(refusal.to_string()),
-                ..Answer::default()
-            },
-        };
-        let text =
-            serde_json::to_string(&answer).map_err(|error| Failure::Output(error.to_string()))?;
-        say(text)?;
-    }
-    Ok(())
+        match refused {
+            None => download::run(request, keys.as_deref(), observer),
+            Some(refusal) => Answer::blocked(refusal.to_string()),
+        }
+    };
+    program::serve(&format!("quiche/{quiche}"), answer).map_err(failure)
 }
 
-/// The policy that the arguments describe: KIND=VALUE, KIND is blocklist, optout, allow-net or own.
+fn failure(stopped: Stopped) -> Failure {
+    match stopped {
+        Stopped::Input(why) => Failure::Input(why),
+        Stopped::Output(why) => Failure::Output(why),
+    }
+}
+
+/// Returns the policy that the arguments describe: KIND=VALUE, where KIND is blocklist, optout, allow-net or own.
 ///
 /// `own`: a network of this machine outside of the program's network namespace.
 fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
@@ -121,6 +105,13 @@ fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A request that stops after `limit` bytes.
+    pub fn request(limit: u64) -> Request {
+        let line = r#"{"host":"a.test","ip":"127.0.0.1","port":443,"path":"/","user_agent":"x","timeout_s":1.5,
+            "max_bytes":LIMIT,"roots":"r.pem","verify":true}"#;
+        serde_json::from_str(&line.replace("LIMIT", &limit.to_string())).expect("a request")
+    }
 
     fn of(arguments: &[&str]) -> Result<Policy, Failure> {
         policy(arguments.iter().map(|text| (*text).to_owned()))

@@ -1,4 +1,4 @@
-//! `firstflight-quic-download`: the library's program, whose connections nothing looks at.
+//! `firstflight-quic-download`: the library's program, without an observer of connections.
 
 use firstflight_quic_download::observer::Nothing;
 

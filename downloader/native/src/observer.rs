@@ -1,14 +1,14 @@
-//! What another program does with each connection. An error is one sentence, and the end of the download.
+//! Access to each connection for another program. An error is one sentence, and stops the download.
 
-/// Looks at the connections of downloads.
+/// Observes the connections of downloads.
 pub trait Observer {
-    /// A connection is made, and has sent nothing yet.
+    /// Called when a connection exists and has sent no packet.
     fn opened(&mut self, quic: &mut quiche::Connection) -> Result<(), String>;
-    /// The connection is over.
+    /// Called when the connection is closed.
     fn over(&mut self) -> Result<(), String>;
 }
 
-/// Looks at none.
+/// Observes no connections.
 pub struct Nothing;
 
 impl Observer for Nothing {

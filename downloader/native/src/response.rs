@@ -1,18 +1,18 @@
-//! What a response says and brings, without I/O. All of it is the server's: it is counted, cut and compared, never trusted.
+//! Header sections and bodies of responses, without I/O. The data is untrusted: it is counted, truncated and compared.
 
-use crate::contract::{Answer, End, Method, Request};
+use firstflight_contract::{Answer, End, Method, Request};
 
-/// Why a download failed, with words for people.
+/// Why a download failed, with a message.
 pub type Failed = (End, String);
 
 const MOST_HEADERS: usize = 100;
-/// Of a body: what a column of 64 bits with sign holds.
+/// The longest body: the maximum of a signed 64-bit column.
 const LONGEST_BODY: u64 = i64::MAX.unsigned_abs();
-/// Characters that are kept of a name or a value.
+/// Number of characters to keep from a name or a value.
 const LONGEST_HEADER: usize = 500;
 
-/// Takes a header section, fields as (name, value). What counts is the first that is not informational (RFC 9110 15.2);
-/// later ones are trailers, which change nothing.
+/// Processes a header section of (name, value) fields. Keeps the first section that is not informational (RFC 9110
+/// 15.2). Later sections are trailers and have no effect.
 pub fn take_headers<'a>(
     answer: &mut Answer,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
@@ -40,22 +40,23 @@ pub fn take_headers<'a>(
         });
     if let Some(first) = lengths.next() {
         let Some(length) = first.filter(|_| lengths.all(|other| other == first)) else {
-            let detail = "Content-Length is no number of 63 bits, or several (RFC 9110 8.6)";
+            let detail = "Content-Length is not one number of at most 63 bits (RFC 9110 8.6)";
             return Err((End::Failed, detail.to_owned()));
         };
         answer.content_length = Some(length);
     }
+    let headers = answer.headers.get_or_insert_default();
     for (name, value) in fields
         .filter(|(name, _)| !name.starts_with(b":"))
         .take(MOST_HEADERS)
     {
-        let kept = answer.headers.entry(shortened(name));
+        let kept = headers.entry(shortened(name));
         kept.or_insert_with(|| shortened(value));
     }
     Ok(())
 }
 
-/// Counts bytes of the body; `Some` if the limit is reached.
+/// Counts bytes of the body. Returns `Some` if the limit is reached.
 pub fn take_body(answer: &mut Answer, bytes: usize, request: &Request) -> Option<End> {
     answer.body_bytes += bytes as u64;
     (answer.body_bytes >= request.max_bytes).then(|| {
@@ -64,9 +65,9 @@ pub fn take_body(answer: &mut Answer, bytes: usize, request: &Request) -> Option
     })
 }
 
-/// How a response ended whose stream is over.
+/// How a response ended, after the end of the stream.
 pub fn end(answer: &Answer, method: Method) -> Result<End, Failed> {
-    // To HEAD it is the length that GET would bring (RFC 9110 9.3.2).
+    // In an answer to HEAD, Content-Length is the length that GET would return (RFC 9110 9.3.2).
     let Some(length) = answer.content_length.filter(|_| method == Method::Get) else {
         return Ok(End::Complete);
     };
@@ -80,13 +81,13 @@ pub fn end(answer: &Answer, method: Method) -> Result<End, Failed> {
     }
 }
 
-/// The first characters of what a server sent.
+/// The first characters of text from a server.
 pub fn shortened(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * LONGEST_HEADER)]);
     text.chars().take(LONGEST_HEADER).collect()
 }
 
-/// Digits alone: `parse` would take a sign.
+/// Parses digits only: `parse` would accept a sign.
 fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
@@ -95,6 +96,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn section(fields: &[(&str, &str)]) -> Result<Answer, Failed> {
         let mut answer = Answer::default();
@@ -107,6 +109,10 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         take_headers(answer, bytes)
+    }
+
+    fn headers(answer: &Answer) -> &BTreeMap<String, String> {
+        answer.headers.as_ref().expect("a header section")
     }
 
     #[test]
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn informational_sections_and_trailers_change_nothing() {
         let mut answer = section(&[(":status", "103"), ("etag", "early")]).expect("no length");
-        assert_eq!((answer.http_version, answer.headers.len()), (None, 0));
+        assert_eq!((answer.http_version, &answer.headers), (None, &None));
         take(&mut answer, &[(":status", "200"), ("content-length", "9")]).expect("a length");
         take(
             &mut answer,
@@ -164,7 +170,7 @@ mod tests {
         )
         .expect("ignored");
         assert_eq!((answer.status, answer.content_length), (Some(200), Some(9)));
-        assert!(!answer.headers.contains_key("etag"));
+        assert_eq!(headers(&answer).get("etag"), None);
     }
 
     #[test]
@@ -176,18 +182,17 @@ mod tests {
             .map(|name| (name.as_str(), long.as_str()))
             .collect();
         let answer = section(&fields).expect("no length");
-        assert_eq!(answer.headers.len(), MOST_HEADERS);
+        assert_eq!(headers(&answer).len(), MOST_HEADERS);
         assert!(
-            answer
-                .headers
+            headers(&answer)
                 .values()
                 .all(|value| value.len() == LONGEST_HEADER)
         );
-        // Bytes that are no text become one character each, and never more.
+        // Each byte that is not valid UTF-8 becomes one character.
         assert_eq!(shortened(&[0xff; 9000]).chars().count(), LONGEST_HEADER);
-        // The first of a name is the one that is kept.
+        // Keeps the first header for each name.
         let twice = section(&[("etag", "a"), ("etag", "b")]).expect("no length");
-        assert_eq!(twice.headers["etag"], "a");
+        assert_eq!(headers(&twice)["etag"], "a");
     }
 
     #[test]
@@ -210,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_body_ends_at_the_limit() {
-        let request = crate::contract::tests::request(10);
+        let request = crate::tests::request(10);
         let mut answer = Answer::default();
         assert_eq!(take_body(&mut answer, 9, &request), None);
         assert_eq!(take_body(&mut answer, 5, &request), Some(End::Limit));

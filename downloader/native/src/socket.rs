@@ -1,15 +1,15 @@
-//! The socket of a download: connected to the server, with a large receive buffer, read in batches.
+//! A download's socket: connected to the server, with a large receive buffer, read in batches.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Without drops at 1 Gbit/s while the process waits 60 ms for a core.
+/// Prevents drops at 1 Gbit/s while the process waits 60 ms for a core.
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
 const BATCH: usize = 64;
-/// The largest datagram that can arrive on Ethernet; longer ones are cut, and then fail to open.
+/// The largest datagram that can arrive over Ethernet. Longer datagrams are truncated and cannot be decrypted.
 const DATAGRAM_BYTES: usize = 2048;
-/// Position of the drops among the numbers of SO_MEMINFO (linux/sock_diag.h).
+/// Index of the drop counter in the numbers of SO_MEMINFO (linux/sock_diag.h).
 const MEMINFO_DROPS: usize = 8;
 const MEMINFO_NUMBERS: usize = 9;
 
@@ -19,7 +19,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket that exchanges datagrams with `server` alone. It does not block.
+    /// Opens a non-blocking socket that exchanges datagrams only with `server`.
     pub fn connect(server: SocketAddr) -> io::Result<Socket> {
         let any: IpAddr = match server {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -28,7 +28,7 @@ impl Socket {
         let udp = UdpSocket::bind((any, 0))?;
         udp.connect(server)?;
         udp.set_nonblocking(true)?;
-        // Beyond the machine's limit with the right to, up to it without.
+        // With the privilege, the size may exceed the machine's limit. Otherwise the limit applies.
         if !set(&udp, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER) {
             set(&udp, libc::SO_RCVBUF, RECEIVE_BUFFER);
         }
@@ -38,12 +38,12 @@ impl Socket {
         })
     }
 
-    /// Its own address and port.
+    /// The local address and port.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.udp.local_addr()
     }
 
-    /// Sends one datagram; one that the kernel has no room for is lost, as on the way.
+    /// Sends one datagram. If the kernel has no room for it, the datagram is lost, as on the path.
     pub fn send(&self, datagram: &[u8]) -> io::Result<()> {
         match self.udp.send(datagram) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -51,7 +51,7 @@ impl Socket {
         }
     }
 
-    /// Reads the datagrams that are there, a batch at most, and passes each to `take`. Returns how many.
+    /// Reads the waiting datagrams, at most one batch, and passes each to `take`. Returns their number.
     pub fn receive(&mut self, mut take: impl FnMut(&mut [u8])) -> io::Result<usize> {
         let mut parts: Vec<libc::iovec> = self
             .buffers
@@ -64,7 +64,7 @@ impl Socket {
         let mut headers: Vec<libc::mmsghdr> = parts
             .iter_mut()
             .map(|part| {
-                // SAFETY: all zero is a message header without address, parts and control data.
+                // SAFETY: an all-zero message header has no address, no parts and no control data.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 header.msg_hdr.msg_iov = part;
                 header.msg_hdr.msg_iovlen = 1;
@@ -98,7 +98,7 @@ impl Socket {
         Ok(lengths.len())
     }
 
-    /// The size of the receive buffer, and how many datagrams the kernel dropped because it was full.
+    /// The size of the receive buffer, and the number of datagrams that the kernel dropped because it was full.
     pub fn state(&self) -> (Option<u64>, Option<u64>) {
         let mut size: libc::c_int = 0;
         let mut numbers = [0_u32; MEMINFO_NUMBERS];
@@ -113,7 +113,7 @@ impl Socket {
 }
 
 fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> bool {
-    // SAFETY: the value is an int, of the length that is given.
+    // SAFETY: the value is an int with the given length.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -128,7 +128,7 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> bool {
 
 fn get<T>(socket: &UdpSocket, option: libc::c_int, value: &mut T) -> bool {
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` has the length that is given; the kernel writes no more.
+    // SAFETY: `value` has the given length. The kernel writes no more bytes than that.
     let status = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

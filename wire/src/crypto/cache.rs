@@ -1,14 +1,14 @@
-//! Key schedules of the directions that were read last.
+//! A cache of recently used key schedules.
 
 use super::{Keys, SuiteMaterial};
 
-/// Schedules kept: those of some forty connections. Packets of one flight follow each other closely.
+/// Number of cached schedules, enough for about forty connections. The packets in a flight arrive close together.
 const SLOTS: usize = 256;
 
-/// Key schedules by what they are made of. A connection keeps only the bytes ([`SuiteMaterial`]): schedules
-/// take ten times the room, and hardly more time to be made again than to be fetched from far memory.
+/// Maps key material to key schedules. A connection stores only the material ([`SuiteMaterial`]). A schedule
+/// needs ten times as much memory, and expanding it is hardly slower than loading it from distant memory.
 pub struct KeyCache {
-    /// A key is random, so its first byte chooses the place.
+    /// Indexed by the first byte of the key, which is random.
     slots: Box<[Option<(SuiteMaterial, Keys)>]>,
 }
 
@@ -21,7 +21,7 @@ impl Default for KeyCache {
 }
 
 impl KeyCache {
-    /// The keys of `material`, made now unless they are still there.
+    /// Returns the keys of `material`. Expands them if they are not in the cache.
     pub fn keys(&mut self, material: &SuiteMaterial) -> &Keys {
         let slot = &mut self.slots[usize::from(material.key[0]) % SLOTS];
         if slot.as_ref().is_some_and(|(of, _)| of != material) {

@@ -1,20 +1,20 @@
-//! HMAC (RFC 2104) for messages of one block, by the compression functions of SHA-256 and SHA-384 alone.
+//! HMAC (RFC 2104) for messages with a single block, built on the compression functions of SHA-256 and SHA-384.
 //!
-//! Every HMAC in QUIC's key schedule has a key of at most one digest and a short message, so that each half
-//! of it is one padded block after the key's block. Keeping the states after the key's blocks (RFC 2104 4)
-//! and the padded messages leaves two compressions per HMAC.
+//! Every HMAC in QUIC's key schedule has a short message and a key of at most one digest. Each half of such an HMAC
+//! hashes one key block and one padded block. The states after the key blocks (RFC 2104 4) and the padded messages
+//! are stored, so that an HMAC needs two compressions.
 
 /// Types for one hash function: its word, block, digest, compression function and initial state.
 macro_rules! hmac_of_one_block {
     ($word:ty, $block:literal, $digest:literal, $length_field:literal, $compress:path, $initial:expr) => {
         use std::slice;
 
-        /// Bytes of a digest.
+        /// Length of a digest in bytes.
         pub(crate) const DIGEST: usize = $digest;
         const BLOCK: usize = $block;
         const INITIAL: [$word; 8] = $initial;
 
-        /// A second block of a hash: a short message with the hash's padding, after one block of key.
+        /// A hash's second block: a short message with the hash's padding, after one key block.
         #[derive(Clone, Copy)]
         pub(crate) struct LastBlock([u8; BLOCK]);
 
@@ -39,10 +39,10 @@ macro_rules! hmac_of_one_block {
             }
         }
 
-        /// Room for a digest, padded: the message of an HMAC's outer half.
+        /// An empty padded digest: the message of an HMAC's outer half.
         const OUTER: LastBlock = LastBlock::new(&[0; DIGEST]);
 
-        /// An HMAC key after its two key blocks.
+        /// The states of an HMAC key after its two key blocks.
         #[derive(Clone, Copy)]
         pub(crate) struct HmacKey {
             inner: [$word; 8],
@@ -50,7 +50,7 @@ macro_rules! hmac_of_one_block {
         }
 
         impl HmacKey {
-            /// Takes a key of at most one digest, given with zeros behind it.
+            /// Prepares a key of at most one digest, padded with zeros.
             pub(crate) fn new(key: &[u8; DIGEST]) -> HmacKey {
                 let state_after = |pad: u8| {
                     let mut block = [pad; BLOCK];
@@ -67,14 +67,14 @@ macro_rules! hmac_of_one_block {
                 }
             }
 
-            /// HMAC of the message that `block` holds.
+            /// Returns the HMAC of the message in `block`.
             pub(crate) fn sign(&self, block: &LastBlock) -> [u8; DIGEST] {
                 let [digest] = self.sign_all([block]);
                 digest
             }
 
-            /// HMAC of each message. Compressions that do not wait for each other stand side by side, so that
-            /// the processor overlaps them.
+            /// Returns the HMAC of each message. Independent compressions are adjacent in the code, so that the
+            /// processor overlaps them.
             pub(crate) fn sign_all<const N: usize>(
                 &self,
                 blocks: [&LastBlock; N],

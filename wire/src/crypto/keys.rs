@@ -1,4 +1,4 @@
-//! Opening and sealing packets in place (RFC 9001 5.3, 5.4).
+//! Opens and seals packets in place (RFC 9001 5.3, 5.4).
 
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
@@ -8,31 +8,31 @@ use ring::aead::{
 use super::{CipherSuite, KeyMaterial, SuiteMaterial, TAG_LEN, decode_packet_number};
 use crate::{Error, OpenError, Packet};
 
-/// AEAD and IV of one direction, ready for use.
+/// AEAD and IV for one direction, ready for use.
 pub(super) struct PacketKey {
     pub(super) aead: LessSafeKey,
     iv: [u8; 12],
 }
 
-/// Packet and header protection of one direction, ready for use.
+/// Packet and header protection for one direction, ready for use.
 pub struct Keys {
     pub(super) packet: PacketKey,
     hp: quic::HeaderProtectionKey,
 }
 
-/// A header without its protection.
+/// A header after the removal of header protection.
 pub(super) struct Unprotected {
     pub first_byte: u8,
     pub packet_number: u64,
     pn_len: usize,
-    /// Bytes of the header with the packet number.
+    /// Length of the header with the packet number, in bytes.
     pub(super) length: usize,
 }
 
-/// What protects packets that are sent.
+/// Keys for sending packets.
 pub trait Seal {
-    /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len`
-    /// bytes at `pn_offset`), the frames, and 16 bytes of room for the tag.
+    /// Seals a packet in place. `packet` holds the plain header through the packet number (`pn_len` bytes at
+    /// `pn_offset`), the frames, and 16 bytes for the tag.
     fn seal(
         &self,
         packet: &mut [u8],
@@ -46,18 +46,18 @@ pub trait Seal {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
     pub packet_number: u64,
-    /// First byte without header protection.
+    /// First byte after the removal of header protection.
     pub first_byte: u8,
-    /// Bytes of the packet number on the wire.
+    /// Length of the packet number on the wire, in bytes.
     pub pn_len: usize,
-    /// False when the reserved bits are set, which RFC 9000 17.2 calls a connection error.
+    /// False if a reserved bit is set, which is a connection error (RFC 9000 17.2).
     pub reserved_bits_clear: bool,
     /// The frames.
     pub payload: &'a [u8],
 }
 
 impl PacketKey {
-    /// `key` must have the length that `algorithm` asks for.
+    /// `key` must have the key length of `algorithm`.
     fn new(algorithm: &'static Algorithm, key: &[u8], iv: [u8; 12]) -> PacketKey {
         let key = UnboundKey::new(algorithm, key).expect("the key has the algorithm's length");
         PacketKey {
@@ -74,7 +74,7 @@ impl PacketKey {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Opens a packet whose header has lost its protection.
+    /// Opens a packet after the removal of header protection.
     fn open<'a>(
         &self,
         datagram: &'a mut [u8],
@@ -125,7 +125,7 @@ impl Keys {
         Keys::of(protection, hp, PacketKey::new(aead, key, material.iv))
     }
 
-    /// `hp` must have the length that `algorithm` asks for.
+    /// `hp` must have the key length of `algorithm`.
     fn of(algorithm: &'static quic::Algorithm, hp: &[u8], packet: PacketKey) -> Keys {
         Keys {
             packet,
@@ -140,7 +140,7 @@ impl Keys {
             .expect("every algorithm takes a sample of 16 bytes")
     }
 
-    /// Takes the protection off the header of `packet` in place.
+    /// Removes the header protection of `packet` in place.
     pub(super) fn unprotect(
         &self,
         datagram: &mut [u8],
@@ -159,7 +159,8 @@ impl Keys {
             .and_then(|b| b.get(4..))
             .and_then(|b| b.first_chunk::<16>());
         let mask = self.mask(sample.ok_or(OpenError::TooShort)?);
-        // Long headers protect four bits of the first byte, short ones five (RFC 9001 5.4.1).
+        // Header protection covers four bits of the first byte in long headers, five in short headers (RFC 9001
+        // 5.4.1).
         let protected = if bytes[0] & 0x80 != 0 { 0x0f } else { 0x1f };
         bytes[0] ^= mask[0] & protected;
         let pn_len = usize::from(bytes[0] & 3) + 1;
@@ -179,8 +180,8 @@ impl Keys {
         })
     }
 
-    /// Opens `packet` of `datagram` in place. `largest` is the largest packet number opened before in this
-    /// space. After an error the packet's bytes are of no more use: keep a copy to try other keys.
+    /// Opens `packet` of `datagram` in place. `largest` is the largest packet number already opened in this packet
+    /// number space. An error leaves the packet's bytes unusable: keep a copy to try other keys.
     pub fn open<'a>(
         &self,
         datagram: &'a mut [u8],
@@ -191,7 +192,7 @@ impl Keys {
         self.open_unprotected(datagram, packet, &header)
     }
 
-    /// Opens a packet whose header has lost its protection.
+    /// Opens a packet after the removal of header protection.
     pub(super) fn open_unprotected<'a>(
         &self,
         datagram: &'a mut [u8],
@@ -209,7 +210,7 @@ impl Keys {
         pn_len: usize,
         packet_number: u64,
     ) -> Result<(), Error> {
-        // The sample starts four bytes after the packet number's start and must lie inside the packet.
+        // The sample starts four bytes after the start of the packet number and must lie inside the packet.
         if !(1..=4).contains(&pn_len) || packet.len() < pn_offset + 4 + TAG_LEN {
             return Err(Error::NoRoom);
         }

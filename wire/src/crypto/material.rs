@@ -1,9 +1,9 @@
-//! Key, IV and header protection key of one direction, as bytes: what is kept of keys, a tenth of their
+//! Key, IV and header protection key for one direction, as bytes. They take a tenth of the memory of their key
 //! schedules.
 
 use crate::tls::number;
 
-/// Cipher suites that QUIC packets are protected with.
+/// Cipher suites of QUIC packet protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CipherSuite {
     Aes128GcmSha256,
@@ -12,7 +12,7 @@ pub enum CipherSuite {
 }
 
 impl CipherSuite {
-    /// By the number in a ServerHello; `None` for one that is not known here.
+    /// Returns the suite with this number in a ServerHello; `None` for an unknown number.
     pub fn from_number(suite: u16) -> Option<CipherSuite> {
         match suite {
             number::TLS_AES_128_GCM_SHA256 => Some(CipherSuite::Aes128GcmSha256),
@@ -22,7 +22,7 @@ impl CipherSuite {
         }
     }
 
-    /// Name in the IANA registry of TLS cipher suites.
+    /// Returns the name in the IANA registry of TLS cipher suites.
     pub fn name(self) -> &'static str {
         match self {
             CipherSuite::Aes128GcmSha256 => "TLS_AES_128_GCM_SHA256",
@@ -31,7 +31,7 @@ impl CipherSuite {
         }
     }
 
-    /// Bytes of its keys, of the AEAD and of header protection.
+    /// Returns the key length of the AEAD and of header protection in bytes.
     fn key_len(self) -> usize {
         match self {
             CipherSuite::Aes128GcmSha256 => 16,
@@ -39,7 +39,7 @@ impl CipherSuite {
         }
     }
 
-    /// Bytes of its traffic secrets.
+    /// Returns the length of traffic secrets in bytes.
     pub fn secret_len(self) -> usize {
         match self {
             CipherSuite::Aes256GcmSha384 => 48,
@@ -48,7 +48,7 @@ impl CipherSuite {
     }
 }
 
-/// Key, IV and header protection key of one direction, as bytes. Of Initials: AES-128-GCM.
+/// Key, IV and header protection key for one direction for Initial packets (AES-128-GCM).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyMaterial {
     pub key: [u8; 16],
@@ -56,34 +56,34 @@ pub struct KeyMaterial {
     pub hp: [u8; 16],
 }
 
-/// The same under any suite.
+/// Key, IV and header protection key for one direction for any suite.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SuiteMaterial {
     pub(super) suite: CipherSuite,
-    /// As many bytes as the suite's AEAD takes, zeros behind them.
+    /// The AEAD key, padded with zeros.
     pub(super) key: [u8; 32],
     pub(super) iv: [u8; 12],
-    /// As many bytes as the suite's header protection takes, zeros behind them.
+    /// The header protection key, padded with zeros.
     pub(super) hp: [u8; 32],
 }
 
 impl SuiteMaterial {
-    /// Key of the AEAD, as long as the suite's.
+    /// Returns the AEAD key, in the suite's length.
     pub fn key(&self) -> &[u8] {
         &self.key[..self.suite.key_len()]
     }
 
-    /// IV of the AEAD.
+    /// Returns the AEAD's IV.
     pub fn iv(&self) -> [u8; 12] {
         self.iv
     }
 
-    /// Key of header protection.
+    /// Returns the header protection key.
     pub fn hp(&self) -> &[u8] {
         &self.hp[..self.suite.key_len()]
     }
 
-    /// `key` and `hp` are what HKDF gave, of which the suite takes the first bytes.
+    /// `key` and `hp` are outputs of HKDF. The suite uses their first bytes.
     pub(super) fn new(suite: CipherSuite, key: &[u8], iv: [u8; 12], hp: &[u8]) -> SuiteMaterial {
         let length = suite.key_len();
         let padded = |bytes: &[u8]| {

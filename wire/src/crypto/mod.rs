@@ -20,5 +20,5 @@ pub use retry::{retry_is_intact, write_retry};
 pub use secrets::InitialSecret;
 pub use traffic::{OneRttKeys, TrafficSecret};
 
-/// Bytes that every AEAD in use adds to a packet.
+/// Number of bytes that each supported AEAD adds to a packet.
 pub const TAG_LEN: usize = 16;

@@ -1,5 +1,4 @@
-//! PADDING at the end of a sealed packet, put back from its keys: what is sealed of zeros is nothing but the
-//! cipher's key stream.
+//! Restores the sealed PADDING at the end of a packet from its keys: sealed zeros are the cipher's key stream.
 
 use ring::aead::Aad;
 
@@ -10,11 +9,11 @@ use crate::{OpenError, Packet};
 pub const SAMPLE_END: usize = 20;
 
 impl Keys {
-    /// Puts back what PADDING was sealed to: the `length` bytes before the tag of `packet`, which were zeros
-    /// before they were sealed. Of these nothing is read; `work` is room for a copy.
+    /// Restores sealed PADDING: the `length` bytes before the tag of `packet`, which were zeros before sealing. The
+    /// current values of these bytes do not matter. `work` is scratch memory for a copy.
     ///
-    /// `TooShort`: there is no room for as many behind the sample of header protection. `Unauthentic`: the tag
-    /// is not the one of such a packet. The datagram stays as it is then.
+    /// Returns `TooShort` if the packet has no room for `length` bytes after the header protection sample, and
+    /// `Unauthentic` if the tag does not match such a packet. On an error, the datagram does not change.
     pub fn seal_padding(
         &self,
         datagram: &mut [u8],
@@ -49,7 +48,7 @@ impl Keys {
                 .seal_in_place_separate_tag(nonce, Aad::from(&*head), plain)
                 .map_err(|_| short)
         };
-        // Counter mode is its own inverse: this opens what is there.
+        // Counter mode is its own inverse, so sealing opens the bytes before the PADDING.
         let _ = seal(&mut plain[..padding])?;
         let tag = seal(plain)?;
         if tag.as_ref() != &bytes[end..] {
@@ -65,11 +64,11 @@ mod tests {
     use super::*;
     use crate::{ConnectionId, InitialSecret, LongHeader, Version, build_packet, parse_packet};
 
-    /// Bytes of a datagram before its sealed Initial.
+    /// Number of bytes in the datagram before the Initial.
     const BEFORE: usize = 5;
 
-    /// A datagram with an Initial of `size` bytes behind others, the first `plain` of its payload PING, its number in `pn_len`
-    /// bytes; and its keys.
+    /// Returns a datagram with an Initial of `size` bytes after [`BEFORE`] other bytes, and the Initial's keys. Its
+    /// payload starts with `plain` PING frames. Its packet number has `pn_len` bytes.
     fn sealed(plain: usize, size: usize, pn_len: usize) -> (Vec<u8>, Packet, Keys) {
         let cid = ConnectionId::from([7; 8]);
         let keys = Keys::new(&InitialSecret::new(Version::V1, &cid).unwrap().client());
@@ -126,7 +125,7 @@ mod tests {
         };
         assert!(zeros > 10);
         assert_eq!(done(&whole, zeros), Ok(()));
-        // One byte more was PING.
+        // The byte before the PADDING is PING.
         assert_eq!(done(&whole, zeros + 1), Err(OpenError::Unauthentic));
         for at in (BEFORE..packet.pn_offset + 20).chain(end..whole.len()) {
             let mut bytes = whole.clone();

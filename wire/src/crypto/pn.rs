@@ -1,8 +1,7 @@
 //! Packet numbers (RFC 9000 17.1, A.3).
 
-/// The full packet number behind `truncated`, of which `bytes` (1 to 4) were sent, when the largest number
-/// processed so far in that space is `largest` (`None`: none yet, so that the number itself is expected to be
-/// small).
+/// Decodes the packet number `truncated`, sent in `bytes` (1 to 4) bytes. `largest` is the largest packet number
+/// already processed in this packet number space. With `None`, the full number is expected to be small.
 pub fn decode_packet_number(largest: Option<u64>, truncated: u32, bytes: usize) -> u64 {
     let expected = largest.map_or(0, |n| n.saturating_add(1));
     let window = 1u64 << (8 * bytes.clamp(1, 4));

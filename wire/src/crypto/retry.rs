@@ -68,7 +68,7 @@ static DRAFT_25: LazyLock<RetryKey> = LazyLock::new(|| {
     )
 });
 
-/// Tag over `retry` (without its tag) for the client whose first Initial went to `odcid`; `None` for an
+/// Returns the tag of `retry` (without its tag) for a client that sent its first Initial to `odcid`; `None` for an
 /// unknown version.
 fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_LEN]> {
     let key = match version.family()? {
@@ -76,7 +76,7 @@ fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_
         Family::V2 => &V2,
         Family::Draft29 => &DRAFT_29,
         Family::Draft25 => &DRAFT_25,
-        // These have no tag.
+        // These versions have no tag.
         Family::Draft23 | Family::Draft22 => return None,
     };
     let mut pseudo_packet = Vec::with_capacity(1 + odcid.len() + retry.len());
@@ -91,8 +91,8 @@ fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_
     tag.as_ref().try_into().ok()
 }
 
-/// Whether the Retry `packet` of `datagram` carries the right tag for the client whose first Initial went to
-/// `odcid`; up to draft 24, whether it repeats this connection ID.
+/// Returns whether the Retry `packet` of `datagram` has the correct tag for a client that sent its first Initial to
+/// `odcid`. Up to draft 24, a Retry has no tag; it must repeat this connection ID.
 pub fn retry_is_intact(datagram: &[u8], packet: &Packet, odcid: &ConnectionId) -> bool {
     let Some(bytes) = datagram.get(packet.start..packet.end) else {
         return false;
@@ -110,7 +110,7 @@ pub fn retry_is_intact(datagram: &[u8], packet: &Packet, odcid: &ConnectionId) -
         && tag(packet.version, odcid, retry).is_some_and(|right| right == *sent)
 }
 
-/// Writes a Retry packet (RFC 9000 17.2.5) and gives its size. `unused` fills the low four bits of the first
+/// Writes a Retry packet (RFC 9000 17.2.5) and returns the size. `unused` fills the low four bits of the first
 /// byte.
 pub fn write_retry(
     out: &mut [u8],

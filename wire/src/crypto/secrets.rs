@@ -1,5 +1,5 @@
-//! From the client's destination connection ID to key, IV and header protection key (RFC 9001 5.1, 5.2;
-//! RFC 9369 3.3).
+//! Derives key, IV and header protection key from the client's destination connection ID (RFC 9001 5.1, 5.2; RFC
+//! 9369 3.3).
 
 use std::sync::LazyLock;
 
@@ -8,8 +8,8 @@ use super::hmac::sha256::{HmacKey, LastBlock};
 use crate::version::Family;
 use crate::{ConnectionId, Version};
 
-/// Input of HKDF-Expand-Label with an empty context (RFC 8446 7.1), as the only block of HKDF-Expand (RFC
-/// 5869 2.3), and how much of it is used.
+/// Returns the input of HKDF-Expand-Label with an empty context (RFC 8446 7.1) and its length. It is the only block
+/// of HKDF-Expand (RFC 5869 2.3).
 pub(super) const fn label_info(label: &str, length: u8) -> ([u8; 32], usize) {
     let label = label.as_bytes();
     let mut info = [0; 32];
@@ -28,7 +28,7 @@ pub(super) const fn label_info(label: &str, length: u8) -> ([u8; 32], usize) {
         at += 1;
         i += 1;
     }
-    // Context length 0, then HKDF-Expand's counter.
+    // A context length of 0, then HKDF-Expand's counter.
     info[at + 1] = 1;
     (info, at + 2)
 }
@@ -99,7 +99,7 @@ static SALTS: LazyLock<Salts> = LazyLock::new(|| {
     }
 });
 
-/// The secret both directions of Initial protection come from. Directions are derived on demand.
+/// The common secret of both directions of Initial protection. Each direction is derived on demand.
 #[derive(Clone, Copy)]
 pub struct InitialSecret {
     secret: HmacKey,
@@ -107,8 +107,8 @@ pub struct InitialSecret {
 }
 
 impl InitialSecret {
-    /// `dcid` is the destination connection ID of the client's first Initial or, after a Retry, the Retry's
-    /// source connection ID. `None` for a version that is not known here.
+    /// `dcid` is the destination connection ID of the client's first Initial, or after a Retry the Retry's source
+    /// connection ID. Returns `None` for an unknown version.
     pub fn new(version: Version, dcid: &ConnectionId) -> Option<InitialSecret> {
         let salt = match version.family()? {
             Family::V1 => &SALTS.v1,
@@ -117,7 +117,7 @@ impl InitialSecret {
             Family::Draft25 | Family::Draft23 => &SALTS.draft23,
             Family::Draft22 => &SALTS.draft22,
         };
-        // A connection ID has at most 20 bytes, so it fits a block.
+        // A connection ID has at most 20 bytes, so it fits in one block.
         let secret = HmacKey::new(&salt.sign(&LastBlock::new(dcid.as_slice())));
         Some(InitialSecret {
             secret,
@@ -125,12 +125,12 @@ impl InitialSecret {
         })
     }
 
-    /// What protects packets that the client sends.
+    /// Returns the keys of packets from the client.
     pub fn client(&self) -> KeyMaterial {
         self.direction(&CLIENT_IN)
     }
 
-    /// What protects packets that the server sends.
+    /// Returns the keys of packets from the server.
     pub fn server(&self) -> KeyMaterial {
         self.direction(&SERVER_IN)
     }
@@ -147,7 +147,7 @@ impl InitialSecret {
     }
 }
 
-/// The first `N` bytes.
+/// Returns the first `N` bytes.
 pub(super) fn first<const N: usize>(digest: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&digest[..N]);

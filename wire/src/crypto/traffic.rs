@@ -8,10 +8,10 @@ use super::{CipherSuite, KeyCache, Keys, SuiteMaterial};
 use crate::version::Family;
 use crate::{OpenError, Opened, Packet, Version};
 
-/// Longest traffic secret: that of a cipher suite with SHA-384.
+/// Length of the longest traffic secret, for a cipher suite with SHA-384.
 const MAX_SECRET: usize = 48;
 
-/// Labels of one version, for the suites with SHA-256.
+/// Labels of a version for the suites with SHA-256.
 struct Labels {
     key_16: LastBlock,
     key_32: LastBlock,
@@ -38,7 +38,7 @@ static LABELS_V2: Labels = Labels {
     update: expand_label("quicv2 ku", 32),
 };
 
-/// Labels of one version, for the suite with SHA-384.
+/// Labels of a version for the suite with SHA-384.
 struct LongLabels {
     key: sha384::LastBlock,
     iv: sha384::LastBlock,
@@ -64,17 +64,17 @@ static LONG_LABELS_V2: LongLabels = LongLabels {
     update: expand_long_label("quicv2 ku", 48),
 };
 
-/// A TLS 1.3 traffic secret of one direction, and what keys are made of it.
+/// A TLS 1.3 traffic secret for one direction. Derives packet protection keys and the next secret.
 #[derive(Clone, Copy)]
 pub struct TrafficSecret {
     suite: CipherSuite,
     v2: bool,
-    /// The first `suite.secret_len()` bytes.
+    /// The first `suite.secret_len()` bytes are used.
     bytes: [u8; MAX_SECRET],
 }
 
 impl TrafficSecret {
-    /// `None` if the version is not known here, or the secret has not the suite's length.
+    /// Returns `None` if the version is unknown or the secret does not have the suite's length.
     pub fn new(version: Version, suite: CipherSuite, secret: &[u8]) -> Option<TrafficSecret> {
         let v2 = version.family()? == Family::V2;
         let mut bytes = [0; MAX_SECRET];
@@ -85,17 +85,17 @@ impl TrafficSecret {
         Some(TrafficSecret { suite, v2, bytes })
     }
 
-    /// The suite that it belongs to.
+    /// Returns the suite of the secret.
     pub fn suite(&self) -> CipherSuite {
         self.suite
     }
 
-    /// Keys that protect packets under this secret.
+    /// Returns the packet protection keys of this secret.
     pub fn keys(&self) -> Keys {
         Keys::of_suite(&self.material())
     }
 
-    /// What these keys are made of.
+    /// Returns the key material of this secret.
     pub fn material(&self) -> SuiteMaterial {
         let suite = self.suite;
         match suite {
@@ -117,7 +117,7 @@ impl TrafficSecret {
         }
     }
 
-    /// The secret after a key update (RFC 9001 6.1).
+    /// Returns the secret after a key update (RFC 9001 6.1).
     pub fn next(&self) -> TrafficSecret {
         let mut bytes = [0; MAX_SECRET];
         if self.suite == CipherSuite::Aes256GcmSha384 {
@@ -130,8 +130,7 @@ impl TrafficSecret {
         TrafficSecret { bytes, ..*self }
     }
 
-    /// What keys are made of after a key update, which keeps the header protection key of `before` (RFC 9001
-    /// 6.1).
+    /// Returns the key material after a key update. It keeps the header protection key of `before` (RFC 9001 6.1).
     fn updated(&self, before: &SuiteMaterial) -> SuiteMaterial {
         let hp = before.hp;
         SuiteMaterial {
@@ -155,20 +154,20 @@ impl TrafficSecret {
     }
 }
 
-/// Opens the 1-RTT packets of one direction across key updates (RFC 9001 6.3 to 6.5).
+/// Opens the 1-RTT packets in one direction across key updates (RFC 9001 6.3 to 6.5).
 pub struct OneRttKeys {
     material: SuiteMaterial,
-    /// Secret of the generation in use.
+    /// Secret of the current generation.
     secret: TrafficSecret,
-    /// Number of key updates so far.
+    /// Number of key updates.
     pub generation: u64,
-    /// Smallest packet number opened in this generation.
+    /// Smallest packet number opened in the current generation.
     first_number: u64,
     previous: Option<Box<SuiteMaterial>>,
 }
 
 impl OneRttKeys {
-    /// Keys of the first generation, from *_TRAFFIC_SECRET_0.
+    /// Creates the keys of the first generation from *_TRAFFIC_SECRET_0.
     pub fn new(secret: TrafficSecret) -> OneRttKeys {
         OneRttKeys {
             material: secret.material(),
@@ -179,14 +178,14 @@ impl OneRttKeys {
         }
     }
 
-    /// The suite in use.
+    /// Returns the cipher suite.
     pub fn suite(&self) -> CipherSuite {
         self.secret.suite
     }
 
-    /// Opens a short-header packet as [`Keys::open`], with keys from `cache`. A flipped key phase is tried
-    /// with the keys before this generation for packet numbers below it, else with the next ones, which stay
-    /// if they fit.
+    /// Opens a short-header packet as [`Keys::open`], with keys from `cache`. For a flipped key phase, it uses the
+    /// previous keys if the packet number is below the current generation. Otherwise it tries the next keys, and
+    /// keeps them if they open the packet.
     pub fn open<'a>(
         &mut self,
         cache: &mut KeyCache,
@@ -230,7 +229,7 @@ mod tests {
         TrafficSecret::new(version, CipherSuite::ChaCha20Poly1305Sha256, &secret).unwrap()
     }
 
-    /// A short-header packet with an empty connection ID: `frames` sealed under `keys`.
+    /// Returns a short-header packet with an empty connection ID and `frames` sealed under `keys`.
     fn sealed(keys: &Keys, number: u64, phase_is_odd: bool, frames: &[u8]) -> Vec<u8> {
         let first = 0x43 | if phase_is_odd { 4 } else { 0 };
         let mut packet = vec![first];
@@ -301,7 +300,7 @@ mod tests {
             let mut receiver = OneRttKeys::new(secret);
             let mut cache = KeyCache::default();
             let mut largest = None;
-            // 4 is of the generation before, late; 7 comes after a second update.
+            // 4 is a late packet of the previous generation. 7 follows a second update.
             for (number, of, opens) in [
                 (3, 0, true),
                 (5, 1, true),

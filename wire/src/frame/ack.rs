@@ -1,27 +1,27 @@
-//! ACK frames (RFC 9000 19.3): checked when parsed, their ranges read on demand.
+//! ACK frames (RFC 9000 19.3). Parsing checks them; their ranges are read on demand.
 
 use std::ops::RangeInclusive;
 
 use crate::{Error, Reader};
 
-/// An ACK frame (0x02, or 0x03 with ECN counts) whose ranges are known to be well formed.
+/// A checked ACK frame (0x02, or 0x03 with ECN counts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
     pub largest: u64,
-    /// ACK Delay as on the wire; times 2^ack_delay_exponent microseconds.
+    /// ACK Delay as on the wire, in units of 2^ack_delay_exponent microseconds.
     pub delay: u64,
-    /// First ACK Range: how many packets right before `largest` are acknowledged with it.
+    /// First ACK Range: number of acknowledged packets immediately before `largest`.
     pub first_range: u64,
     /// Number of further ranges.
     pub range_count: u64,
-    /// ECT(0), ECT(1) and CE counts of an 0x03 frame.
+    /// ECT(0), ECT(1) and CE counts in a 0x03 frame.
     pub ecn: Option<[u64; 3]>,
     /// Gap and length pairs.
     ranges: &'a [u8],
 }
 
 impl<'a> Ack<'a> {
-    /// Parses what follows the frame type.
+    /// Parses the fields after the frame type.
     pub(super) fn parse(r: &mut Reader<'a>, with_ecn: bool) -> Result<Ack<'a>, Error> {
         let largest = r.varint()?;
         let delay = r.varint()?;
@@ -30,7 +30,7 @@ impl<'a> Ack<'a> {
         let below_zero = Error::Malformed("ACK range below zero");
         let mut smallest = largest.checked_sub(first_range).ok_or(below_zero)?;
         let all = r.rest();
-        // Each turn takes at least two bytes, so a count that is too large ends as Truncated.
+        // Each pair has at least two bytes, so a count that is too large fails with Truncated.
         for _ in 0..range_count {
             let (gap, length) = (r.varint()?, r.varint()?);
             smallest = smallest
@@ -54,7 +54,7 @@ impl<'a> Ack<'a> {
         })
     }
 
-    /// The acknowledged packet numbers, largest range first.
+    /// Returns the acknowledged packet numbers, largest range first.
     pub fn ranges(&self) -> AckRanges<'a> {
         let first = self.largest.saturating_sub(self.first_range)..=self.largest;
         AckRanges {
@@ -63,7 +63,7 @@ impl<'a> Ack<'a> {
         }
     }
 
-    /// Whether `packet_number` is acknowledged.
+    /// Returns whether `packet_number` is acknowledged.
     pub fn contains(&self, packet_number: u64) -> bool {
         self.ranges().any(|range| range.contains(&packet_number))
     }

@@ -1,15 +1,15 @@
 //! Frames of extensions: RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset), multipath
-//! (draft-ietf-quic-multipath, its code points since version 4 and its final ones), TIME_STAMP
-//! (draft-huitema-quic-ts), BDP (draft-kuhn-quic-bdpframe-extension, as picoquic sends it), OBSERVED_ADDRESS
+//! (draft-ietf-quic-multipath: the code points since version 4, and the final ones), TIME_STAMP
+//! (draft-huitema-quic-ts), BDP (draft-kuhn-quic-bdpframe-extension, in picoquic's format), OBSERVED_ADDRESS
 //! (draft-ietf-quic-address-discovery).
 //!
-//! A code point whose fields changed from one draft to the next (PATH_ABANDON and PATH_CIDS_BLOCKED of the drafts)
-//! is left out: nobody can tell where such a frame ends.
+//! PATH_ABANDON and PATH_CIDS_BLOCKED of the drafts are not supported: their fields changed between drafts, but
+//! their code points did not, so the length of such a frame is unknown.
 
 use super::{Ack, Frame};
 use crate::{ConnectionId, Error, Reader};
 
-/// The rest of the frame of type `kind`; `UnknownFrame` for a type that is not known here.
+/// Parses the fields of the frame of type `kind`. Returns `UnknownFrame` for an unknown type.
 pub(super) fn parse<'a>(kind: u64, r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
     Ok(match kind {
         0x24 => Frame::ResetStreamAt {
@@ -61,7 +61,7 @@ pub(super) fn parse<'a>(kind: u64, r: &mut Reader<'a>) -> Result<Frame<'a>, Erro
     })
 }
 
-/// A frame that begins with `count` integers, which matter to nothing here.
+/// Reads a frame that starts with `count` integers, and ignores their values.
 fn varints<'a>(r: &mut Reader<'a>, name: &'static str, count: u8) -> Result<Frame<'a>, Error> {
     for _ in 0..count {
         r.varint()?;
@@ -73,7 +73,7 @@ fn varints<'a>(r: &mut Reader<'a>, name: &'static str, count: u8) -> Result<Fram
 mod tests {
     use crate::{Error, Frame, Frames, Writer};
 
-    /// A frame of type `kind` with `rest`, and PING behind it.
+    /// Parses a frame of type `kind` with the fields `rest`, followed by PING.
     fn names(kind: u64, rest: &[u8]) -> Result<Vec<&'static str>, Error> {
         let mut out = [0; 64];
         let mut w = Writer::new(&mut out);

@@ -1,4 +1,4 @@
-//! Frames (RFC 9000 19, RFC 9221, draft-ietf-quic-ack-frequency, and those of `extension`).
+//! Frames of RFC 9000 19, RFC 9221, draft-ietf-quic-ack-frequency and the extensions in `extension`.
 
 mod ack;
 mod extension;
@@ -12,7 +12,7 @@ pub use write::{
     write_ping, write_retire_connection_id, write_stream,
 };
 
-/// One frame; byte strings borrow from the packet's payload.
+/// One frame. Byte strings borrow from the packet's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Frame<'a> {
@@ -101,7 +101,7 @@ pub enum Frame<'a> {
         final_size: u64,
         reliable_size: u64,
     },
-    /// An ACK of packets on one of several paths; path 0 is the one of the handshake.
+    /// Acknowledges packets on one of several paths. The handshake uses path 0.
     PathAck {
         path: u64,
         ack: Ack<'a>,
@@ -114,14 +114,14 @@ pub enum Frame<'a> {
         reset_token: [u8; 16],
     },
     TimeStamp(u64),
-    /// Of another extension, read over.
+    /// A frame of another extension; the fields are ignored.
     Extension {
         name: &'static str,
     },
 }
 
 impl Frame<'_> {
-    /// Name for people and records, in the words of RFC 9000 19 in lower case.
+    /// Returns the name of RFC 9000 19 in lower case, for messages and records.
     pub fn name(&self) -> &'static str {
         match self {
             Frame::Padding { .. } => "padding",
@@ -156,8 +156,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Whether a packet with this frame asks for an acknowledgement (RFC 9002 2; draft-huitema-quic-ts 3: no
-    /// TIME_STAMP does).
+    /// Returns whether a packet with this frame elicits an acknowledgement (RFC 9002 2). TIME_STAMP never does
+    /// (draft-huitema-quic-ts 3).
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(
             self,
@@ -170,7 +170,7 @@ impl Frame<'_> {
         )
     }
 
-    /// Whether Initial and Handshake packets may carry it (RFC 9000 12.4, table 3; 12.5).
+    /// Returns whether Initial and Handshake packets may carry the frame (RFC 9000 12.4, table 3; 12.5).
     pub fn allowed_in_initial(&self) -> bool {
         matches!(
             self,

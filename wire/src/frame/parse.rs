@@ -1,25 +1,26 @@
-//! Reading the frames of an opened packet.
+//! Reads the frames of an opened packet.
 
 use super::{Ack, Frame};
 use crate::{ConnectionId, Error, Reader};
 
-/// Iterator over the frames of a packet's payload; ends after the first error.
+/// Iterates over the frames in a packet's payload. Stops after the first error.
 ///
-/// A frame type that is not known here ends them with [`Error::UnknownFrame`], because its length cannot be known.
+/// The error for an unknown frame type is [`Error::UnknownFrame`]. The length of such a frame is unknown, so
+/// reading cannot continue.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: Reader<'a>,
 }
 
 impl<'a> Frames<'a> {
-    /// Frames of `payload`.
+    /// Returns the frames of `payload`.
     pub fn new(payload: &'a [u8]) -> Self {
         Frames {
             rest: Reader::new(payload),
         }
     }
 
-    /// What has not been read: before a call of `next`, it begins with the type of the frame that comes.
+    /// Returns the unread bytes. Before a call of `next`, they start with the type of the next frame.
     pub fn rest(&self) -> &'a [u8] {
         self.rest.rest()
     }
@@ -43,8 +44,8 @@ impl<'a> Iterator for Frames<'a> {
 fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
     let start = r.len();
     let kind = r.varint()?;
-    // RFC 9000 12.4: types of RFC 9000 must use the shortest form. The check for all is simpler, and no
-    // longer form is in use.
+    // RFC 9000 12.4: the types of RFC 9000 must use the shortest form. Checking all types is simpler, and no
+    // implementation uses longer forms.
     if crate::buf::varint_len(kind) != Some(start - r.len()) {
         return Err(Error::Malformed("frame type encoding"));
     }
@@ -134,7 +135,7 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
             reason: r.varint_bytes()?,
         },
         0x1e => Frame::HandshakeDone,
-        // By the code point of draft-ietf-quic-ack-frequency since its fifth version, and by the one before.
+        // The code points of draft-ietf-quic-ack-frequency since its fifth version, and before that.
         0x1f | 0xac => Frame::ImmediateAck,
         0x30 => Frame::Datagram {
             data: r.bytes(r.len())?,
@@ -152,7 +153,7 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
     })
 }
 
-/// No stream may end above 2^62 - 1 (RFC 9000 19.6, 19.8).
+/// No stream may extend beyond 2^62 - 1 (RFC 9000 19.6, 19.8).
 fn check_end(offset: u64, data: &[u8], what: &'static str) -> Result<(), Error> {
     if offset + data.len() as u64 > crate::buf::VARINT_MAX {
         Err(Error::Malformed(what))
@@ -260,8 +261,8 @@ mod tests {
         );
     }
 
-    /// Any bytes give frames or one error, in bounded time: a cheap stand-in for a fuzzer that runs on every
-    /// test.
+    /// Any bytes give frames or one error in bounded time. This is a cheap replacement for a fuzzer in every test
+    /// run.
     #[test]
     fn arbitrary_bytes_do_not_panic() {
         let mut state = 1u64;

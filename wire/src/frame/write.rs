@@ -1,4 +1,4 @@
-//! Writing the frames that a client needs. PADDING is [`Writer::zeros`].
+//! Writes the frames that a client needs. For PADDING, see [`Writer::zeros`].
 
 use crate::{Error, Writer};
 
@@ -7,8 +7,8 @@ pub fn write_ping(w: &mut Writer<'_>) -> Result<(), Error> {
     w.u8(0x01)
 }
 
-/// ACK without ECN counts. `ranges` are (largest, smallest), descending and with a gap between neighbours;
-/// the first one's largest must be `largest`. `delay` as on the wire.
+/// Writes an ACK without ECN counts. `ranges` are (largest, smallest) pairs in descending order, with gaps between
+/// them. The first pair must start with `largest`. `delay` is the value on the wire.
 pub fn write_ack(
     w: &mut Writer<'_>,
     largest: u64,
@@ -45,7 +45,7 @@ pub fn write_crypto(w: &mut Writer<'_>, offset: u64, data: &[u8]) -> Result<(), 
     w.varint_bytes(data)
 }
 
-/// CONNECTION_CLOSE 0x1c; `frame_type` is the frame that caused it, 0 for none.
+/// Writes CONNECTION_CLOSE 0x1c. `frame_type` is the frame that caused it, or 0.
 pub fn write_connection_close(
     w: &mut Writer<'_>,
     code: u64,
@@ -58,7 +58,7 @@ pub fn write_connection_close(
     w.varint_bytes(reason)
 }
 
-/// CONNECTION_CLOSE 0x1d: closed by the application, with its error code.
+/// Writes CONNECTION_CLOSE 0x1d: closed by the application, with its error code.
 pub fn write_application_close(w: &mut Writer<'_>, code: u64, reason: &[u8]) -> Result<(), Error> {
     w.u8(0x1d)?;
     w.varint(code)?;
@@ -71,13 +71,13 @@ pub fn write_retire_connection_id(w: &mut Writer<'_>, sequence: u64) -> Result<(
     w.varint(sequence)
 }
 
-/// PATH_RESPONSE to a challenge with `data`.
+/// Writes PATH_RESPONSE to a challenge with `data`.
 pub fn write_path_response(w: &mut Writer<'_>, data: &[u8; 8]) -> Result<(), Error> {
     w.u8(0x1b)?;
     w.bytes(data)
 }
 
-/// STREAM with offset and length; `fin`: the stream ends with it.
+/// Writes STREAM with offset and length. `fin` marks the end of the stream.
 pub fn write_stream(
     w: &mut Writer<'_>,
     id: u64,

@@ -1,11 +1,11 @@
-//! What is wrong with a peer's stream.
+//! Errors on a peer's stream.
 
 use std::fmt;
 
-/// Codes of RFC 9114 8.1 and RFC 9204 6, which a client closes a connection or a stream with.
+/// Codes of RFC 9114 8.1 and RFC 9204 6. A client closes a connection or a stream with them.
 pub mod code {
     pub const NO_ERROR: u64 = 0x100;
-    /// For a second control, encoder or decoder stream, which the reader of one stream cannot see.
+    /// For a second control, encoder or decoder stream. A reader of a single stream cannot detect it.
     pub const STREAM_CREATION_ERROR: u64 = 0x103;
     pub const CLOSED_CRITICAL_STREAM: u64 = 0x104;
     pub const FRAME_UNEXPECTED: u64 = 0x105;
@@ -20,13 +20,13 @@ pub mod code {
     pub const QPACK_ENCODER_STREAM_ERROR: u64 = 0x201;
 }
 
-/// A rule of HTTP/3 or a limit of ours that the peer broke. A stream that gave one gives it again for all
-/// that follows.
+/// A violation of HTTP/3 or of a local limit by the peer. After an error, a stream returns the same error for all
+/// further input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http3Error {
     /// One of [`code`].
     pub code: u64,
-    /// In a few words.
+    /// A short description.
     pub cause: &'static str,
 }
 

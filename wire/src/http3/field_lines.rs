@@ -7,8 +7,8 @@ use crate::{Error, Reader, Writer};
 
 const DYNAMIC: Http3Error = Http3Error::undecodable("reference to the dynamic table");
 
-/// Calls `visit` with name and value of each field of an encoded section, in order. Ends with its first error.
-/// Strings of the section are never longer than 8 / 5 of it.
+/// Calls `visit` with the name and value of each field of an encoded section, in order. Stops at the first error of
+/// `visit`. Decoded strings are at most 8 / 5 as long as the section.
 pub fn read_section(
     section: &[u8],
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Http3Error>,
@@ -21,15 +21,15 @@ pub fn read_section(
     let first = byte(&mut r)?;
     read_integer(&mut r, first, 7)?;
     if first & 0x80 != 0 {
-        // The base would lie below zero (4.5.1.2).
+        // The base would be negative (4.5.1.2).
         return Err(Http3Error::undecodable("base of a field section"));
     }
     let (mut name_scratch, mut value_scratch) = (Vec::new(), Vec::new());
     while !r.is_empty() {
         let first = byte(&mut r)?;
         let name = match first {
-            // Indexed (4.5.2), then a literal with the name of an entry (4.5.4); each with a bit for the
-            // static table.
+            // An indexed field (4.5.2), then a literal with an indexed name (4.5.4). One bit selects the static
+            // table.
             0x80.. => {
                 let (name, value) = entry(read_integer(&mut r, first, 6)?, first & 0x40 != 0)?;
                 visit(name.as_bytes(), value.as_bytes())?;
@@ -61,7 +61,7 @@ fn entry(index: u64, is_static: bool) -> Result<(&'static str, &'static str), Ht
         .ok_or(Http3Error::undecodable("index beyond the static table"))
 }
 
-/// Writes a field section, by the static table where it has the field or its name.
+/// Writes a field section. Uses the static table for known fields and names.
 pub fn write_section(w: &mut Writer<'_>, fields: &[(&str, &str)]) -> Result<(), Error> {
     w.bytes(&[0, 0])?;
     for (name, value) in fields {
@@ -104,16 +104,16 @@ mod tests {
                 "0000 510b 2f69 6e64 6578 2e68 746d 6c",
                 &[(":path", "/index.html")][..],
             ),
-            // Indexed in one byte and in two; a name whose index takes two.
+            // A one-byte index, a two-byte index, and a name with a two-byte index.
             ("0000 d9 ff00", &[(":status", "200"), (":status", "100")]),
             ("0000 5f4d 03 616263", &[("server", "abc")]),
-            // Literal names, plain and in the Huffman code (custom-key: custom-value of RFC 7541 C.4.3).
+            // Literal names, plain and Huffman-coded (custom-key: custom-value of RFC 7541 C.4.3).
             ("0000 23 782d79 01 7a", &[("x-y", "z")]),
             (
                 "0000 2f01 25a849e95ba97d7f 89 25a849e95bb8e8b4bf",
                 &[("custom-key", "custom-value")],
             ),
-            // Bits that forbid compression; a base that means nothing; no field.
+            // Never-indexed bits; a base without meaning; no field.
             ("0000 71 01 2f 33 782d79 00", &[(":path", "/"), ("x-y", "")]),
             ("007f 05 c1", &[(":path", "/")]),
             ("0000", &[]),

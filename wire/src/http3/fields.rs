@@ -1,22 +1,22 @@
-//! A decoded field section, kept in two allocations.
+//! A decoded field section, stored in two allocations.
 
 use super::Http3Error;
 
-/// What each field counts beside its bytes (RFC 9114 4.2.2).
+/// Number of bytes added to the size for each field (RFC 9114 4.2.2).
 const OVERHEAD: usize = 32;
 
 /// Fields in wire order, without pseudo-header fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSection {
-    /// Names and values, one behind the other.
+    /// The concatenated names and values.
     text: Vec<u8>,
-    /// Where name and value of each field end in it.
+    /// The end of each field's name and value in `text`.
     ends: Vec<(usize, usize)>,
     size: usize,
 }
 
 impl FieldSection {
-    /// Name and value of each field, in wire order.
+    /// Returns the name and value of each field, in wire order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |&(name_end, end)| {
@@ -26,36 +26,35 @@ impl FieldSection {
         })
     }
 
-    /// The value of the first field `name` (in lower case), or `None`.
+    /// Returns the value of the first field `name` (in lower case), or `None`.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let mut fields = self.iter();
         fields.find_map(|(this, value)| (this == name.as_bytes()).then_some(value))
     }
 
-    /// Number of fields.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Size of the section in bytes, pseudo-header fields included, as SETTINGS_MAX_FIELD_SECTION_SIZE counts
-    /// it: names, values, and 32 per field (RFC 9114 4.2.2).
+    /// Returns the size of the section in bytes, including pseudo-header fields, as SETTINGS_MAX_FIELD_SECTION_SIZE
+    /// defines it: names, values, and 32 bytes per field (RFC 9114 4.2.2).
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Counts a field. Fails if the section is then larger than `limit` bytes.
+    /// Counts a field. Fails if the section becomes larger than `limit` bytes.
     pub(super) fn count(
         &mut self,
         name: &[u8],
         value: &[u8],
         limit: usize,
     ) -> Result<(), Http3Error> {
-        // All lengths are of bytes in memory: their sum does not overflow.
+        // The lengths describe bytes in memory, so their sum does not overflow.
         self.size += name.len() + value.len() + OVERHEAD;
         if self.size > limit {
             return Err(Http3Error::excessive("field section above the limit"));
@@ -63,7 +62,7 @@ impl FieldSection {
         Ok(())
     }
 
-    /// Keeps a field that was counted.
+    /// Stores a field that was counted.
     pub(super) fn keep(&mut self, name: &[u8], value: &[u8]) {
         self.text.extend_from_slice(name);
         let name_end = self.text.len();
@@ -72,8 +71,7 @@ impl FieldSection {
     }
 }
 
-/// Whether a name consists of the characters of a token, none of them in upper case (RFC 9114 4.2, RFC 9110
-/// 5.6.2).
+/// Returns whether a name is a token without upper-case letters (RFC 9114 4.2, RFC 9110 5.6.2).
 pub fn is_name(name: &[u8]) -> bool {
     let allowed = |byte: &u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(byte)
@@ -81,7 +79,7 @@ pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(allowed)
 }
 
-/// Whether a value has none of the characters that end a field or a text elsewhere (RFC 9110 5.5).
+/// Returns whether a value is free of NUL, CR and LF, which end a field or a text elsewhere (RFC 9110 5.5).
 pub fn is_value(value: &[u8]) -> bool {
     !value.iter().any(|byte| [0, b'\r', b'\n'].contains(byte))
 }

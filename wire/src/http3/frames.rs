@@ -1,24 +1,24 @@
-//! Frames of a stream (RFC 9114 7.1) that arrives in pieces.
+//! Frames in a stream (RFC 9114 7.1) that arrives in pieces.
 
 use crate::Reader;
 
-/// What comes next on the stream.
+/// The next event on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Type and length of a frame.
+    /// A frame's type and length.
     Start { kind: u64, length: u64 },
-    /// The next bytes of it, one at least.
+    /// The next bytes of the frame's payload, at least one.
     Part(&'a [u8]),
-    /// All of it was there.
+    /// The frame is complete.
     End,
 }
 
-/// The place of the reader in the stream.
+/// The position of the reader in the stream.
 #[derive(Clone, Debug)]
 enum Place {
-    /// The first bytes of type and length.
+    /// The first bytes of a frame's type and length.
     Head { bytes: [u8; 16], filled: usize },
-    /// How much of the frame is still to come.
+    /// Number of bytes until the end of the frame.
     Body { left: u64 },
 }
 
@@ -27,24 +27,24 @@ const BETWEEN: Place = Place::Head {
     filled: 0,
 };
 
-/// Finds the frames. Holds no byte of their payload.
+/// Finds the frames. Stores no payload.
 #[derive(Clone, Debug)]
 pub struct FrameReader {
     place: Place,
 }
 
 impl FrameReader {
-    /// A reader at the beginning of a frame.
+    /// Returns a reader at the start of a frame.
     pub fn new() -> Self {
         FrameReader { place: BETWEEN }
     }
 
-    /// Whether no frame has begun that has not ended.
+    /// Returns whether the reader is between two frames.
     pub fn is_between_frames(&self) -> bool {
         matches!(self.place, Place::Head { filled: 0, .. })
     }
 
-    /// Takes the next step from the front of `bytes`; `None` if more bytes are needed for it.
+    /// Returns the next event from the front of `bytes`, or `None` if it needs more bytes.
     pub fn step<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Step<'a>> {
         match &mut self.place {
             Place::Body { left: 0 } => {
@@ -65,7 +65,7 @@ impl FrameReader {
             } => loop {
                 let (&byte, rest) = bytes.split_first()?;
                 *bytes = rest;
-                // Two integers of eight bytes are complete when the last place is filled.
+                // Two integers of eight bytes are complete when the array is full.
                 head[*filled] = byte;
                 *filled += 1;
                 let mut r = Reader::new(&head[..*filled]);
@@ -82,7 +82,7 @@ impl FrameReader {
 mod tests {
     use super::*;
 
-    /// Frames as `(type, length, payload)`, from pieces of `size` bytes.
+    /// Reads frames as `(type, length, payload)` from pieces of `size` bytes.
     fn read(stream: &[u8], size: usize) -> (Vec<(u64, u64, Vec<u8>)>, bool) {
         let (mut frames, mut reader, mut ended) = (Vec::new(), FrameReader::new(), 0);
         for mut piece in stream.chunks(size) {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn frames_in_pieces_of_any_size() {
-        // DATA of 2 bytes, an empty frame of a long type and a long length, a frame that is cut.
+        // DATA of 2 bytes, an empty frame with a long type and a long length, a truncated frame.
         let stream = [
             0, 2, 7, 8, 0xc0, 0, 0, 0, 0, 0, 0, 0x21, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0x40, 1, 0xbf,
             0xff, 0xff, 0xff, 9,

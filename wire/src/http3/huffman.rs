@@ -2,8 +2,8 @@
 
 use super::Http3Error;
 
-/// Length of codes, in bits, and how many codes have it. The code is canonical: this and the order of the
-/// symbols define all of it.
+/// Number of codes for each code length in bits. The code is canonical: this table and the order of the symbols
+/// define it completely.
 const COUNTS: [(u32, u32); 21] = [
     (5, 10),
     (6, 26),
@@ -28,7 +28,7 @@ const COUNTS: [(u32, u32); 21] = [
     (30, 4),
 ];
 
-/// Symbols in the order of their codes. Behind the last of them comes the end-of-string symbol.
+/// Symbols in the order of their codes. The end-of-string symbol follows the last one.
 #[rustfmt::skip]
 const SYMBOLS: [u8; 256] = [
     48, 49, 50, 97, 99, 101, 105, 111, 115, 116, 32, 37, 45, 46, 47, 51,
@@ -49,14 +49,14 @@ const SYMBOLS: [u8; 256] = [
     21, 23, 24, 25, 26, 27, 28, 29, 30, 31, 127, 220, 249, 10, 13, 22,
 ];
 
-/// Codes of one length.
+/// Codes of the same length.
 #[derive(Clone, Copy)]
 struct Row {
     bits: u32,
-    /// The first and the last of them, followed by zeros and by ones to 32 bits.
+    /// The first and the last code, extended to 32 bits with zeros and with ones.
     first: u32,
     last: u32,
-    /// Where the symbol of the first stands in [`SYMBOLS`].
+    /// Index of the first code's symbol in [`SYMBOLS`].
     start: u32,
 }
 
@@ -86,11 +86,11 @@ const fn rows() -> [Row; COUNTS.len()] {
     rows
 }
 
-/// Appends the string that `coded` stands for to `out`: at most 8 bytes for 5. Fails for the end-of-string
-/// symbol and for padding that is longer than 7 bits or has a zero (RFC 7541 5.2).
+/// Decodes `coded` and appends the string to `out`: at most 8 bytes for 5. Fails for the end-of-string symbol, and
+/// for padding longer than 7 bits or with a zero bit (RFC 7541 5.2).
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Http3Error> {
     let mut rest = coded.iter();
-    // Bits not decoded, from the highest down.
+    // Undecoded bits, from the highest down.
     let (mut bits, mut have) = (0u64, 0u32);
     loop {
         while have <= 56
@@ -112,7 +112,7 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Http3Error> {
                 bits <<= row.bits;
                 have -= row.bits;
             }
-            // No code begins with seven ones or fewer and ends with them.
+            // No code of at most seven bits consists only of ones.
             None if have < 8 && bits == !(u64::MAX >> have) => return Ok(()),
             None => return Err(Http3Error::undecodable("padding of a string")),
         }
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Codes of every length, among them the first and the last of appendix B.
+    /// Codes of every length, including the first and the last of appendix B.
     #[test]
     fn single_symbols_of_appendix_b() {
         for (code, bits, symbol) in [
@@ -198,14 +198,14 @@ mod tests {
     fn what_is_no_string() {
         let (padding, end) = ("padding of a string", "end of string in a string");
         for (coded, error) in [
-            // "0" and three bits that are no padding; eight bits of padding; a code cut off.
+            // "0" with three bits of wrong padding; eight bits of padding; a truncated code.
             ("06", padding),
             ("ff", padding),
             ("07 ff", padding),
             ("fe", padding),
             ("ff fe", padding),
             ("ff ff ff", padding),
-            // The end-of-string symbol, alone, followed by zeros and in a string.
+            // The end-of-string symbol: by itself, followed by zeros, and in a string.
             ("ff ff ff ff", end),
             ("ff ff ff fc", end),
             // A line feed and two zeros.

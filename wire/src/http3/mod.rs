@@ -1,15 +1,15 @@
-//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) as a client that asks once needs them, with the static table only.
+//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) for a client with a single request, with the static table only.
 //!
 //! | module | |
 //! | --- | --- |
-//! | `error` | what is wrong, with the code of RFC 9114 8.1 |
+//! | `error` | errors, with the codes of RFC 9114 8.1 |
 //! | `huffman`, `prefixed`, `static_table` | the parts of QPACK: strings, integers, known fields |
-//! | `field_lines` | a field section to and from names and values |
-//! | `fields` | a field section kept |
-//! | `frames` | frames of a stream that arrives in pieces |
-//! | `request` | what a client sends: control stream, request |
-//! | `response` | the request stream's other direction |
-//! | `settings`, `uni_stream` | the server's unidirectional streams |
+//! | `field_lines` | reads and writes field sections |
+//! | `fields` | stores a field section |
+//! | `frames` | reads the frames in a stream that arrives in pieces |
+//! | `request` | writes the client's control stream and request |
+//! | `response` | reads the server's side of the request stream |
+//! | `settings`, `uni_stream` | read the server's unidirectional streams |
 //!
 //! Readers take a stream's bytes in order, in pieces of any size, and hold no more than their limit allows.
 //!
@@ -56,6 +56,6 @@ mod frame_type {
     pub const PUSH_PROMISE: u64 = 0x05;
     pub const GOAWAY: u64 = 0x07;
     pub const MAX_PUSH_ID: u64 = 0x0d;
-    /// Of HTTP/2, without a meaning here: an error wherever they arrive.
+    /// Reserved frame types of HTTP/2, an error on any stream.
     pub const OF_HTTP2: [u64; 4] = [0x02, 0x06, 0x08, 0x09];
 }

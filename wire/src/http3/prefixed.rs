@@ -1,20 +1,20 @@
-//! Integers and strings that begin inside a byte (RFC 9204 4.1).
+//! Integers and strings that start inside a byte (RFC 9204 4.1).
 
 use super::{Http3Error, huffman};
 use crate::{Error, Reader, VARINT_MAX, Writer};
 
-/// Bytes behind the first that hold an integer of 62 bits.
+/// Maximum number of bytes after the first byte of a 62-bit integer.
 const MOST_BYTES: usize = 9;
 
 const ENDS_EARLY: Http3Error = Http3Error::undecodable("field section ends early");
 
-/// The next byte.
+/// Reads the next byte.
 pub fn byte(r: &mut Reader<'_>) -> Result<u8, Http3Error> {
     r.u8().map_err(|_| ENDS_EARLY)
 }
 
-/// The integer whose first byte is `first`, in the lowest `prefix` bits of it, and whose other bytes `r`
-/// stands before. At most 2^62 - 1.
+/// Reads an integer of at most 2^62 - 1. It starts in the lowest `prefix` bits of `first`; its other bytes are next
+/// in `r`.
 pub fn read_integer(r: &mut Reader<'_>, first: u8, prefix: u32) -> Result<u64, Http3Error> {
     let mask = (1u64 << prefix) - 1;
     let mut value = u64::from(first) & mask;
@@ -31,7 +31,7 @@ pub fn read_integer(r: &mut Reader<'_>, first: u8, prefix: u32) -> Result<u64, H
     Err(Http3Error::undecodable("integer above 62 bits"))
 }
 
-/// Writes an integer behind the bits of `flags`, which are above its `prefix` bits.
+/// Writes an integer into the lowest `prefix` bits of `flags` and the bytes after it.
 pub fn write_integer(w: &mut Writer<'_>, flags: u8, prefix: u32, value: u64) -> Result<(), Error> {
     let mask = (1u64 << prefix) - 1;
     if value < mask {
@@ -46,8 +46,8 @@ pub fn write_integer(w: &mut Writer<'_>, flags: u8, prefix: u32, value: u64) -> 
     w.u8(rest as u8)
 }
 
-/// The string whose length begins in the lowest `prefix` bits of `first`, below the bit that marks the Huffman
-/// code. It is borrowed from the input or from `scratch`.
+/// Reads a string. The length starts in the lowest `prefix` bits of `first`; the next higher bit marks the Huffman
+/// code. The result borrows from the input or from `scratch`.
 pub fn read_string<'s, 'a: 's>(
     r: &mut Reader<'a>,
     first: u8,
@@ -65,7 +65,7 @@ pub fn read_string<'s, 'a: 's>(
     Ok(scratch)
 }
 
-/// Writes a string as it is, with its length behind `flags`.
+/// Writes a string without the Huffman code. The length starts in `flags`.
 pub fn write_string(w: &mut Writer<'_>, flags: u8, prefix: u32, text: &[u8]) -> Result<(), Error> {
     write_integer(w, flags, prefix, text.len() as u64)?;
     w.bytes(text)
@@ -83,7 +83,7 @@ mod tests {
         Ok(value)
     }
 
-    /// RFC 7541 C.1, and both sides of each step.
+    /// RFC 7541 C.1, and the values below and above each step in length.
     #[test]
     fn integers_in_both_directions() {
         for (prefix, value, bytes) in [
@@ -131,7 +131,7 @@ mod tests {
         for bytes in [&above[..], &long, &[0xff; 64]] {
             assert_eq!(read(bytes, 7), Err("integer above 62 bits"));
         }
-        // Zeros in front are no shorter form, but allowed.
+        // Leading zeros do not shorten the encoding, but they are allowed.
         assert_eq!(read(&[0x7f, 0x80, 0x80, 0x00], 7), Ok(127));
     }
 }

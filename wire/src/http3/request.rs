@@ -1,12 +1,12 @@
-//! What a client sends: its control stream and one request.
+//! Writes the client's control stream and one request.
 
 use super::field_lines::write_section;
 use super::fields::{is_name, is_value};
 use super::{frame_type, setting, uni_stream};
 use crate::{Error, Writer};
 
-/// Writes the beginning of the client's control stream (RFC 9114 6.2.1, 7.2.4): no dynamic table, and the
-/// largest field section that is taken, in bytes as RFC 9114 4.2.2 counts them.
+/// Writes the start of the client's control stream (RFC 9114 6.2.1, 7.2.4): no dynamic table, and the maximum field
+/// section size in bytes as defined in RFC 9114 4.2.2.
 pub fn write_control_stream(w: &mut Writer<'_>, max_field_section_size: u64) -> Result<(), Error> {
     w.varint(uni_stream::CONTROL)?;
     w.varint(frame_type::SETTINGS)?;
@@ -23,10 +23,10 @@ pub fn write_control_stream(w: &mut Writer<'_>, max_field_section_size: u64) -> 
     })
 }
 
-/// Writes a request without content: a HEADERS frame of `(name, value)` in the order given, in which
-/// pseudo-header fields come first (RFC 9114 4.3.1). Names are in lower case.
+/// Writes a request without content: a HEADERS frame of `(name, value)` fields in the given order. Pseudo-header
+/// fields must be first (RFC 9114 4.3.1). Names must be in lower case.
 ///
-/// Fails for a character that no field can have, and for fields of more than 16,383 bytes.
+/// Fails for characters that are not allowed in a field, and for fields of more than 16,383 bytes.
 pub fn write_request(w: &mut Writer<'_>, fields: &[(&str, &str)]) -> Result<(), Error> {
     for (name, value) in fields {
         let bare = name.strip_prefix(':').unwrap_or(name);

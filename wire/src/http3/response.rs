@@ -1,23 +1,24 @@
-//! What a server sends on the request stream (RFC 9114 4.1): informational responses, the final one, content.
+//! Reads the server's side of the request stream (RFC 9114 4.1): informational responses, the final response,
+//! content.
 
 use super::field_lines::read_section;
 use super::fields::{is_name, is_value};
 use super::frames::{FrameReader, Step};
 use super::{FieldSection, Http3Error, code, frame_type};
 
-/// A final response, known when its header section is.
+/// A final response, available after the header section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// 200 to 999.
     pub status: u16,
-    /// The header section without `:status`, which its size includes.
+    /// The header section without `:status`. The size includes `:status`.
     ///
-    /// Fields that belong to a connection of HTTP/1.1 are kept like others: servers send them, and who reads
-    /// the row judges them.
+    /// Connection-specific fields of HTTP/1.1 are kept: servers send them, and the user of the row decides about
+    /// them.
     pub fields: FieldSection,
 }
 
-/// How much of the message is there.
+/// The state of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     BeforeResponse,
@@ -25,14 +26,14 @@ enum Phase {
     AfterTrailers,
 }
 
-/// Reads the server's side of a request stream. Holds one header section of `limit` bytes at most, encoded and
-/// decoded, and nothing of content or of frames that are not known.
+/// Reads the server's side of a request stream. Stores at most one header section of `limit` bytes, encoded and
+/// decoded. It does not store content or unknown frames.
 #[derive(Clone, Debug)]
 pub struct ResponseStream {
     limit: usize,
     frames: FrameReader,
     phase: Phase,
-    /// The payload of the HEADERS frame that is arriving.
+    /// Partial payload of the current HEADERS frame.
     section: Option<Vec<u8>>,
     response: Option<Response>,
     informational: u32,
@@ -42,8 +43,8 @@ pub struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// A stream on which nothing has arrived. `limit` is the largest header section in bytes: of its frame's
-    /// payload, and as RFC 9114 4.2.2 counts them.
+    /// Returns an empty stream. `limit` is the largest header section in bytes; it applies to the frame's payload
+    /// and to the size defined in RFC 9114 4.2.2.
     pub fn new(limit: usize) -> Self {
         ResponseStream {
             limit,
@@ -58,23 +59,23 @@ impl ResponseStream {
         }
     }
 
-    /// The final response, when its whole header section has arrived.
+    /// Returns the final response after the whole header section has arrived.
     pub fn response(&self) -> Option<&Response> {
         self.response.as_ref()
     }
 
-    /// Number of informational responses (status 1xx) that have arrived.
+    /// Returns the number of received informational responses (status 1xx).
     pub fn informational(&self) -> u32 {
         self.informational
     }
 
-    /// Bytes of content that have arrived.
+    /// Returns the number of received content bytes.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
-    /// Takes the next bytes of the stream. An error ends the reading and is given again; a response that was
-    /// complete before it stays.
+    /// Processes the next bytes of the stream. After an error, all further calls return the same error. A response
+    /// that was complete before the error stays available.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Http3Error> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -83,7 +84,8 @@ impl ResponseStream {
         self.note(done)
     }
 
-    /// Says at the end of the stream (FIN) whether the message is complete: a final response, and no frame cut.
+    /// Checks at the end of the stream (FIN) whether the message is complete: a final response, and no truncated
+    /// frame.
     pub fn finish(&mut self) -> Result<(), Http3Error> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -134,7 +136,7 @@ impl ResponseStream {
         Ok(())
     }
 
-    /// Whether a frame may come here, and what becomes of it (RFC 9114 4.1, 7.2).
+    /// Checks whether a frame is allowed here, and prepares for the payload (RFC 9114 4.1, 7.2).
     fn start(&mut self, kind: u64, length: u64) -> Result<(), Http3Error> {
         match kind {
             frame_type::HEADERS => {
@@ -153,7 +155,7 @@ impl ResponseStream {
                 Phase::Content => self.is_data = true,
                 Phase::AfterTrailers => return Err(Http3Error::unexpected("DATA after trailers")),
             },
-            // A client that allows no push has no push ID in use.
+            // A client that does not allow push has no valid push ID.
             frame_type::PUSH_PROMISE => {
                 return Err(Http3Error::new(
                     code::ID_ERROR,
@@ -194,7 +196,7 @@ impl ResponseStream {
     }
 }
 
-/// Status and other fields of a header section or of trailers (RFC 9114 4.2, 4.3).
+/// Reads the status and other fields in a header section or in trailers (RFC 9114 4.2, 4.3).
 fn read_fields(
     section: &[u8],
     limit: usize,
@@ -231,7 +233,7 @@ fn read_fields(
     Ok((status, fields))
 }
 
-/// Three digits, the first of them no zero (RFC 9110 15).
+/// Parses three digits; the first must not be zero (RFC 9110 15).
 fn read_status(value: &[u8]) -> Result<u16, Http3Error> {
     match value {
         [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {

@@ -12,10 +12,10 @@ pub mod setting {
     pub const QPACK_BLOCKED_STREAMS: u64 = 0x07;
 }
 
-/// Identifiers that HTTP/2 gave a meaning which HTTP/3 has not (7.2.4.1, 11.2.2).
+/// Settings of HTTP/2 that are reserved in HTTP/3 (7.2.4.1, 11.2.2).
 const OF_HTTP2: std::ops::RangeInclusive<u64> = 0x02..=0x05;
 
-/// `(id, value)` of each setting in wire order, whether known or not.
+/// Returns `(id, value)` of each setting in wire order, known or unknown.
 pub fn read_settings(payload: &[u8]) -> Result<Vec<(u64, u64)>, Http3Error> {
     let mut r = Reader::new(payload);
     let mut settings = Vec::new();

@@ -104,14 +104,14 @@ pub const STATIC_TABLE: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// Where a field stands in the table.
+/// A match in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Field(u64),
     Name(u64),
 }
 
-/// The first entry with this name and value, else the first with this name, else `None`.
+/// Returns the first entry with this name and value, else the first with this name, else `None`.
 pub fn find(name: &str, value: &str) -> Option<Place> {
     let entries = || {
         (0..)

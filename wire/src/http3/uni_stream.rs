@@ -1,4 +1,4 @@
-//! A unidirectional stream of the server (RFC 9114 6.2, RFC 9204 4.2).
+//! Reads a unidirectional stream of the server (RFC 9114 6.2, RFC 9204 4.2).
 
 use super::frames::{FrameReader, Step};
 use super::settings::read_settings;
@@ -11,30 +11,30 @@ const PUSH: u64 = 0x01;
 const QPACK_ENCODER: u64 = 0x02;
 const QPACK_DECODER: u64 = 0x03;
 
-/// The instruction of an encoder stream that a table without room allows: a capacity of 0 (RFC 9204 4.3.1).
+/// The only encoder instruction for a table without capacity: set the capacity to 0 (RFC 9204 4.3.1).
 const CAPACITY: u8 = 0x20;
 
-/// What a stream is for. Of the first three kinds a server opens one each (RFC 9114 6.2.1, RFC 9204 4.2); who
-/// holds the streams sees a second one.
+/// A stream's type. A server opens one stream of each of the first three types (RFC 9114 6.2.1, RFC 9204 4.2).
+/// The owner of the streams must detect a second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniKind {
     Control,
     QpackEncoder,
     QpackDecoder,
-    /// Of an extension, or reserved to be ignored.
+    /// An extension's type, or a reserved type to ignore.
     Other(u64),
 }
 
-/// Reads one of them. Holds the type, and of a control stream's frames no more than `limit` bytes each.
+/// Reads one stream. Stores the type, and at most `limit` bytes of each control frame.
 #[derive(Clone, Debug)]
 pub struct UniStream {
     limit: usize,
-    /// The first bytes of the type, until it is known.
+    /// The first bytes of the type until it is complete.
     head: [u8; 8],
     filled: usize,
     kind: Option<UniKind>,
     frames: FrameReader,
-    /// Type and payload of the control frame that is arriving, if it is read.
+    /// Type and partial payload of the current control frame, if it is needed.
     frame: Option<(u64, Vec<u8>)>,
     settings: Option<Vec<(u64, u64)>>,
     goaway: Option<u64>,
@@ -42,8 +42,8 @@ pub struct UniStream {
 }
 
 impl UniStream {
-    /// A stream on which nothing has arrived. `limit` is the largest SETTINGS frame in bytes; its settings take
-    /// up to eight times as much memory.
+    /// Returns an empty stream. `limit` is the largest SETTINGS frame in bytes. Its parsed settings take up to
+    /// eight times as much memory.
     pub fn new(limit: usize) -> Self {
         UniStream {
             limit,
@@ -58,22 +58,23 @@ impl UniStream {
         }
     }
 
-    /// What the stream is for, when that has arrived.
+    /// Returns the type of the stream after it has arrived.
     pub fn kind(&self) -> Option<UniKind> {
         self.kind
     }
 
-    /// `(id, value)` of each setting in wire order, when the SETTINGS frame of a control stream has arrived.
+    /// Returns `(id, value)` of each setting in wire order, after the SETTINGS frame in a control stream has
+    /// arrived.
     pub fn settings(&self) -> Option<&[(u64, u64)]> {
         self.settings.as_deref()
     }
 
-    /// The stream ID in the last GOAWAY frame.
+    /// Returns the stream ID in the last GOAWAY frame.
     pub fn goaway(&self) -> Option<u64> {
         self.goaway
     }
 
-    /// Takes the next bytes of the stream. An error ends the reading and is given again.
+    /// Processes the next bytes of the stream. After an error, all further calls return the same error.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Http3Error> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -82,7 +83,7 @@ impl UniStream {
         self.note(done)
     }
 
-    /// Says at the end of the stream (FIN, or a reset) whether it may end (RFC 9114 6.2.1, RFC 9204 4.2).
+    /// Checks whether the stream may be closed by FIN or by a reset (RFC 9114 6.2.1, RFC 9204 4.2).
     pub fn finish(&mut self) -> Result<(), Http3Error> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -111,13 +112,13 @@ impl UniStream {
                 return Ok(());
             };
             bytes = rest;
-            // An integer is complete when the last place is filled.
+            // An integer is complete when the array is full.
             self.head[self.filled] = byte;
             self.filled += 1;
             self.kind = match Reader::new(&self.head[..self.filled]).varint() {
                 Err(_) => None,
                 Ok(CONTROL) => Some(UniKind::Control),
-                // A client that allows no push has no push ID in use.
+                // A client that does not allow push has no valid push ID.
                 Ok(PUSH) => {
                     return Err(Http3Error::new(
                         code::ID_ERROR,
@@ -157,7 +158,7 @@ impl UniStream {
         Ok(())
     }
 
-    /// Whether a frame may come here, and whether it is read (RFC 9114 6.2.1, 7.2).
+    /// Checks whether a frame is allowed here, and whether to read it (RFC 9114 6.2.1, 7.2).
     fn start(&mut self, kind: u64, length: u64) -> Result<(), Http3Error> {
         if self.settings.is_none() && kind != frame_type::SETTINGS {
             return Err(Http3Error::new(
@@ -172,7 +173,7 @@ impl UniStream {
             frame_type::SETTINGS if length > self.limit as u64 => {
                 Err(Http3Error::excessive("SETTINGS frame above the limit"))
             }
-            // One integer.
+            // The payload is one integer.
             frame_type::GOAWAY if length > 8 => Err(GOAWAY_LENGTH),
             frame_type::SETTINGS | frame_type::GOAWAY => {
                 self.frame = Some((kind, Vec::new()));
@@ -193,7 +194,8 @@ impl UniStream {
         }
     }
 
-    /// A stream ID of a request, none above that of a GOAWAY before (RFC 9114 5.2, 7.2.6).
+    /// Reads a GOAWAY. The value must be the ID of a request stream, and not greater than in an earlier GOAWAY (RFC
+    /// 9114 5.2, 7.2.6).
     fn read_goaway(&mut self, payload: &[u8]) -> Result<(), Http3Error> {
         let mut r = Reader::new(payload);
         let id = r.varint().map_err(|_| GOAWAY_LENGTH)?;
@@ -216,7 +218,7 @@ impl UniStream {
 
 const GOAWAY_LENGTH: Http3Error = Http3Error::new(code::FRAME_ERROR, "length of a GOAWAY");
 
-/// Instructions for a dynamic table that has no room (RFC 9204 3.2.2, 4.3).
+/// Checks the instructions for a dynamic table without capacity (RFC 9204 3.2.2, 4.3).
 fn encoder(bytes: &[u8]) -> Result<(), Http3Error> {
     match bytes.iter().find(|byte| **byte != CAPACITY) {
         None => Ok(()),

@@ -1,15 +1,15 @@
-//! Reading a ClientHello (RFC 8446 4.1.2).
+//! Reads a ClientHello (RFC 8446 4.1.2).
 
 use super::{each_extension, number};
 use crate::transport::TransportParameters;
 use crate::{Error, Reader};
 
-/// What a ClientHello asks for. Extensions that were not sent are `None` or empty.
+/// A ClientHello's contents. Absent extensions are `None` or empty.
 #[derive(Clone, Debug)]
 pub struct ClientHello<'a> {
     pub random: [u8; 32],
     pub session_id: &'a [u8],
-    /// Host name of server_name, as sent.
+    /// Host name in server_name, as sent.
     pub sni: Option<&'a [u8]>,
     alpn: &'a [u8],
     groups: &'a [u8],
@@ -18,7 +18,7 @@ pub struct ClientHello<'a> {
 }
 
 impl<'a> ClientHello<'a> {
-    /// Parses the body of a ClientHello message (what [`super::read_message`] gave).
+    /// Parses a ClientHello message's body (the result of [`super::read_message`]).
     pub fn parse(body: &'a [u8]) -> Result<ClientHello<'a>, Error> {
         let mut r = Reader::new(body);
         r.u16()?;
@@ -38,7 +38,7 @@ impl<'a> ClientHello<'a> {
             match kind {
                 number::SERVER_NAME => {
                     let mut list = Reader::new(data_reader.vec16()?);
-                    // host_name is the only type there is.
+                    // host_name is the only defined type.
                     if list.u8()? == 0 {
                         hello.sni = Some(list.vec16()?);
                     }
@@ -56,13 +56,13 @@ impl<'a> ClientHello<'a> {
         Ok(hello)
     }
 
-    /// Application protocols, in order of preference; a broken list ends early.
+    /// Returns the application protocols in order of preference. A malformed list stops early.
     pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> {
         let mut list = Reader::new(self.alpn);
         std::iter::from_fn(move || list.vec8().ok())
     }
 
-    /// supported_groups, in order of preference.
+    /// Returns supported_groups in order of preference.
     pub fn supported_groups(&self) -> impl Iterator<Item = u16> {
         self.groups
             .as_chunks::<2>()
@@ -71,7 +71,7 @@ impl<'a> ClientHello<'a> {
             .map(|g| u16::from_be_bytes(*g))
     }
 
-    /// Groups with a key share, and the share; a broken list ends early.
+    /// Returns the groups with a key share, and the share. A malformed list stops early.
     pub fn key_shares(&self) -> impl Iterator<Item = (u16, &'a [u8])> {
         let mut list = Reader::new(self.key_shares);
         std::iter::from_fn(move || Some((list.u16().ok()?, list.vec16().ok()?)))

@@ -1,19 +1,19 @@
-//! Configurations of Encrypted ClientHello (RFC 9849 4), as HTTPS records and EncryptedExtensions have them.
+//! Configurations of Encrypted ClientHello (RFC 9849 4) in HTTPS records and EncryptedExtensions.
 
 use crate::{Error, Reader};
 
-/// The version of ECHConfig that RFC 9849 4 defines.
+/// The version of ECHConfig in RFC 9849 4.
 const VERSION: u16 = 0xfe0d;
 
 /// One configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchConfig<'a> {
     pub config_id: u8,
-    /// The name that the outer ClientHello names.
+    /// The server name for the outer ClientHello.
     pub public_name: &'a [u8],
 }
 
-/// Reads an ECHConfigList. Configurations of another version are left out.
+/// Reads an ECHConfigList. Skips configurations with another version.
 pub fn ech_configs(list: &[u8]) -> Result<Vec<EchConfig<'_>>, Error> {
     let mut r = Reader::new(list);
     let mut list = Reader::new(r.vec16()?);
@@ -37,7 +37,7 @@ pub fn ech_configs(list: &[u8]) -> Result<Vec<EchConfig<'_>>, Error> {
     Ok(configs)
 }
 
-/// Text of bytes; those beyond ASCII as `\xff`.
+/// Returns the bytes as text, with bytes beyond ASCII as `\xff`.
 pub fn ascii(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -54,7 +54,7 @@ pub fn ascii(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// One configuration of an unknown version and one of the known.
+    /// Two configurations: one with an unknown version, one with the known version.
     const LIST: &[u8] = b"\0\x20\xfe\x0a\0\x01x\xfe\x0d\0\x17\x2a\0\x20\0\x02kk\0\x04\0\x01\0\x01\
         \0\x06a.test\0\0";
 

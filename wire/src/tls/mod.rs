@@ -1,4 +1,4 @@
-//! The TLS 1.3 handshake messages of a first flight (RFC 8446 4), as CRYPTO frames carry them.
+//! The TLS 1.3 handshake messages in a first flight (RFC 8446 4) in CRYPTO frames.
 
 mod client_hello;
 mod ech;
@@ -16,7 +16,7 @@ pub use template::{ClientHelloTemplate, TemplateOptions};
 
 use crate::{Error, Reader};
 
-/// Numbers of RFC 8446 and the IANA TLS registries that are used here.
+/// Numbers from RFC 8446 and the IANA TLS registries.
 pub mod number {
     pub const CLIENT_HELLO: u8 = 1;
     pub const SERVER_HELLO: u8 = 2;
@@ -35,7 +35,7 @@ pub mod number {
     pub const KEY_SHARE: u16 = 51;
     pub const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
     pub const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
-    /// Of QUIC drafts up to 32.
+    /// For QUIC drafts up to 32.
     pub const QUIC_TRANSPORT_PARAMETERS_DRAFT: u16 = 0xffa5;
 
     pub const TLS_AES_128_GCM_SHA256: u16 = 0x1301;
@@ -48,8 +48,8 @@ pub mod number {
     pub const X25519: u16 = 0x1d;
 }
 
-/// Reads one handshake message from the front: its type and body. [`Error::Truncated`] until all of it is
-/// there.
+/// Reads a handshake message's type and body from the front. Returns [`Error::Truncated`] until the message
+/// is complete.
 pub fn read_message<'a>(r: &mut Reader<'a>) -> Result<(u8, &'a [u8]), Error> {
     let mut ahead = *r;
     let kind = ahead.u8()?;
@@ -59,7 +59,7 @@ pub fn read_message<'a>(r: &mut Reader<'a>) -> Result<(u8, &'a [u8]), Error> {
     Ok((kind, body))
 }
 
-/// Calls `visit` with type and body of each extension in the list that `r` stands before.
+/// Calls `visit` with type and body of each extension in the list at the front of `r`.
 fn each_extension<'a>(
     r: &mut Reader<'a>,
     mut visit: impl FnMut(u16, &'a [u8]) -> Result<(), Error>,

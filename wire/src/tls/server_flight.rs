@@ -1,21 +1,21 @@
-//! Reading what a server sends under Handshake keys (RFC 8446 4.3.1, 4.4.2; RFC 8879).
+//! Reads the server's messages under Handshake keys (RFC 8446 4.3.1, 4.4.2; RFC 8879).
 
 use super::{each_extension, number};
 use crate::transport::TransportParameters;
 use crate::{Error, Reader};
 
-/// EncryptedExtensions, as far as they matter here.
+/// The parts of EncryptedExtensions that are used.
 #[derive(Clone, Debug)]
 pub struct EncryptedExtensions<'a> {
     /// The application protocol that the server chose.
     pub alpn: Option<&'a [u8]>,
     pub transport_parameters: Option<TransportParameters<'a>>,
-    /// An ECHConfigList: the server did not take the ECH that was offered, and wants to be asked by these.
+    /// An ECHConfigList. The server rejected the client's ECH, and provides these configurations for a retry.
     pub ech_retry_configs: Option<&'a [u8]>,
 }
 
 impl<'a> EncryptedExtensions<'a> {
-    /// Parses the body of the message (what [`super::read_message`] gave).
+    /// Parses the body of the message (the result of [`super::read_message`]).
     pub fn parse(body: &'a [u8]) -> Result<EncryptedExtensions<'a>, Error> {
         let mut found = EncryptedExtensions {
             alpn: None,
@@ -39,7 +39,7 @@ impl<'a> EncryptedExtensions<'a> {
     }
 }
 
-/// Bytes of all certificates in the body of a Certificate message, without lengths and extensions.
+/// Returns the total size of the certificates in a Certificate message's body, without lengths and extensions.
 pub fn certificate_chain_bytes(body: &[u8]) -> Result<u64, Error> {
     let mut r = Reader::new(body);
     r.vec8()?;
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn encrypted_extensions_give_alpn_and_parameters() {
-        // ALPN h3; transport parameters with max_idle_timeout 30; an extension that is not known.
+        // ALPN h3; transport parameters with max_idle_timeout 30; an unknown extension.
         let body = [
             0, 21, 0, 16, 0, 5, 0, 3, 2, b'h', b'3', 0, 57, 0, 3, 1, 1, 30, 0xaa, 0xaa, 0, 1, 9,
         ];

@@ -1,30 +1,30 @@
-//! Reading and writing ServerHello and HelloRetryRequest (RFC 8446 4.1.3, 4.1.4).
+//! Reads and writes ServerHello and HelloRetryRequest (RFC 8446 4.1.3, 4.1.4).
 
 use std::ops::RangeInclusive;
 
 use super::{each_extension, number};
 use crate::{Error, Reader, Writer};
 
-/// The random that marks a HelloRetryRequest: SHA-256 of "HelloRetryRequest".
+/// A HelloRetryRequest's random: SHA-256 of "HelloRetryRequest".
 const HELLO_RETRY_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// What a server's first handshake message is.
+/// The type of a server's first handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloKind {
     ServerHello,
     HelloRetryRequest,
 }
 
-/// Bodies that a ServerHello of TLS 1.3 can have (RFC 8446 4.1.3): version, random, a session ID of up to 32
+/// Possible body lengths of a TLS 1.3 ServerHello (RFC 8446 4.1.3): version, random, a session ID of up to 32
 /// bytes, cipher suite, compression, and at least six bytes of extensions (supported_versions).
 const BODY_BYTES: RangeInclusive<u32> = 46..=(2 + 32 + 33 + 3 + 2 + 0xffff);
 
-/// Distinguishes ServerHello and HelloRetryRequest by the first 38 bytes of the message, header included;
-/// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message, or one of a length
-/// that no ServerHello has.
+/// Distinguishes ServerHello and HelloRetryRequest by the first 38 bytes of the message, including the header.
+/// Returns [`Error::Truncated`] for fewer bytes, and [`Error::Malformed`] for another message or an impossible
+/// length.
 pub fn hello_kind(message: &[u8]) -> Result<HelloKind, Error> {
     let mut r = Reader::new(message);
     if r.u8()? != number::SERVER_HELLO {
@@ -47,14 +47,14 @@ pub struct ServerHello {
     pub kind: HelloKind,
     pub random: [u8; 32],
     pub cipher_suite: u16,
-    /// Group of the server's share, or the group a HelloRetryRequest asks for.
+    /// Group of the server's key share, or the group that a HelloRetryRequest selects.
     pub group: Option<u16>,
     /// supported_versions: 0x0304 for TLS 1.3.
     pub version: Option<u16>,
 }
 
 impl ServerHello {
-    /// Parses the body of a ServerHello message.
+    /// Parses a ServerHello message's body.
     pub fn parse(body: &[u8]) -> Result<ServerHello, Error> {
         let mut r = Reader::new(body);
         r.u16()?;
@@ -108,7 +108,7 @@ fn write_hello(
     })
 }
 
-/// Writes a ServerHello message with header. `session_id` echoes the ClientHello's (empty in QUIC).
+/// Writes a ServerHello message with header. `session_id` repeats the ClientHello's (empty in QUIC).
 pub fn write_server_hello(
     w: &mut Writer<'_>,
     random: &[u8; 32],
@@ -123,7 +123,7 @@ pub fn write_server_hello(
     })
 }
 
-/// Writes a HelloRetryRequest message with header that asks for a key share of `group`.
+/// Writes a HelloRetryRequest message with header. It selects `group`.
 pub fn write_hello_retry_request(
     w: &mut Writer<'_>,
     session_id: &[u8],

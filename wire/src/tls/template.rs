@@ -1,17 +1,17 @@
-//! A ClientHello that is the same for all probes but for random, key share, name and connection ID.
+//! A ClientHello that is the same for all probes except for random, key share, name and connection ID.
 
 use super::number::{self, *};
 use crate::transport::{id, write_integer_parameter, write_parameter};
 use crate::{ConnectionId, Error, Writer};
 
-/// What may differ between measurements, but not between probes of one.
+/// Parameters that may differ between measurements, but not between a measurement's probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateOptions {
     /// Application protocols in order of preference.
     pub alpn: Vec<Vec<u8>>,
     /// supported_groups, in order of preference. The only key share is for x25519.
     pub groups: Vec<u16>,
-    /// max_idle_timeout in milliseconds: short, so that servers forget a probe soon.
+    /// max_idle_timeout in milliseconds. A short value lets servers discard the state of a probe soon.
     pub idle_timeout_ms: u64,
 }
 
@@ -28,19 +28,19 @@ impl Default for TemplateOptions {
 
 const MAX_HELLO: usize = 512;
 
-/// The parts of a ClientHello that stay, ready to be copied around those that change.
+/// A ClientHello's constant parts, ready to be copied.
 #[derive(Clone, Debug)]
 pub struct ClientHelloTemplate {
-    /// Cipher suites and compression methods: what stands between session id and extensions.
+    /// Cipher suites and compression methods: the part between session ID and extensions.
     offers: Vec<u8>,
-    /// Extensions up to the type and length of the key share's bytes.
+    /// Extensions through the type and length of the key share's bytes.
     extensions: Vec<u8>,
     /// Transport parameters before initial_source_connection_id.
     parameters: Vec<u8>,
 }
 
 impl ClientHelloTemplate {
-    /// Lays out the parts once. Fails with [`Error::NoRoom`] if `options` would not fit a datagram.
+    /// Prepares the constant parts. Returns [`Error::NoRoom`] if `options` would not fit in a datagram.
     pub fn new(options: &TemplateOptions) -> Result<ClientHelloTemplate, Error> {
         Ok(ClientHelloTemplate {
             offers: collect(|w| {
@@ -60,8 +60,8 @@ impl ClientHelloTemplate {
         })
     }
 
-    /// Writes the ClientHello message with header. `sni` empty: no server_name extension (a target without
-    /// name).
+    /// Writes the ClientHello message with header. With an empty `sni` (a target without a name), it has no
+    /// server_name extension.
     pub fn write(
         &self,
         w: &mut Writer<'_>,
@@ -73,7 +73,7 @@ impl ClientHelloTemplate {
         w.message(number::CLIENT_HELLO, |w| {
             w.u16(0x0303)?;
             w.bytes(random)?;
-            // QUIC sends no session id (RFC 9001 8.4).
+            // QUIC sends no session ID (RFC 9001 8.4).
             w.u8(0)?;
             w.bytes(&self.offers)?;
             w.vec16(|w| {
@@ -98,14 +98,14 @@ impl ClientHelloTemplate {
         })
     }
 
-    /// The message with zeros for random and key share, without name, with an empty connection ID: hash it to
-    /// name the template.
+    /// Returns the message with zeros for random and key share, without a name, and with an empty connection ID.
+    /// The hash of this message identifies the template.
     pub fn canonical(&self) -> Result<Vec<u8>, Error> {
         collect(|w| self.write(w, &[0; 32], &[0; 32], "", &ConnectionId::EMPTY))
     }
 }
 
-/// What `fill` writes, as a vector of at most [`MAX_HELLO`] bytes.
+/// Returns the output of `fill` as a vector of at most [`MAX_HELLO`] bytes.
 fn collect(fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
     let mut buf = [0; MAX_HELLO];
     let mut w = Writer::new(&mut buf);
@@ -119,8 +119,8 @@ fn write_fixed_extensions(w: &mut Writer<'_>, options: &TemplateOptions) -> Resu
     w.u16(SUPPORTED_GROUPS)?;
     w.vec16(|w| w.vec16(|w| options.groups.iter().try_for_each(|&g| w.u16(g))))?;
     w.u16(SIGNATURE_ALGORITHMS)?;
-    // ECDSA on P-256 and P-384, RSA-PSS, RSA PKCS#1 (certificates only), Ed25519: what web servers'
-    // certificates use.
+    // ECDSA on P-256 and P-384, RSA-PSS, RSA PKCS#1 (certificates only), Ed25519: the usual algorithms of web
+    // servers' certificates.
     let signatures = [
         0x0403, 0x0804, 0x0401, 0x0503, 0x0805, 0x0501, 0x0806, 0x0601, 0x0807,
     ];
@@ -134,10 +134,10 @@ fn write_fixed_extensions(w: &mut Writer<'_>, options: &TemplateOptions) -> Resu
                 .try_for_each(|protocol| w.vec8(protocol))
         })
     })?;
-    // psk_dhe_ke: no session is resumed, but common clients send it and servers are used to it.
+    // psk_dhe_ke. No session is resumed, but common clients send it and servers expect it.
     w.u16(PSK_KEY_EXCHANGE_MODES)?;
     w.vec16(|w| w.vec8(&[1]))?;
-    // The 32 bytes of the one share follow immediately, so its lengths are written by hand.
+    // The 32 bytes of the only share follow immediately, so its lengths are written by hand.
     w.u16(KEY_SHARE)?;
     w.u16(2 + 4 + 32)?;
     w.u16(4 + 32)?;

@@ -1,11 +1,11 @@
-//! Transport parameters as a short text that is the same for connections with one implementation.
+//! A short text of the transport parameters that is equal for connections with the same implementation.
 
 use std::fmt::Write;
 
 use super::{TransportParameters, id};
 use crate::Reader;
 
-/// Parameters whose values implementations rather than applications choose; min_ack_delay is another.
+/// Parameters with values chosen by implementations, not by applications. min_ack_delay is another such parameter.
 const WITH_VALUES: [u64; 4] = [
     id::MAX_UDP_PAYLOAD_SIZE,
     id::ACK_DELAY_EXPONENT,
@@ -14,14 +14,14 @@ const WITH_VALUES: [u64; 4] = [
 ];
 
 impl TransportParameters<'_> {
-    /// The parameters in wire order, joined by commas, or `None` if the extension does not parse:
-    /// `g,05,06,03=1452,0b=26`.
+    /// Returns the parameters in wire order, joined by commas: `g,05,06,03=1452,0b=26`. Returns `None` if the
+    /// extension is malformed.
     ///
-    /// A parameter is its identifier in hex digits, at least two. Those that RFC 9000 18.1 reserves are `g`.
-    /// max_udp_payload_size, ack_delay_exponent, max_ack_delay, active_connection_id_limit and min_ack_delay
-    /// have their value in decimal digits behind `=`, or `?` where that is no integer; connection IDs, tokens,
-    /// limits of flow control and time-outs have none. retry_source_connection_id is left out: it tells of a
-    /// Retry. Behind `most` parameters `+COUNT` stands for the rest.
+    /// Each parameter is the identifier in at least two hex digits. Parameters that RFC 9000 18.1 reserves are `g`.
+    /// max_udp_payload_size, ack_delay_exponent, max_ack_delay, active_connection_id_limit and min_ack_delay are
+    /// followed by `=` and their decimal value, or `=?` if the value is not an integer. Values of connection IDs,
+    /// tokens, flow control limits and timeouts are not included. retry_source_connection_id is omitted, because it
+    /// only indicates a Retry. After `most` parameters, `+COUNT` replaces the rest.
     pub fn fingerprint(self, most: usize) -> Option<String> {
         let mut out = String::new();
         let mut more = 0_usize;
@@ -49,7 +49,7 @@ impl TransportParameters<'_> {
 }
 
 fn push_parameter(out: &mut String, id: u64, value: &[u8]) {
-    // Writing to a String does not fail, here and above.
+    // Writing to a String does not fail. This also applies above.
     let _ = if super::is_reserved(id) {
         write!(out, "g")
     } else {
@@ -85,7 +85,7 @@ mod tests {
         type Case<'a> = (&'a [(u64, &'a [u8])], &'a str);
         let cases: [Case; 9] = [
             (&[], ""),
-            // 27 + 31 n (RFC 9000 18.1), and its neighbours.
+            // 27 + 31 n (RFC 9000 18.1), and adjacent numbers.
             (
                 &[(27, &[]), (26, &[]), (28, &[]), (58, &[9; 9])],
                 "g,1a,1c,g",
@@ -104,7 +104,7 @@ mod tests {
             (&[(3, &[])], "03=?"),
             (&[(3, &[1, 1])], "03=?"),
             (&[(0xff02_de1a, &[5]), (0xde1a, &[6])], "ff02de1a=5,de1a=6"),
-            // A Retry leaves no trace; what is there twice is.
+            // A Retry has no effect. A repeated parameter appears twice.
             (
                 &[(0x0f, &[]), (0x10, &[3]), (0x2ab2, &[]), (0x2ab2, &[])],
                 "0f,2ab2,2ab2",

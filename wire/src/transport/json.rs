@@ -6,12 +6,12 @@ use super::{TransportParameters, ValueKind, describe};
 use crate::Reader;
 
 impl TransportParameters<'_> {
-    /// All parameters in wire order: `[{"id":"0x01","name":"max_idle_timeout","value":30000},...]`.
+    /// Returns all parameters in wire order: `[{"id":"0x01","name":"max_idle_timeout","value":30000},...]`.
     ///
-    /// The name is null for a parameter that is not known. The value is an integer, `true` for a flag, else hex
-    /// digits; also where it is not what its parameter has. The list ends where the extension breaks. Before it
-    /// has more than `most` parameters or than `most_bytes` bytes, an entry `{"more":COUNT}` ends it, which
-    /// stands for the rest and is not counted.
+    /// The name of an unknown parameter is null. The value is an integer, or `true` for a flag. Other values, and
+    /// values of the wrong type, are hex digits. The list stops where the extension is malformed. It has at most
+    /// `most` parameters and `most_bytes` bytes. If these limits omit parameters, a last entry `{"more":COUNT}`
+    /// gives their number; the limits do not apply to this entry.
     pub fn as_json(self, most: usize, most_bytes: usize) -> String {
         let mut out = String::from("[");
         let mut parameters = self.map_while(Result::ok).enumerate();
@@ -73,7 +73,7 @@ mod tests {
     const BYTES: &str = r#"{"id":"0x0f","name":"initial_source_connection_id","value":"abcd"}"#;
     const UNKNOWN: &str = r#"{"id":"0x3127","name":null,"value":"09"}"#;
 
-    /// The four above, on the wire.
+    /// The four parameters above, on the wire.
     const EXTENSION: [u8; 14] = [
         0x0c, 0, 0x04, 2, 0x44, 0, 0x0f, 2, 0xab, 0xcd, 0x71, 0x27, 1, 9,
     ];
@@ -87,7 +87,7 @@ mod tests {
         let all = format!("[{FLAG},{INTEGER},{BYTES},{UNKNOWN}]");
         assert_eq!(json(&EXTENSION, 4, 1000), all);
         assert_eq!(json(&[], 4, 1000), "[]");
-        // The list ends where the extension breaks.
+        // The list stops where the extension is malformed.
         for cut in 11..14 {
             let three = format!("[{FLAG},{INTEGER},{BYTES}]");
             assert_eq!(json(&EXTENSION[..cut], 4, 1000), three);

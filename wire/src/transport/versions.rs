@@ -3,16 +3,16 @@
 use super::{TransportParameters, id};
 use crate::{Error, Reader, Version, Writer};
 
-/// The versions of one endpoint.
+/// An endpoint's versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionInformation<'a> {
-    /// Chosen Version: that of the connection attempt.
+    /// Chosen Version: the version of the connection attempt.
     pub chosen: Version,
     available: &'a [u8],
 }
 
 impl VersionInformation<'_> {
-    /// Available Versions, in the order sent.
+    /// Returns Available Versions, in the order sent.
     pub fn available(&self) -> impl Iterator<Item = Version> {
         let (versions, _) = self.available.as_chunks::<4>();
         versions
@@ -22,8 +22,8 @@ impl VersionInformation<'_> {
 }
 
 impl<'a> TransportParameters<'a> {
-    /// The value of version_information, or `None` if it was not sent. Fails if it is not a list of versions, or
-    /// if one of them is 0 (RFC 9368 4).
+    /// Returns the value of version_information, or `None` if it is absent. Fails if it is not a list of versions,
+    /// or if a version is 0 (RFC 9368 4).
     pub fn version_information(self) -> Result<Option<VersionInformation<'a>>, Error> {
         let Some(value) = self.find(id::VERSION_INFORMATION)? else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Every parser of the dissector, as functions of arbitrary bytes: they return, whatever the bytes are.
+//! Every parser of the dissector, as functions that accept any bytes and always return.
 
 mod make;
 mod sealed;
@@ -34,10 +34,10 @@ use firstflight_wire::{
 use make::{Bytes, Pcap};
 use sealed::{Kind, Sealer};
 
-/// Takes any bytes.
+/// A function that accepts any bytes.
 pub type Target = fn(&[u8]);
 
-/// All of them, by the names of cargo-fuzz targets.
+/// All targets, with their names in cargo-fuzz.
 pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("pcapng", pcapng),
@@ -56,7 +56,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("padding", padding),
 ];
 
-/// A capture file of either format, down to the rows of every kind, with few connections at a time.
+/// Dissects a capture file of either format into rows of every kind, with a small limit on connections.
 pub fn capture(data: &[u8]) {
     dissect(data.to_vec(), Keyring::default());
 }
@@ -81,12 +81,12 @@ fn dissect(capture: Vec<u8>, keyring: Keyring) {
     );
 }
 
-/// Blocks of pcapng, whole in form.
+/// Blocks of pcapng with valid lengths.
 pub fn pcapng(data: &[u8]) {
     capture(&make::pcapng(data));
 }
 
-/// What may be compressed, read to its end or to a megabyte.
+/// Data that may be compressed, read to the end or up to a megabyte.
 pub fn compressed(data: &[u8]) {
     use std::io::Read;
     if let Ok(plain) = input::plain(Box::new(Cursor::new(data.to_vec()))) {
@@ -96,7 +96,7 @@ pub fn compressed(data: &[u8]) {
     }
 }
 
-/// A frame of any link type: the first byte chooses.
+/// A frame with a link type that the first byte selects.
 pub fn link_and_ip(data: &[u8]) {
     let Some((&kind, frame)) = data.split_first() else {
         return;
@@ -106,7 +106,7 @@ pub fn link_and_ip(data: &[u8]) {
     let mut pcap = Pcap::new(link);
     pcap.frame(0, frame);
     capture(&pcap.bytes());
-    // What the capture's frames are read by, alone.
+    // Calls the parsers directly, too.
     if let Ok(packet) = link::ip_packet(link as i32, frame) {
         let _ = (ip::fragment(packet), ip::content(packet, 0));
     }
@@ -117,12 +117,12 @@ pub fn fragments(data: &[u8]) {
     capture(&make::fragments(data));
 }
 
-/// Segments of a TCP connection, with options.
+/// Segments in a TCP connection, with options.
 pub fn tcp_conversation(data: &[u8]) {
     capture(&make::tcp_conversation(data));
 }
 
-/// A datagram: headers of its packets, and opening them; and as the second of a connection.
+/// A datagram: parses the packets' headers and decrypts them. Also a connection's second datagram.
 pub fn packet(data: &[u8]) {
     let id = ConnectionId::from([1; 8]);
     let keys = InitialSecret::new(Version::V1, &id).map(|secret| Keys::new(&secret.client()));
@@ -154,7 +154,7 @@ pub fn packet(data: &[u8]) {
     }
 }
 
-/// Datagrams of a connection, of which the capture lacks `missing` bytes each.
+/// Datagrams in a connection. The capture lacks the last `missing` bytes of each.
 fn conversation(datagrams: &[&[u8]], missing: usize) {
     let mut table = Table::new(limits(), Keyring::default());
     for (n, bytes) in datagrams.iter().enumerate() {
@@ -190,7 +190,7 @@ fn limits() -> Limits {
     }
 }
 
-/// The payload of a packet.
+/// A packet's payload.
 pub fn frames(data: &[u8]) {
     let mut stream = CryptoStream::new(2048);
     for frame in Frames::new(data).flatten() {
@@ -236,20 +236,20 @@ pub fn tls(data: &[u8]) {
     }
 }
 
-/// ECH configurations: a list as it is, as the contents of a list, and as those of one configuration.
+/// ECH configurations: as a whole list, as a list's content, and as a configuration's content in a list.
 fn ech(data: &[u8]) {
     let data = &data[..data.len().min(0xff00)];
     let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
-    let one = [&[0xfe, 0x0d], &sized(data)[..]].concat();
-    for list in [data.to_vec(), sized(data), sized(&one)] {
+    let entry = [&[0xfe, 0x0d], &sized(data)[..]].concat();
+    for list in [data.to_vec(), sized(data), sized(&entry)] {
         for config in ech_configs(&list).unwrap_or_default() {
             assert!(ascii(config.public_name).is_ascii() && config.public_name.len() < 256);
         }
     }
 }
 
-/// Streams of HTTP/3: the first byte chooses in pieces of which size they arrive, which changes nothing. They
-/// are also read behind what has to be first on them.
+/// HTTP/3 streams. The first byte selects the size of the pieces, which must not change the result. The streams are
+/// also read after valid first bytes.
 pub fn http3(data: &[u8]) {
     const LIMIT: usize = 4096;
     let Some((&size, rest)) = data.split_first() else {
@@ -292,7 +292,7 @@ pub fn http3(data: &[u8]) {
     }
 }
 
-/// A key log, twice.
+/// A key log, added twice.
 pub fn key_log(data: &[u8]) {
     let mut ring = Keyring::default();
     ring.add(data);
@@ -302,7 +302,7 @@ pub fn key_log(data: &[u8]) {
     let _ = ring.look_up(&[5; 32]);
 }
 
-/// A TCP header with its options.
+/// A TCP header with options.
 pub fn tcp(data: &[u8]) {
     if let Ok(header) = Header::parse(data) {
         let options = header.options();
@@ -313,7 +313,7 @@ pub fn tcp(data: &[u8]) {
     }
 }
 
-/// Frames in Initials that authenticate: first of the server, then of the client.
+/// Frames in valid Initials: first from the server, then from the client.
 pub fn sealed_frames(data: &[u8]) {
     let data = &data[..data.len().min(1200)];
     let Some(mut sealer) = Sealer::new() else {
@@ -328,8 +328,8 @@ pub fn sealed_frames(data: &[u8]) {
     dissect(pcap.bytes(), Keyring::default());
 }
 
-/// Frames in packets of every kind and of both sides, opened with a key log: per packet a byte for kind, side
-/// and number, and one for how many bytes of frames.
+/// Frames in packets of every type and both sides, with a key log. Each packet takes a byte for type, side and number,
+/// and a byte for the length of the frames.
 pub fn sealed_protected(data: &[u8]) {
     let Some(mut sealer) = Sealer::new() else {
         return;
@@ -352,8 +352,8 @@ pub fn sealed_protected(data: &[u8]) {
     dissect(pcap.bytes(), keyring);
 }
 
-/// Records without padding: any, one that ends as such a one does, and frames in an Initial with padding, of which the
-/// first byte chooses how much. What was cut comes back; damaged, it is the same or refused.
+/// Records without padding: arbitrary bytes, arbitrary bytes with MAGIC, and an Initial with frames and padding. The
+/// first byte selects the amount of padding. A cut record must be restored exactly. A damaged one must not be restored.
 pub fn padding(data: &[u8]) {
     let (mut out, mut restorer) = (Vec::new(), Restorer::default());
     for record in [data.to_vec(), [data, &MAGIC].concat()] {

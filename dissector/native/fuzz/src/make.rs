@@ -1,6 +1,6 @@
-//! Captures made of arbitrary bytes: whole in form, so that what lies behind a parser is reached.
+//! Well-formed captures from arbitrary bytes, so that the code after the parsers is reached.
 
-/// Takes bytes from the front; none left are zeros.
+/// Reads bytes from the front. After the last byte, it returns zeros.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -27,7 +27,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A pcap file in nanoseconds, a frame at a time.
+/// A pcap file with nanoseconds, built frame by frame.
 pub struct Pcap {
     bytes: Vec<u8>,
     ns: u64,
@@ -38,7 +38,7 @@ impl Pcap {
         Pcap::marked(link, 0)
     }
 
-    /// With `mark` in the place of a precision.
+    /// Creates a file with `mark` in the `sigfigs` field.
     pub fn marked(link: u32, mark: u32) -> Pcap {
         let words = [0xa1b2_3c4d, 0x0004_0002, 0, mark, 65_535, link];
         Pcap {
@@ -47,12 +47,12 @@ impl Pcap {
         }
     }
 
-    /// A frame, `after_ns` after the one before.
+    /// Adds a frame, `after_ns` after the previous one.
     pub fn frame(&mut self, after_ns: u64, data: &[u8]) {
         self.record(after_ns, data, data.len());
     }
 
-    /// A frame of `length` bytes, of which `data` was captured.
+    /// Adds a frame of `length` bytes with only `data` captured.
     pub fn record(&mut self, after_ns: u64, data: &[u8], length: usize) {
         self.ns += after_ns;
         let captured = data.len() as u32;
@@ -69,8 +69,7 @@ impl Pcap {
     }
 }
 
-/// An IPv4 packet without options from one of two hosts to the other; `place` is the flags and fragment
-/// offset field.
+/// An IPv4 packet without options between two hosts. `place` is the field with flags and fragment offset.
 pub fn ipv4(from_client: bool, protocol: u8, id: u16, place: u16, payload: &[u8]) -> Vec<u8> {
     let hosts = [[192, 0, 2, 1], [198, 51, 100, 1]];
     let length = (payload.len() + 20) as u16;
@@ -85,7 +84,7 @@ pub fn ipv4(from_client: bool, protocol: u8, id: u16, place: u16, payload: &[u8]
     packet
 }
 
-/// An IPv6 packet from one host to another, with `next` in its header.
+/// An IPv6 packet from one host to another, with `next` in the header.
 pub fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend((payload.len() as u16).to_be_bytes());
@@ -96,7 +95,7 @@ pub fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A UDP datagram between port 40000 of the client and 443 of the server, in IPv4.
+/// A UDP datagram in IPv4, between port 40000 of the client and 443 of the server.
 pub fn udp(from_client: bool, payload: &[u8]) -> Vec<u8> {
     let ports = if from_client {
         [40_000u16, 443]
@@ -110,8 +109,8 @@ pub fn udp(from_client: bool, payload: &[u8]) -> Vec<u8> {
     ipv4(from_client, 17, 0, 0x4000, &datagram)
 }
 
-/// Segments of one TCP connection: per segment a byte for side, time and port, flags, distances of the
-/// numbers, window, sizes.
+/// Segments in a TCP connection. The input has a byte per segment for side, time and port, and bytes for flags,
+/// distances of the numbers, window and sizes.
 pub fn tcp_conversation(data: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(data);
     let mut pcap = Pcap::new(101);
@@ -146,8 +145,8 @@ pub fn tcp_conversation(data: &[u8]) -> Vec<u8> {
     pcap.bytes()
 }
 
-/// IP fragments of both families: per fragment a byte for family and identification, one for place, one for
-/// size.
+/// IP fragments of both families. The input has three bytes per fragment: for family and identification, for the
+/// offset, and for the size.
 pub fn fragments(data: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(data);
     let mut pcap = Pcap::new(101);
@@ -171,7 +170,7 @@ pub fn fragments(data: &[u8]) -> Vec<u8> {
     pcap.bytes()
 }
 
-/// Blocks of pcapng with right lengths: per block a byte for its kind, two for its size.
+/// Blocks of pcapng with valid lengths. The input has a byte per block for the type and two for the size.
 pub fn pcapng(data: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(data);
     let mut file = Vec::new();

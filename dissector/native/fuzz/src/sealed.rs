@@ -1,4 +1,4 @@
-//! Packets that authenticate, with arbitrary frames in them.
+//! Validly encrypted packets with arbitrary frames.
 
 use firstflight_wire::tls::{ClientHelloTemplate, TemplateOptions};
 use firstflight_wire::{
@@ -6,11 +6,11 @@ use firstflight_wire::{
     Writer, build_packet, write_crypto,
 };
 
-/// The client's random, by which its keys are found.
+/// The client's random, which identifies the keys.
 const RANDOM: [u8; 32] = [5; 32];
 const TAG: usize = 16;
 
-/// Kinds of packets that can be made.
+/// Types of packets that can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Initial,
@@ -39,7 +39,7 @@ impl Sealer {
         })
     }
 
-    /// The connection ID that the keys of its Initials come from.
+    /// The connection ID that the Initial keys are derived from.
     pub fn origin() -> ConnectionId {
         ConnectionId::from([1; 8])
     }
@@ -72,7 +72,7 @@ impl Sealer {
         self.packet(true, Kind::Initial, 0, out.written())
     }
 
-    /// A packet with the frames `payload`; `gap` numbers are left out before its own.
+    /// A packet with the frames `payload`, after `gap` skipped packet numbers.
     pub fn packet(&mut self, from_client: bool, kind: Kind, gap: u64, payload: &[u8]) -> Vec<u8> {
         let side = usize::from(!from_client);
         let counter = &mut self.numbers[kind as usize * 2 + side];

@@ -1,19 +1,19 @@
-//! Which bytes of a stream were seen: so that payload is counted once.
+//! Tracks which bytes in a stream were seen, so that payload is counted once.
 
-/// Holes that are remembered; bytes that fill an older one count as seen before.
+/// Maximum number of holes that are remembered; bytes that fill a forgotten hole count as seen before.
 const MAX_HOLES: usize = 256;
 
-/// Sequence numbers seen of one direction.
+/// The sequence numbers seen in one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// The number after the highest seen; `None` before the first byte of a stream whose begin is not known.
+    /// The number after the highest seen; `None` until the first byte if the start of the stream is unknown.
     next: Option<u32>,
-    /// Gaps below `next`: first missing number and the one after the last.
+    /// Gaps below `next`: the first missing number and the number after the last.
     holes: Vec<(u32, u32)>,
 }
 
 impl Coverage {
-    /// A stream whose first byte has the number `first`: what comes after it may come earlier.
+    /// Creates the coverage for a stream with first number `first`. Later bytes may arrive before earlier ones.
     pub fn starting_at(first: u32) -> Coverage {
         Coverage {
             next: Some(first),
@@ -21,7 +21,7 @@ impl Coverage {
         }
     }
 
-    /// Takes `length` bytes from `seq` on; gives how many of them are new.
+    /// Adds `length` bytes from `seq` and returns how many of them are new.
     pub fn add(&mut self, seq: u32, length: u32) -> u32 {
         let end = seq.wrapping_add(length);
         if length == 0 {
@@ -49,7 +49,7 @@ impl Coverage {
         new
     }
 
-    /// Takes `seq..end` out of the holes; gives how many bytes that were.
+    /// Removes `seq..end` from the holes and returns the number of bytes removed.
     fn fill(&mut self, seq: u32, end: u32) -> u32 {
         let mut filled = 0;
         let mut left = Vec::with_capacity(self.holes.len());
@@ -68,7 +68,7 @@ impl Coverage {
     }
 }
 
-/// Whether `a` comes before `b` in sequence space (RFC 9293 3.4).
+/// Whether `a` precedes `b` in sequence space (RFC 9293 3.4).
 pub fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }

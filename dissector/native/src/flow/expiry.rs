@@ -1,32 +1,30 @@
-//! When an entry of a table of flows or connections is over: idle for too long, closed, or evicted because
-//! there are too many.
+//! Expiry of entries in a table of flows or connections: idle for too long, closed, or evicted due to a limit.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Entries removed before that may always be queued.
+/// Number of removed entries that may stay queued in any case.
 const REMOVED: usize = 1024;
 
-/// What bounds a table.
+/// Limits for a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Time without a packet after which an entry is over.
+    /// Idle time after which an entry expires.
     pub idle_ns: i64,
-    /// The same once it is closed.
+    /// Idle time after which a closed entry expires.
     pub closing_ns: i64,
-    /// Entries that may live at the same time.
+    /// Maximum number of live entries.
     pub max_live: usize,
 }
 
-/// Queues of the entries of a table, which are kept elsewhere by `Id`. An `Id` is never given to a second
-/// entry.
+/// Expiry queues for a table's entries. The table stores them by `Id`. An `Id` is never reused.
 #[derive(Debug)]
 pub struct Expiry<Id> {
     bounds: Bounds,
-    /// So many entries may live although they were idle for so long, in nanoseconds.
+    /// (number of entries, idle time in nanoseconds): above this number, entries with this idle time expire.
     spare: (usize, i64),
-    /// (time of the last check, id), the earliest first. Entries active since then are queued again when
-    /// their turn comes.
+    /// (time of the last check, id), the earliest first. Entries active since then are queued again at their next
+    /// check.
     idle: Earliest<Id>,
     closing: VecDeque<(i64, Id)>,
     evicted: u64,
@@ -43,31 +41,30 @@ impl<Id: Copy + Ord> Expiry<Id> {
         }
     }
 
-    /// The same, with less room for entries that were idle for longer than `idle_ns`: they are over early as
-    /// soon as more than `max_live` live.
+    /// Adds a second limit: while more than `max_live` entries are live, entries expire after `idle_ns`.
     pub fn sparing(self, max_live: usize, idle_ns: i64) -> Expiry<Id> {
         let spare = (max_live, idle_ns);
         Expiry { spare, ..self }
     }
 
-    /// Adds an entry with its first packet.
+    /// Adds an entry with the first packet.
     pub fn add(&mut self, id: Id, ns: i64) {
         self.idle.push((ns, id));
     }
 
-    /// Marks an entry as closed by its packet at `ns`.
+    /// Marks an entry as closed at `ns`, the last packet's time.
     pub fn close(&mut self, id: Id, ns: i64) {
         self.closing.push_back((ns, id));
     }
 
-    /// Entries that were over early because there were too many.
+    /// Entries that expired early due to a limit.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// An entry that is over by the time `now_ns`, if there is one: remove it from the table, and call this
-    /// until there is none. `live` is the number of entries, `last_ns` gives the time of an entry's last
-    /// packet, `None` for one removed before.
+    /// Returns an entry that is expired at `now_ns`. Remove it from the table, and call this again until it returns
+    /// `None`. `live` is the number of entries. `last_ns` returns the time of an entry's last packet, or `None` if it
+    /// was removed before.
     #[inline]
     pub fn expired(
         &mut self,
@@ -85,7 +82,7 @@ impl<Id: Copy + Ord> Expiry<Id> {
             .or_else(|| self.idle(now_ns, longest_ns, &last_ns))
     }
 
-    /// How long entries may be idle while so many live.
+    /// Allowed idle time with `live` live entries.
     fn longest_ns(&self, live: usize) -> i64 {
         let (spare, spare_ns) = self.spare;
         if live > self.bounds.max_live {
@@ -125,7 +122,7 @@ impl<Id: Copy + Ord> Expiry<Id> {
                 // Active since: check again when it may have been idle for long enough.
                 Some(last_ns) if last_ns > checked_ns => self.add(id, last_ns),
                 Some(_) => {
-                    // Of all that live, it has been idle for longest.
+                    // It has been idle for longer than any other live entry.
                     let is_early = !is_over(self.bounds.idle_ns, Some(&first), now_ns);
                     self.evicted += u64::from(is_early);
                     return Some(id);
@@ -141,8 +138,8 @@ impl<Id: Copy + Ord> Expiry<Id> {
         self.idle.len() + self.closing.len()
     }
 
-    /// Drops entries that were removed from a table with `live` entries, once most of those that are queued may be
-    /// such: in their turn they would be dropped only when they had been idle for as long as others.
+    /// Drops removed entries from the queue once they may be the majority. Otherwise, they would stay until their idle
+    /// time is over.
     pub fn drop_removed(&mut self, live: usize, is_live: impl Fn(Id) -> bool) {
         if self.idle.len() > 2 * live + REMOVED {
             self.idle.retain(&is_live);
@@ -150,16 +147,17 @@ impl<Id: Copy + Ord> Expiry<Id> {
         }
     }
 
-    /// The next entry at the end of a capture, oldest first; it may have been removed before.
+    /// Returns the next entry at the end of a capture, oldest first. It may be removed already.
     pub fn drain(&mut self) -> Option<Id> {
         self.idle.pop().map(|(_, id)| id)
     }
 }
 
-/// A queue that gives the earliest first, and of equally early ones that with the lowest id.
+/// A queue that returns the earliest entry first, and the lowest id first among equally early ones.
 #[derive(Debug)]
 struct Earliest<Id> {
-    /// Those that came in order, as nearly all do: a heap of many is slow, because it is far apart in memory.
+    /// Entries added in order, which are nearly all. A large heap is slow, because its accesses are far apart in
+    /// memory.
     in_order: VecDeque<(i64, Id)>,
     others: BinaryHeap<Reverse<(i64, Id)>>,
 }
@@ -172,11 +170,11 @@ impl<Id: Copy + Ord> Earliest<Id> {
         }
     }
 
-    fn push(&mut self, one: (i64, Id)) {
-        if self.in_order.back().is_none_or(|last| *last <= one) {
-            self.in_order.push_back(one);
+    fn push(&mut self, entry: (i64, Id)) {
+        if self.in_order.back().is_none_or(|last| *last <= entry) {
+            self.in_order.push_back(entry);
         } else {
-            self.others.push(Reverse(one));
+            self.others.push(Reverse(entry));
         }
     }
 
@@ -197,17 +195,17 @@ impl<Id: Copy + Ord> Earliest<Id> {
     }
 
     fn pop(&mut self) -> Option<(i64, Id)> {
-        let others = self.others.peek().map(|Reverse(one)| one);
+        let others = self.others.peek().map(|Reverse(entry)| entry);
         let is_other = others.is_some_and(|b| self.in_order.front().is_none_or(|a| b < a));
         if is_other {
-            self.others.pop().map(|Reverse(one)| one)
+            self.others.pop().map(|Reverse(entry)| entry)
         } else {
             self.in_order.pop_front()
         }
     }
 }
 
-/// Whether the first in a queue was idle for longer than `limit_ns` when it was checked.
+/// Whether a queue's first entry was idle for longer than `limit_ns` when it was checked.
 fn is_over<Id>(limit_ns: i64, first: Option<&(i64, Id)>, now_ns: i64) -> bool {
     first.is_some_and(|(checked_ns, _)| checked_ns.saturating_add(limit_ns) < now_ns)
 }
@@ -218,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// Entries by id, with the time of the last packet of each.
+    /// Entries by id, with the time of their last packet.
     struct Table {
         last_ns: BTreeMap<u8, i64>,
         expiry: Expiry<u8>,
@@ -238,7 +236,7 @@ mod tests {
             Table { last_ns, expiry }
         }
 
-        /// All that are over by `now_ns`, in order.
+        /// All entries that are expired at `now_ns`, in order.
         fn expired(&mut self, now_ns: i64) -> Vec<u8> {
             let mut found = Vec::new();
             while let Some(id) = self.expiry.expired(now_ns, self.last_ns.len(), |id| {
@@ -288,7 +286,7 @@ mod tests {
         for (now_ns, expected) in [(23, &[][..]), (24, &[1]), (25, &[]), (26, &[2])] {
             assert_eq!(table.expired(now_ns), expected, "at {now_ns}");
         }
-        // As many as may live: idle for longer, it stays until the limit of all.
+        // At the limit of `max_live`, an idle entry stays until the general limit.
         for (now_ns, expected) in [(36, &[][..]), (80, &[]), (81, &[3])] {
             assert_eq!(table.expired(now_ns), expected, "at {now_ns}");
         }
@@ -302,7 +300,7 @@ mod tests {
         let mut state = 1u32;
         for round in 0..2000u32 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Mostly in order, some far before, some equally early.
+            // Mostly in order, some much earlier, some equally early.
             let ns = i64::from(round / 4 + state % 3) - i64::from(state >> 30) * 40;
             queue.push((ns, round as u16));
             sorted.insert((ns, round as u16));

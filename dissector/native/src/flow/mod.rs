@@ -1,5 +1,4 @@
-//! What holds for flows of any protocol: tables of live ones and when they are over, which bytes were sent,
-//! volume, pacing, quantiles, distributions.
+//! Components for flows of any protocol: tables and expiry, seen bytes, volume, pacing, quantiles, distributions.
 
 pub mod coverage;
 pub mod expiry;

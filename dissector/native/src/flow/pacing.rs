@@ -1,4 +1,4 @@
-//! How evenly a sender sends: gaps between packets and trains of packets, per direction of a five-tuple.
+//! A sender's pacing: gaps between packets and trains of packets, per direction in a five-tuple.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use crate::flow::quantiles::Durations;
 use crate::flow::spread::{GapPoints, Lengths};
 use crate::flow::table::{FlowTable, Live};
 
-/// Gaps of one direction that are kept one by one; beyond, quantiles come from a histogram.
+/// Maximum number of gaps kept individually per direction; with more, quantiles are from a histogram.
 const EXACT_GAPS: usize = 1 << 17;
-/// The same for all directions of a capture together.
+/// Maximum number of gaps kept individually for all directions in a capture together.
 const EXACT_GAPS_IN_ALL: usize = 1 << 22;
-/// Different packet lengths of one direction that are counted; beyond, it has no most frequent length.
+/// Maximum number of distinct packet lengths counted per direction; with more, it has no most frequent length.
 const LENGTHS: usize = 1 << 11;
-/// The same for all directions of a capture together.
+/// Maximum number of distinct packet lengths counted for all directions in a capture together.
 const LENGTHS_IN_ALL: usize = 1 << 20;
 
 /// Transport protocols that have ports.
@@ -33,7 +33,7 @@ pub struct Direction {
     pub protocol: Protocol,
 }
 
-/// A packet, as far as pacing is concerned.
+/// A packet's properties that pacing needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub ns: i64,
@@ -41,13 +41,13 @@ pub struct Sent {
     pub ip_bytes: u64,
     /// Bytes of UDP or TCP payload.
     pub payload: u32,
-    /// TCP: sequence number of the first of them, or, in a SYN without any, of the next one.
+    /// TCP: sequence number of the first payload byte, or, in a SYN without payload, of the next byte.
     pub seq: Option<u32>,
-    /// The stream begins with that number.
+    /// `seq` is the first number of the stream.
     pub begins: bool,
 }
 
-/// What was seen of one direction.
+/// A direction's counts.
 #[derive(Clone, Debug)]
 pub struct Pacing {
     pub direction: Direction,
@@ -55,12 +55,12 @@ pub struct Pacing {
     pub last_ns: i64,
     pub packets: u64,
     pub ip_bytes: u64,
-    /// Payload; of TCP each byte of the stream once.
+    /// Payload bytes; of TCP, each byte of the stream once.
     pub payload_bytes: u64,
     pub gaps: Durations,
     pub points: GapPoints,
     pub lengths: Lengths,
-    /// Number of trains that have ended, by their length in packets.
+    /// Number of finished trains per length in packets.
     trains: BTreeMap<u64, u64>,
     train: u64,
     seen: Coverage,
@@ -114,7 +114,7 @@ impl Pacing {
         self.payload_bytes += u64::from(new);
     }
 
-    /// Number of trains by their length in packets; the one that goes on ends here.
+    /// Number of trains per length in packets, including the unfinished train.
     pub fn trains(&self) -> BTreeMap<u64, u64> {
         let mut trains = self.trains.clone();
         if self.train > 0 {
@@ -123,20 +123,20 @@ impl Pacing {
         trains
     }
 
-    /// Share of packets that stand in trains of at most `length`.
+    /// Share of packets in trains of at most `length`.
     pub fn share_in_trains(&self, length: u64) -> f64 {
         let trains = self.trains();
         let packets: u64 = trains.range(..=length).map(|(n, trains)| n * trains).sum();
         packets as f64 / self.packets as f64
     }
 
-    /// Payload in bits per second from the first to the last packet; `None` if no time passed.
+    /// Payload in bits per second, from the first to the last packet; `None` if no time passed.
     pub fn goodput_bps(&self) -> Option<i64> {
         crate::flow::volume::bits_per_second(self.payload_bytes, self.last_ns - self.start_ns)
     }
 }
 
-/// The directions that are being watched.
+/// The directions that are measured.
 pub struct Pacings {
     table: FlowTable<Direction, Pacing>,
     train_gap_ns: i64,
@@ -145,7 +145,7 @@ pub struct Pacings {
 }
 
 impl Pacings {
-    /// `train_gap_ns`: a gap as long as this ends a train.
+    /// `train_gap_ns`: the shortest gap that finishes a train.
     pub fn new(bounds: Bounds, train_gap_ns: i64) -> Pacings {
         Pacings {
             table: FlowTable::new(bounds),
@@ -178,19 +178,19 @@ impl Pacings {
         }
     }
 
-    /// A direction that is over by `now_ns`, if there is one; call it until there is none.
+    /// Removes and returns a direction that is expired at `now_ns`. Call it until it returns `None`.
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<Pacing>> {
         let over = self.table.expired(now_ns);
         self.forget(over)
     }
 
-    /// Any direction left: for the end of a capture.
+    /// Removes and returns any remaining direction, at the end of a capture.
     pub fn drain(&mut self) -> Option<Box<Pacing>> {
         let over = self.table.drain();
         self.forget(over)
     }
 
-    /// Directions written out early because there were too many.
+    /// Directions removed early due to a limit.
     pub fn evicted(&self) -> u64 {
         self.table.evicted()
     }
@@ -253,7 +253,7 @@ mod tests {
         for (begins, payload_bytes) in [(true, 2000), (false, 1000)] {
             let mut pacings = Pacings::new(BOUNDS, 100);
             let direction = pacing(&[0]).direction;
-            // The last SYN is a copy that comes late.
+            // The last SYN is a late copy.
             for (begins, seq, payload) in [
                 (begins, 1, 0),
                 (false, 1001, 1000),

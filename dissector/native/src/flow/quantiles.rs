@@ -1,9 +1,9 @@
-//! Quantiles of durations in bounded memory: exact up to a number of values, then from a histogram whose
-//! buckets are 1/128 of their value wide.
+//! Quantiles of durations in bounded memory: exact up to a number of values, then from a histogram with buckets that
+//! are 1/128 of their value wide.
 
 use std::collections::BTreeMap;
 
-/// Bits of a value that its bucket keeps below the leading one.
+/// Bits in a value, after the leading one, that determine the bucket.
 const PRECISION: u32 = 7;
 
 /// A set of durations in nanoseconds.
@@ -46,7 +46,7 @@ impl Durations {
         }
     }
 
-    /// Number of values that are kept one by one.
+    /// Number of individually kept values.
     pub fn kept(&self) -> usize {
         match &self.kept {
             Kept::All(values) => values.len(),
@@ -54,7 +54,7 @@ impl Durations {
         }
     }
 
-    /// Goes over to buckets; negative values count as 0 there.
+    /// Switches to buckets; negative values count as 0.
     pub fn compress(&mut self) {
         if let Kept::All(values) = &self.kept {
             let mut counts = BTreeMap::new();
@@ -82,15 +82,14 @@ impl Durations {
         (self.count > 0).then_some(self.max)
     }
 
-    /// Floored.
+    /// The mean, rounded down.
     pub fn mean(&self) -> Option<i64> {
         (self.count > 0)
             .then(|| self.sum.div_euclid(i128::from(self.count)))
             .and_then(|mean| i64::try_from(mean).ok())
     }
 
-    /// Quantiles at `shares` (0 to 1), by linear interpolation between neighbours, floored; `None` without
-    /// values.
+    /// Quantiles at `shares` (0 to 1), by linear interpolation between neighbours, rounded down; `None` without values.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [Option<i64>; N] {
         let last = self.count.saturating_sub(1);
         let sorted = match &self.kept {

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-/// Distance of the points.
+/// Distance between two points.
 pub const STEP_NS: i64 = 10_000;
-/// Number of the last point, which is at 2 ms; the first is 0.
+/// Index of the last point, which is at 2 ms; the first is 0.
 pub const LAST_POINT: u16 = 200;
 
-/// How many gaps are as long as each of the points, or shorter.
+/// Number of gaps that are at most as long as each point.
 #[derive(Clone, Debug, Default)]
 pub struct GapPoints(BTreeMap<u16, u64>);
 
 impl GapPoints {
-    /// Counts a gap at the first point that it does not exceed; a negative one at 0.
+    /// Counts a gap at the first point that is not below it; a negative gap at 0.
     pub fn add(&mut self, gap_ns: i64) {
         let point = (gap_ns.max(0) as u64).div_ceil(STEP_NS as u64);
         if point <= u64::from(LAST_POINT) {
@@ -32,7 +32,7 @@ impl GapPoints {
     }
 }
 
-/// Number of packets by their length; `None` once there were too many lengths.
+/// Number of packets by length; `None` once there were too many lengths.
 #[derive(Clone, Debug)]
 pub struct Lengths(Option<BTreeMap<u64, u64>>);
 
@@ -49,17 +49,17 @@ impl Lengths {
         }
     }
 
-    /// Number of different lengths that are kept.
+    /// Number of distinct lengths.
     pub fn kept(&self) -> usize {
         self.0.as_ref().map_or(0, BTreeMap::len)
     }
 
-    /// Gives the counts up, to bound memory.
+    /// Drops the counts, to bound memory.
     pub fn give_up(&mut self) {
         self.0 = None;
     }
 
-    /// The most frequent length, of equally frequent ones the longest, and its number of packets.
+    /// The most frequent length and its number of packets. Among equally frequent lengths, the longest.
     pub fn mode(&self) -> Option<(u64, u64)> {
         let counts = self.0.as_ref()?;
         let (&bytes, &packets) = counts.iter().max_by_key(|&(_, packets)| packets)?;

@@ -7,12 +7,12 @@ use std::hash::{BuildHasher, Hash};
 use super::expiry::{Bounds, Expiry};
 use super::tombstones::Tombstones;
 
-/// Flows written out whose late packets are still distinguished from new flows.
+/// Removed flows that are remembered, to distinguish their late packets from new flows.
 const REMEMBERED: usize = 1 << 17;
 
-/// What a table must know of a flow.
+/// A flow's properties that a table needs.
 pub trait Live {
-    /// Time of its last packet.
+    /// Time of the last packet.
     fn last_ns(&self) -> i64;
 }
 
@@ -20,7 +20,7 @@ pub trait Live {
 pub struct FlowTable<K, V> {
     flows: HashMap<K, (u64, Box<V>)>,
     next_id: u64,
-    /// A key may come again, so a number stands before it.
+    /// A key may be used again, so a number precedes it.
     expiry: Expiry<(u64, K)>,
     tombstones: Tombstones,
     hasher: RandomState,
@@ -41,12 +41,12 @@ impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
         self.flows.get_mut(key).map(|(_, flow)| flow.as_mut())
     }
 
-    /// Whether a flow of that key was written out not long ago.
+    /// Whether a flow with this key was recently removed.
     pub fn was_removed(&self, key: &K) -> bool {
         self.tombstones.contains(self.hasher.hash_one(key))
     }
 
-    /// Puts a flow in; returns the one that it replaces, if there was one.
+    /// Inserts a flow. Returns the flow that it replaces.
     pub fn insert(&mut self, key: K, flow: V) -> Option<Box<V>> {
         let id = self.next_id;
         self.next_id += 1;
@@ -60,14 +60,14 @@ impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
         replaced.map(|(_, old)| old)
     }
 
-    /// Marks the flow of `key` as closed by its packet at `now_ns`.
+    /// Marks the flow of `key` as closed at `now_ns`, the last packet's time.
     pub fn closed(&mut self, key: K, now_ns: i64) {
         if let Some((id, _)) = self.flows.get(&key) {
             self.expiry.close((*id, key), now_ns);
         }
     }
 
-    /// A flow that is over by `now_ns`, if there is one; call it until there is none.
+    /// Removes and returns a flow that is expired at `now_ns`. Call it until it returns `None`.
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<V>> {
         let flows = &self.flows;
         let last_ns = |(id, key): (u64, K)| live(flows, id, &key).map(V::last_ns);
@@ -75,7 +75,7 @@ impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
         self.remove(&key)
     }
 
-    /// Any live flow, oldest first: for the end of a capture.
+    /// Removes and returns a live flow, oldest first, at the end of a capture.
     pub fn drain(&mut self) -> Option<Box<V>> {
         while let Some((id, key)) = self.expiry.drain() {
             if live(&self.flows, id, &key).is_some() {
@@ -85,7 +85,7 @@ impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
         None
     }
 
-    /// Flows written out early because there were too many.
+    /// Flows removed early due to a limit.
     pub fn evicted(&self) -> u64 {
         self.expiry.evicted()
     }
@@ -97,7 +97,7 @@ impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
     }
 }
 
-/// The flow of `key`, if it is still the one that got the number `id`.
+/// The flow of `key` if it still has the number `id`.
 fn live<'a, K: Eq + Hash, V>(
     flows: &'a HashMap<K, (u64, Box<V>)>,
     id: u64,
@@ -172,7 +172,7 @@ mod tests {
             t.insert(key, Flow(ns));
             t.get_mut(&key).unwrap().0 = 10 + ns;
         }
-        // The newest has sent one packet only, and yet is the last that was active.
+        // The newest flow has only one packet, but it was the last active one.
         t.insert(4, Flow(20));
         assert_eq!(t.expired(20).map(|f| f.0), Some(11));
         assert!(t.expired(20).is_none());
@@ -183,7 +183,7 @@ mod tests {
         let mut t = table(1);
         t.insert(1, Flow(1));
         t.insert(2, Flow(2));
-        // The first stays active, so the second is idle for longest.
+        // The first flow stays active, so the second has been idle for longest.
         t.get_mut(&1).unwrap().0 = 3;
         assert_eq!(t.expired(3).map(|f| f.0), Some(2));
         assert_eq!((t.evicted(), t.expired(3).is_none()), (1, true));

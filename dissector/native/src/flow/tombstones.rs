@@ -1,10 +1,10 @@
-//! Flows and connections that were written out, by hashes of what distinguishes them from others.
+//! Recently removed flows and connections, by hashes of their identity.
 
 use std::collections::{HashSet, VecDeque};
 
 use foldhash::fast::RandomState;
 
-/// The last ones that were written out: their late packets begin nothing.
+/// The last removed flows or connections. Their late packets do not start new ones.
 #[derive(Debug)]
 pub struct Tombstones {
     hashes: HashSet<u64, RandomState>,

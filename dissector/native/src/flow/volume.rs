@@ -1,13 +1,13 @@
-//! Throughput, for QUIC and TCP by the same rules (docs/definitions.md, "From a capture").
+//! Throughput, with the same rules for QUIC and TCP (docs/definitions.md, "From a capture").
 
-/// A packet, as far as volumes are concerned.
+/// A packet's properties that volumes need.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
     pub ns: i64,
     pub from_client: bool,
     /// Total length of the IP packet.
     pub ip_bytes: u64,
-    /// That length is what was captured, because the header gives none.
+    /// `ip_bytes` is the captured length, because the header has no length.
     pub is_guessed: bool,
     /// It is a retransmission.
     pub is_again: bool,
@@ -17,41 +17,41 @@ pub struct Carried {
     pub new_payload: u64,
 }
 
-/// What one side sent.
+/// Packets and bytes from one side.
 #[derive(Clone, Debug, Default)]
 pub struct SideVolume {
     pub packets: u64,
     pub ip_bytes: u64,
-    /// Boxed: of QUIC, only keys show it.
+    /// Boxed, because a QUIC connection's content is only known with keys.
     content: Option<Box<Content>>,
 }
 
-/// Of the bytes of one side, what they are.
+/// The content of the bytes from one side.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Content {
     /// IP packets' bytes in retransmissions.
     pub ip_bytes_again: u64,
     /// Application data, each byte once.
     pub payload_bytes: u64,
-    /// Time of its last packet with application data, and `ip_bytes` up to there.
+    /// Time of the last packet with application data, and `ip_bytes` up to and including it.
     until_payload: Option<(i64, u64)>,
 }
 
 impl SideVolume {
-    /// What the bytes are; of those that nobody opened, nothing.
+    /// The content of the bytes; zeros if it is unknown.
     pub fn content(&self) -> Content {
         self.content.as_deref().copied().unwrap_or_default()
     }
 }
 
-/// What a connection carried.
+/// A connection's packets and bytes.
 #[derive(Clone, Debug)]
 pub struct Volume {
     pub start_ns: i64,
     pub last_ns: i64,
     pub client: SideVolume,
     pub server: SideVolume,
-    /// Some length was taken from what was captured.
+    /// Some lengths are derived from the captured bytes.
     pub is_guessed: bool,
 }
 
@@ -89,7 +89,7 @@ impl Volume {
         }
     }
 
-    /// Takes packets of one side, of which nothing else is known.
+    /// Adds packets with unknown content that a side sent.
     pub fn sealed(&mut self, from_client: bool, packets: u64, ip_bytes: u64) {
         let side = if from_client {
             &mut self.client
@@ -106,20 +106,20 @@ impl Volume {
         bits_per_second(bytes, self.last_ns - self.start_ns)
     }
 
-    /// The same without retransmissions.
+    /// As [`Volume::anrw_throughput_bps`], without retransmissions.
     pub fn anrw_goodput_bps(&self) -> Option<i64> {
         let once = |side: &SideVolume| side.ip_bytes - side.content().ip_bytes_again;
         let bytes = once(&self.client) + once(&self.server);
         bits_per_second(bytes, self.last_ns - self.start_ns)
     }
 
-    /// IP total lengths from the server over the time from the first packet to the server's last with
+    /// IP total lengths from the server, over the time from the first packet to the server's last packet with
     /// application data.
     pub fn download_throughput_bps(&self) -> Option<i64> {
         self.throughput_bps(&self.server)
     }
 
-    /// The same from the client.
+    /// As [`Volume::download_throughput_bps`], from the client.
     pub fn upload_throughput_bps(&self) -> Option<i64> {
         self.throughput_bps(&self.client)
     }
@@ -131,7 +131,7 @@ impl Volume {
         bits_per_second(content.payload_bytes, ns - self.start_ns)
     }
 
-    /// Share of the bytes observed that are in retransmissions; `None` if nothing was sent.
+    /// Share of all bytes that are in retransmissions; `None` without bytes.
     pub fn retransmission_rate(&self) -> Option<f64> {
         let all = self.client.ip_bytes + self.server.ip_bytes;
         let again = self.client.content().ip_bytes_again + self.server.content().ip_bytes_again;
@@ -144,13 +144,13 @@ impl Volume {
     }
 }
 
-/// Bits per second of `bytes` in `ns` nanoseconds, floored; `None` if no time passed.
+/// Bits per second of `bytes` in `ns` nanoseconds, rounded down; `None` if no time passed.
 pub fn bits_per_second(bytes: u64, ns: i64) -> Option<i64> {
     if ns <= 0 {
         return None;
     }
     let ns = ns.unsigned_abs();
-    // A division of 128 bits takes many times as long as one of 64.
+    // A 128-bit division takes many times as long as a 64-bit one.
     match bytes.checked_mul(8_000_000_000) {
         Some(bits) => i64::try_from(bits / ns).ok(),
         None => i64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(ns)).ok(),

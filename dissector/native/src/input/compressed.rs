@@ -1,5 +1,5 @@
-//! Captures as they lie on disks: plain, gzip (RFC 1952) or Zstandard (RFC 8878), recognized by their first
-//! bytes.
+//! Reads plain captures and captures compressed with gzip (RFC 1952) or Zstandard (RFC 8878). The first bytes determine
+//! the format.
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,9 +8,9 @@ use flate2::bufread::MultiGzDecoder;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Skippable frames, with which tools such as pzstd begin; the lowest four bits are free.
+/// Skippable frames, which tools such as pzstd write first. The lowest four bits are variable.
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
-/// What other compressors begin with, and their names.
+/// Magic numbers of unsupported compressors, and their names.
 const OTHERS: [(&[u8], &str); 3] = [
     (b"BZh", "bzip2"),
     (b"\xfd7zXZ\0", "xz"),
@@ -19,8 +19,8 @@ const OTHERS: [(&[u8], &str); 3] = [
 /// Compressed bytes read at a time.
 const BUFFER: usize = 1 << 16;
 
-/// Largest window of Zstandard, as a power of 2: it must be kept in memory. `zstd -20` and above, and
-/// `--long`, make larger ones.
+/// Largest window of Zstandard, as a power of 2, because the window is kept in memory. `zstd -20` and above, and
+/// `--long`, use larger ones.
 const WINDOW_LOG: u32 = 26;
 
 /// The bytes of `source`, decompressed if they are compressed.
@@ -50,7 +50,7 @@ pub fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send
     Ok(Box::new(whole))
 }
 
-/// The library's words, with what to do about a window that is too large.
+/// The library's message, with advice if the window is too large.
 fn in_words(error: &io::Error) -> String {
     let message = error.to_string();
     if message.contains("too much memory") {
@@ -63,17 +63,17 @@ fn in_words(error: &io::Error) -> String {
     }
 }
 
-/// Ends where reading fails and keeps the reason, so that everything before that place is used.
+/// Reports a read error as the end of input, and keeps the reason. All data before the error is used.
 pub(super) struct UntilError<R> {
     inner: R,
     reason: Arc<Mutex<Option<String>>>,
 }
 
-/// Why an [`UntilError`] ended.
+/// The reason why an [`UntilError`] stopped.
 pub(super) struct Reason(Arc<Mutex<Option<String>>>);
 
 impl Reason {
-    /// `None` if the input ended by itself.
+    /// `None` if the input is complete.
     pub(super) fn get(&self) -> Option<String> {
         self.0
             .lock()

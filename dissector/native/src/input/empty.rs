@@ -1,23 +1,22 @@
-//! Frames of which nothing was captured, one after the other: the zeros that a full disk or a crash leaves
-//! behind a capture are 16 bytes each of such, and a few kilobytes, compressed or sparse, hold billions of
-//! them.
+//! Detects runs of frames without captured data. A full disk or a crash may leave zeros at the end of a capture. Such a
+//! frame is 16 zeros. A compressed or sparse file with a few kilobytes can hold billions of them.
 
 use super::Frame;
 
-/// More than this in a row no capture holds: every program captures at least the headers.
+/// Longest plausible run: every program captures at least the headers.
 const MOST: u64 = 1024;
 
-/// How many there were in a row.
+/// Length of the current run.
 #[derive(Default)]
 pub(super) struct EmptyRun {
     count: u64,
-    /// Offset of the first.
+    /// Offset of the first frame.
     from: u64,
 }
 
 impl EmptyRun {
-    /// Takes note of frames that follow each other, `size` bytes at `offset`. If there are too many without
-    /// data, where they begin and what is wrong with them.
+    /// Records consecutive frames, `size` bytes at `offset`. Returns the offset of the run and a message if it is too
+    /// long.
     #[inline]
     pub(super) fn add(
         &mut self,

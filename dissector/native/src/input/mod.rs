@@ -5,72 +5,67 @@ mod compressed;
 mod empty;
 mod pcap;
 mod pcapng;
+mod reading;
 mod unpadded;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
-use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
-
-use crate::net::link;
+use pcap_parser::PcapError;
 
 pub use compressed::plain;
 
 use compressed::UntilError;
-use empty::EmptyRun;
-use pcap::Pcap;
-use pcapng::Interfaces;
-use unpadded::Unpadded;
+use reading::Reading;
 
 /// A captured frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Nanoseconds since 1970, UTC.
     pub time_ns: i64,
-    /// Place in the capture, from 1, as other tools count.
+    /// Number of the frame in the capture, from 1, as other tools count.
     pub number: u64,
     /// Link type.
     pub link: i32,
     pub data: &'a [u8],
-    /// Bytes of it that were on the wire and not captured.
+    /// Bytes of the frame that were on the wire but not captured.
     pub cut: usize,
 }
 
-/// What a capture holds, in order.
+/// An element in a capture.
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
-    /// A frame, or some that follow each other.
+    /// A frame, or several consecutive ones.
     Frames(&'a [Frame<'a>]),
-    /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a
-    /// number all the same.
+    /// A frame without a time, which has no place in a timeline (pcapng's Simple Packet Block). It still has a number.
     Untimed,
     /// A TLS key log inside the capture.
     KeyLog(&'a [u8]),
 }
 
-/// A frame without its place.
+/// A frame without a number.
 struct Captured<'a> {
     time_ns: i64,
     link: i32,
     data: &'a [u8],
-    /// Its length on the wire.
+    /// Length on the wire.
     length: u32,
 }
 
-/// A block that matters.
+/// A relevant block.
 enum Found<'a> {
     Frame(Captured<'a>),
     Untimed,
     KeyLog(&'a [u8]),
 }
 
-/// A capture that cannot be read on.
+/// A fault that prevents further reading of a capture.
 #[derive(Debug)]
 pub struct CaptureError {
     pub name: String,
-    /// Offset of the element that is broken, in bytes.
+    /// Offset of the broken element, in bytes.
     pub offset: u64,
     pub what: String,
 }
@@ -81,7 +76,7 @@ impl fmt::Display for CaptureError {
     }
 }
 
-/// Why reading stopped before the end: the capture, or the visitor of its frames.
+/// The reason why reading stopped early: a fault of the capture, or an error of the visitor.
 #[derive(Debug)]
 pub enum Stop<E> {
     Capture(CaptureError),
@@ -90,18 +85,17 @@ pub enum Stop<E> {
 
 /// Bytes read at a time; a larger frame makes the buffer grow up to `MAX_BUFFER`.
 const BUFFER: usize = 1 << 18;
-/// No frame is larger than this: a length above it is a broken one.
+/// Largest valid frame: a larger length is a fault.
 const MAX_BUFFER: usize = 1 << 22;
-/// A block of pcapng may be as large: one has the key log of a whole capture.
+/// Largest pcapng block: a block may hold the key log for a whole capture.
 const MAX_BLOCK: usize = 1 << 26;
 
-/// A capture's name for people and records: the path as given; `-` for standard input.
+/// A capture's name in messages and records: the path as given; `-` for standard input.
 pub fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Opens a capture; `-` is standard input. What is compressed by gzip or Zstandard is decompressed; offsets
-/// count its bytes then.
+/// Opens a capture; `-` is standard input. Decompresses gzip and Zstandard. Offsets then count decompressed bytes.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     let failed = |what| CaptureError {
         name: name(path),
@@ -116,216 +110,52 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     plain(source).map_err(|e| failed(format!("cannot be read: {e}")))
 }
 
-/// Passes every element of `source` to `visit`, in order, those before a broken place as well. Frames of an
-/// unknown link type are passed on as well, and as far as they are there those whose padding was left out and
-/// cannot be put back; if nothing else is wrong, they are the error at the end.
+/// Passes every element of `source` to `visit`, in order, up to the first fault. Also passes on frames of an unknown
+/// link type, and the remaining bytes of frames with omitted padding that cannot be restored. Without another fault,
+/// these frames are the error at the end.
 pub fn read<E>(
     name: &str,
     source: impl Read + Send,
     mut visit: impl FnMut(Element<'_>) -> Result<(), E>,
 ) -> Result<(), Stop<E>> {
-    let mut consumed = 0;
-    let stop = |offset, what: String| {
-        Stop::Capture(CaptureError {
-            name: name.to_owned(),
-            offset,
-            what,
-        })
-    };
-
-    let (mut source, reason) = UntilError::new(source);
-    // The first read determines the format, so it must not be a short one (pipes).
-    let mut head = Vec::with_capacity(BUFFER);
-    source
-        .by_ref()
-        .take(BUFFER as u64 / 2)
-        .read_to_end(&mut head)
-        .map_err(|error| stop(0, format!("cannot be read: {error}")))?;
-    if let Some(error) = reason.get().filter(|_| head.is_empty()) {
-        return Err(stop(0, format!("cannot be read: {error}")));
-    }
-    if head.is_empty() {
-        return Err(stop(
-            0,
-            "is empty: expected a capture in pcap or pcapng format".into(),
-        ));
-    }
-    let begin: Vec<u8> = head.iter().take(16).copied().collect();
-    let mut reader = create_reader(BUFFER, Cursor::new(head).chain(source)).map_err(|_| {
-        let found = begin.escape_ascii();
-        stop(
-            0,
-            format!("is not a capture: expected the header of pcap or pcapng, found \"{found}\""),
-        )
-    })?;
-
+    let (source, reason) = UntilError::new(source);
+    let mut reading = Reading::new(name);
+    let mut reader = reading.begin(source, &reason)?;
     let mut capacity = BUFFER;
-    // Offset and link type of the first frame that cannot be read, in a capture of several interfaces.
-    let mut unknown = None;
-    let mut clock = Clock::default();
-    let mut empty = EmptyRun::default();
-    let mut unpadded = Unpadded::default();
-    let mut number = 0;
     loop {
-        // What is in memory already needs no look at each frame's way there.
-        if let Some(pcap) = &clock.pcap {
-            let (frames, size) = pcap.frames(reader.data(), number);
-            if !frames.is_empty() {
-                let visited = if pcap.is_unpadded {
-                    visit(Element::Frames(&unpadded.restored(&frames, consumed)))
-                } else {
-                    visit(Element::Frames(&frames))
-                };
-                visited.map_err(Stop::Visitor)?;
-                empty
-                    .add(&frames, consumed, size)
-                    .map_err(|(at, what)| stop(at, what))?;
-                number += frames.len() as u64;
-                drop(frames);
-                reader.consume_noshift(size);
-                consumed += size as u64;
-                continue;
-            }
+        // Frames that are completely in memory are processed together.
+        if let Some(size) = reading.whole_frames(reader.data(), &mut visit)? {
+            reader.consume_noshift(size);
+            continue;
         }
         match reader.next() {
             Ok((size, block)) => {
-                let frame;
-                let element = match clock.block(block).map_err(|what| stop(consumed, what))? {
-                    Some(Found::Frame(found)) => {
-                        number += 1;
-                        if !link::is_known(found.link) {
-                            unknown.get_or_insert((consumed, found.link));
-                        }
-                        frame = Frame {
-                            time_ns: found.time_ns,
-                            number,
-                            link: found.link,
-                            data: found.data,
-                            cut: (found.length as usize).saturating_sub(found.data.len()),
-                        };
-                        Some(Element::Frames(std::slice::from_ref(&frame)))
-                    }
-                    Some(Found::Untimed) => {
-                        number += 1;
-                        Some(Element::Untimed)
-                    }
-                    Some(Found::KeyLog(text)) => Some(Element::KeyLog(text)),
-                    None => None,
-                };
-                if let Some(element) = element {
-                    let is_unpadded = clock.pcap.as_ref().is_some_and(|pcap| pcap.is_unpadded);
-                    let visited = match element {
-                        Element::Frames(frames) if is_unpadded => {
-                            visit(Element::Frames(&unpadded.restored(frames, consumed)))
-                        }
-                        element => visit(element),
-                    };
-                    visited.map_err(Stop::Visitor)?;
-                    if let Element::Frames(frames) = element {
-                        empty
-                            .add(frames, consumed, size)
-                            .map_err(|(at, what)| stop(at, what))?;
-                    }
-                }
-                // Bytes are moved to the front of the buffer when it is filled, not before.
+                reading.block(size, block, &mut visit)?;
+                // Consumed bytes are removed only when the buffer is refilled.
                 reader.consume_noshift(size);
-                consumed += size as u64;
             }
             Err(PcapError::Eof | PcapError::UnexpectedEof) if reason.get().is_some() => {
-                let error = reason.get().unwrap_or_default();
-                return Err(stop(consumed, format!("cannot be read on: {error}")));
+                return Err(reading.unreadable(&reason));
             }
-            Err(PcapError::Eof) => {
-                return match (unknown, unpadded.damaged()) {
-                    (Some((offset, link)), _) => Err(stop(offset, link::expected(link))),
-                    (None, Some((offset, what))) => Err(stop(offset, what)),
-                    (None, None) => Ok(()),
-                };
-            }
-            Err(PcapError::Incomplete(_)) => {
-                reader
-                    .refill()
-                    .map_err(|_| stop(consumed, "cannot be read on".into()))?;
-            }
-            Err(PcapError::BufferTooSmall) if capacity < clock.longest() => {
-                capacity *= 2;
-                reader.grow(capacity);
-                reader
-                    .refill()
-                    .map_err(|_| stop(consumed, "cannot be read on".into()))?;
-            }
-            Err(PcapError::BufferTooSmall) => {
-                return Err(stop(
-                    consumed,
-                    format!(
-                        "expected a frame of less than {} bytes, found a longer one",
-                        clock.longest()
-                    ),
-                ));
-            }
-            Err(PcapError::UnexpectedEof) => {
-                return Err(stop(
-                    consumed,
-                    "expected a whole frame, but the capture ends inside it".into(),
-                ));
-            }
-            Err(_) => {
-                return Err(stop(
-                    consumed,
-                    "expected the header of a frame or block, found other bytes".into(),
-                ));
-            }
-        }
-    }
-}
-
-/// Turns the blocks of either format into times and data.
-#[derive(Default)]
-struct Clock {
-    pcap: Option<Pcap>,
-    pcapng: Interfaces,
-}
-
-impl Clock {
-    /// No block is longer.
-    fn longest(&self) -> usize {
-        if self.pcap.is_some() {
-            MAX_BUFFER
-        } else {
-            MAX_BLOCK
-        }
-    }
-
-    /// What matters in a block.
-    fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Found<'a>>, String> {
-        match block {
-            PcapBlockOwned::LegacyHeader(header) => {
-                let pcap = Pcap::new(&header);
-                if !link::is_known(pcap.link) {
-                    return Err(link::expected(pcap.link));
+            Err(PcapError::Eof) => return reading.end(),
+            Err(error) => {
+                if matches!(error, PcapError::BufferTooSmall) && capacity < reading.longest() {
+                    capacity *= 2;
+                    reader.grow(capacity);
+                } else if let Some(what) = reading.fault(&error) {
+                    return Err(reading.stop(what));
                 }
-                self.pcap = Some(pcap);
-                Ok(None)
+                let filled = reader.refill();
+                filled.map_err(|_| reading.stop("cannot be read further".into()))?;
             }
-            PcapBlockOwned::Legacy(frame) => {
-                let pcap = self
-                    .pcap
-                    .as_ref()
-                    .ok_or("expected a file header before the first frame")?;
-                Ok(Some(Found::Frame(Captured {
-                    time_ns: pcap.time_ns(&frame),
-                    link: pcap.link,
-                    data: frame.data,
-                    length: frame.origlen,
-                })))
-            }
-            PcapBlockOwned::NG(block) => self.pcapng.block(block),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
 
     type FrameList = Vec<(i64, i32, Vec<u8>)>;
@@ -429,7 +259,7 @@ mod tests {
         let (seen, error) = frames(&bytes);
         assert_eq!(seen.len(), 1);
         assert_eq!(error.map(|e| e.offset), Some(whole as u64));
-        // A frame that claims 4 GB: refused, and nothing of that size allocated.
+        // A frame with a length of 4 GB is refused without allocating that much.
         bytes.truncate(whole);
         bytes.extend([[0; 8].as_slice(), &[0xff; 8]].concat());
         bytes.extend(vec![0; MAX_BUFFER + 10]);

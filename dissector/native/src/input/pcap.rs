@@ -1,4 +1,4 @@
-//! Frames of pcap files, many at a time from what is in memory.
+//! Parses frames of pcap files, many at a time.
 
 use pcap_parser::{
     LegacyPcapBlock, PcapError, PcapHeader, nom::IResult, parse_pcap_frame, parse_pcap_frame_be,
@@ -9,18 +9,18 @@ use smallvec::SmallVec;
 use super::Frame;
 use crate::padding::MARK;
 
-/// Frames passed on at a time, in which a visitor may look ahead.
+/// Frames passed on together. A visitor can look ahead within them.
 const AT_ONCE: usize = 16;
 
-/// Frames passed on together.
+/// Frames that are passed on together.
 pub(super) type Batch<'a> = SmallVec<[Frame<'a>; AT_ONCE]>;
 
 type Parse = fn(&[u8]) -> IResult<&[u8], LegacyPcapBlock<'_>, PcapError<&[u8]>>;
 
-/// What a file's header holds about its frames.
+/// The properties of a file's frames, from the header.
 pub(super) struct Pcap {
     pub(super) link: i32,
-    /// Nanoseconds of a unit of their fractions.
+    /// Nanoseconds per unit of the fractional timestamp.
     unit_ns: i64,
     /// Some records lack padding.
     pub(super) is_unpadded: bool,
@@ -52,7 +52,7 @@ impl Pcap {
         i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * self.unit_ns
     }
 
-    /// The whole frames that `data` begins with, numbered on from `number`, and how many bytes they take.
+    /// Parses the complete frames at the start of `data`, numbered after `number`. Returns them and their size in bytes.
     pub(super) fn frames<'a>(&self, data: &'a [u8], number: u64) -> (Batch<'a>, usize) {
         let mut batch = Batch::new();
         let mut rest = data;

@@ -1,15 +1,15 @@
-//! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link
-//! type and clock.
+//! Blocks of pcapng (draft-ietf-opsawg-pcapng). Each frame has the number of an interface, which determines link type
+//! and clock.
 
 use firstflight_wire::{Error, Reader};
 use pcap_parser::{Block, InterfaceDescriptionBlock, OptionCode, SecretsType, UnknownBlock};
 
 use super::{Captured, Found};
 
-/// The Packet Block of old writers, which the library does not know: Enhanced Packet Blocks took its place.
+/// The obsolete Packet Block, which the library does not support. Enhanced Packet Blocks replace it.
 const PACKET_BLOCK: u32 = 2;
 
-/// The interfaces of the section in force.
+/// The interfaces of the current section.
 #[derive(Default)]
 pub(super) struct Interfaces {
     list: Vec<Interface>,
@@ -23,7 +23,7 @@ struct Interface {
 }
 
 impl Interfaces {
-    /// What matters in a block; other blocks are taken note of or skipped.
+    /// Returns a block's relevant content. Records interfaces, and skips other blocks.
     pub(super) fn block<'a>(&mut self, block: Block<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
             Block::SectionHeader(header) => {
@@ -31,8 +31,7 @@ impl Interfaces {
                 self.is_big_endian = header.big_endian();
             }
             Block::InterfaceDescription(interface) => {
-                // A capture of more interfaces than frames could come from is broken; this also bounds
-                // memory.
+                // More interfaces than a frame can refer to are a fault. The limit also bounds memory.
                 if self.list.len() >= 1 << 16 {
                     return Err("expected at most 65536 interfaces".into());
                 }
@@ -73,7 +72,7 @@ impl Interfaces {
         Ok(None)
     }
 
-    /// The type of a block that the library does not know, which it takes for little-endian always.
+    /// The type of a block that the library does not support. The library always reads it as little-endian.
     fn kind(&self, block: &UnknownBlock<'_>) -> u32 {
         match self.is_big_endian {
             true => block.block_type.swap_bytes(),
@@ -99,7 +98,7 @@ impl Interfaces {
     }
 }
 
-/// What a block holds about a frame.
+/// A frame in a block.
 struct Timed<'a> {
     interface: u32,
     ticks: u64,
@@ -108,7 +107,7 @@ struct Timed<'a> {
     data: &'a [u8],
 }
 
-/// The body of a Packet Block: interface, count of drops, time, captured and original length, data, perhaps
+/// Parses a Packet Block's body: interface, drop count, time, captured and original length, data, possibly
 /// options.
 fn packet_block(body: &[u8], is_big_endian: bool) -> Result<Timed<'_>, Error> {
     let mut r = Reader::new(body);
@@ -133,7 +132,7 @@ fn packet_block(body: &[u8], is_big_endian: bool) -> Result<Timed<'_>, Error> {
     })
 }
 
-/// if_tsoffset: seconds, in the byte order of the section, which the library does not heed.
+/// if_tsoffset in seconds, in the byte order of the section, which the library ignores.
 fn offset_s(interface: &InterfaceDescriptionBlock<'_>, is_big_endian: bool) -> i64 {
     let mut options = interface.options.iter();
     let option = options.find(|option| option.code == OptionCode::IfTsoffset);

@@ -1,4 +1,4 @@
-//! Frames of captures whose records may lack padding, with what was left out.
+//! Restores frames in captures with records without padding.
 
 use smallvec::SmallVec;
 
@@ -6,14 +6,14 @@ use super::Frame;
 use super::pcap::Batch;
 use crate::padding::{Restored, Restorer};
 
-/// Bytes of a record's header.
+/// Length of a record's header.
 const HEADER: u64 = 16;
 
-/// Puts padding back into frames.
+/// Restores the padding of frames.
 #[derive(Default)]
 pub(super) struct Unpadded {
     restorer: Restorer,
-    /// The frames that were restored last.
+    /// The last restored frames.
     room: Vec<u8>,
     damaged: u64,
     /// Offset in the file of the first damaged record.
@@ -21,8 +21,8 @@ pub(super) struct Unpadded {
 }
 
 impl Unpadded {
-    /// The same frames as they were captured; `offset` in the file of the first one's record. A frame that
-    /// cannot be restored is as long as what is left of it.
+    /// Returns the frames as they were captured. `offset` is the file offset of the first record. A frame that cannot
+    /// be restored keeps only the remaining bytes.
     pub(super) fn restored<'a>(&'a mut self, records: &'a [Frame<'a>], offset: u64) -> Batch<'a> {
         self.room.clear();
         let mut ends: SmallVec<[Restored; 16]> = SmallVec::new();
@@ -63,12 +63,12 @@ impl Unpadded {
         frames.collect()
     }
 
-    /// Where the first record is that could not be restored, and what is wrong; `None` if all could.
+    /// Offset of the first record that could not be restored, and a message; `None` if all were restored.
     pub(super) fn damaged(&self) -> Option<(u64, String)> {
         let count = self.damaged;
         (count > 0).then(|| {
             let what = format!(
-                "expected the padding that was left out of this record to fit its tag: {count} damaged \
+                "expected the omitted padding of this record to match its tag: {count} damaged \
                  records count as cut by the capture; restore the file from a backup"
             );
             (self.from, what)

@@ -1,17 +1,16 @@
-//! IP fragments put together (RFC 791 3.2, RFC 8200 4.5), in bounded memory.
+//! Reassembly of IP fragments (RFC 791 3.2, RFC 8200 4.5), in bounded memory.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::net::ip::{Fragment, FragmentKey};
 
-/// A datagram that is not whole after this time is given up (60 s in RFC 8200 4.5; an observer need not wait
-/// as long).
+/// An incomplete datagram is dropped after this time. RFC 8200 4.5 has 60 s, but an observer need not wait as long.
 const WAIT_NS: i64 = 30_000_000_000;
-/// Datagrams that are waited for at a time; the oldest goes first.
+/// Maximum number of incomplete datagrams; the oldest is dropped first.
 const MAX_WAITING: usize = 256;
-/// Fragments of one datagram.
+/// Maximum number of fragments per datagram.
 const MAX_PARTS: usize = 256;
-/// A datagram's payload has at most so many bytes.
+/// Longest payload in a datagram.
 const MAX_LENGTH: usize = 65_535;
 
 /// Fragments that wait for others.
@@ -19,16 +18,16 @@ const MAX_LENGTH: usize = 65_535;
 pub struct Fragments {
     waiting: HashMap<FragmentKey, Partial>,
     order: VecDeque<(i64, FragmentKey)>,
-    /// Fragments of datagrams that never became whole, or that contradicted each other.
+    /// Fragments of datagrams that stayed incomplete or were inconsistent.
     pub lost: u64,
 }
 
-/// A packet put together.
+/// A reassembled packet.
 #[derive(Debug)]
 pub struct Whole {
-    /// Without any trace of fragmentation.
+    /// The packet, without fragmentation fields.
     pub packet: Vec<u8>,
-    /// Total lengths of its fragments, copies included.
+    /// Total length of the fragments, including copies.
     pub ip_bytes: usize,
 }
 
@@ -37,13 +36,13 @@ struct Partial {
     ip_bytes: usize,
     /// Offset and bytes, in order.
     parts: Vec<(usize, Vec<u8>)>,
-    /// Length of the payload, once the last fragment was seen.
+    /// Length of the payload, once the last fragment is known.
     end: Option<usize>,
     head: Vec<u8>,
 }
 
 impl Fragments {
-    /// Takes a fragment that was captured at `ns`; gives the whole IP packet if it was the last missing one.
+    /// Adds a fragment that was captured at `ns`. Returns the complete IP packet if it was the last missing one.
     pub fn add(&mut self, ns: i64, fragment: &Fragment<'_>) -> Option<Whole> {
         self.forget(ns);
         let end = fragment.offset + fragment.payload.len();
@@ -82,7 +81,7 @@ impl Fragments {
         })
     }
 
-    /// At the end of a capture: how many fragments led to no datagram.
+    /// Number of fragments that were never reassembled, at the end of a capture.
     pub fn left(&self) -> u64 {
         let waiting: usize = self.waiting.values().map(|p| p.parts.len()).sum();
         self.lost + waiting as u64
@@ -94,7 +93,7 @@ impl Fragments {
                 return;
             }
             self.order.pop_front();
-            // The same key may have begun again since.
+            // The same key may be in use again.
             if self
                 .waiting
                 .get(&key)
@@ -113,7 +112,7 @@ impl Fragments {
 }
 
 impl Partial {
-    /// Whether the fragment fits the others; a copy does.
+    /// Whether the fragment is consistent with the others; a copy is.
     fn put(&mut self, fragment: &Fragment<'_>, end: usize) -> bool {
         if !fragment.more {
             if self.end.is_some_and(|known| known != end) {
@@ -160,7 +159,7 @@ impl Partial {
 mod tests {
     use super::*;
 
-    /// A fragment of the datagram `number`: its first or its second half.
+    /// The first or the second half of the datagram `number`.
     fn half(number: u32, second: bool) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 28];
         packet.extend((number as u16).to_be_bytes());

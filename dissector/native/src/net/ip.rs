@@ -8,12 +8,12 @@ use firstflight_wire::{ConnectionId, Reader, tcp};
 use super::unread::Unread;
 use super::{link, tunnel};
 
-/// What volumes are counted in.
+/// The length that volumes count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpLength {
     /// Total length of the IP packet as sent, header included.
     pub bytes: usize,
-    /// The header holds zero (segmentation offload), so `bytes` is the length of the captured frame.
+    /// The header has zero (segmentation offload), so `bytes` is the length of the captured frame.
     pub is_guessed: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct Datagram<'a> {
     pub dst: SocketAddr,
     /// TTL or hop limit.
     pub ttl: u8,
-    /// What was captured of the payload.
+    /// Captured bytes of the payload.
     pub payload: &'a [u8],
     /// Length of the payload as sent; larger than `payload.len()` if the capture cut it.
     pub length: usize,
@@ -38,7 +38,7 @@ pub struct Segment<'a> {
     pub dst: SocketAddr,
     /// TTL or hop limit.
     pub ttl: u8,
-    /// ECN field of the IP header (RFC 3168 5): 0 none, 1 and 2 capable, 3 congestion experienced.
+    /// ECN field of the IP header (RFC 3168 5): 0 not capable, 1 and 2 capable, 3 congestion experienced.
     pub ecn: u8,
     pub header: tcp::Header<'a>,
     /// Bytes of payload as sent.
@@ -51,35 +51,35 @@ pub struct Segment<'a> {
 pub struct IcmpError {
     pub kind: u8,
     pub code: u8,
-    /// Whether it reports that nobody listens on the port: final (RFC 792, RFC 4443 3.1).
+    /// Whether it reports a closed port, which is final (RFC 792, RFC 4443 3.1).
     pub port_unreachable: bool,
-    /// Source and destination of the datagram that is quoted.
+    /// Source and destination of the quoted datagram.
     pub quoted_src: SocketAddr,
     pub quoted_dst: SocketAddr,
-    /// Source connection ID in it, if it is a long header and so much of it is quoted.
+    /// Source connection ID in the quote, if it has a long header and the quote is long enough.
     pub quoted_scid: Option<ConnectionId>,
-    /// Who sent the message.
+    /// Sender of the message.
     pub source: IpAddr,
 }
 
-/// What an IP packet holds.
+/// Content of an IP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     Udp(Datagram<'a>),
     Tcp(Segment<'a>),
     Icmp(IcmpError),
-    /// Nothing that was captured, or ICMP that quotes none of UDP.
+    /// No captured content, or ICMP without a quoted UDP datagram.
     Other,
-    /// A protocol that is not read.
+    /// An unsupported protocol.
     Unread(Unread),
-    /// This packet is a fragment of a datagram: see [`fragment`].
+    /// A fragment: see [`fragment`].
     Fragment(&'a [u8]),
-    /// Headers cut short or contradictory.
+    /// Truncated or inconsistent headers.
     Broken,
 }
 
 impl Content<'_> {
-    /// Marks the packet as one that came in fragments of so many bytes together.
+    /// Marks the packet as reassembled from fragments with `ip_bytes` bytes together.
     pub fn came_in(&mut self, ip_bytes: usize) {
         let sent = IpLength {
             bytes: ip_bytes,
@@ -93,7 +93,7 @@ impl Content<'_> {
     }
 }
 
-/// Packets inside each other that are read at most; networks use two or three.
+/// Maximum number of nested packets that are parsed; networks use two or three.
 pub const MOST_LAYERS: u8 = 8;
 
 const ICMP: u8 = 1;
@@ -106,7 +106,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
-/// Which fragments belong together.
+/// Identifies a packet's fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentKey {
     src: IpAddr,
@@ -119,12 +119,12 @@ pub struct FragmentKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment<'a> {
     pub key: FragmentKey,
-    /// Place of its payload in that of the whole packet.
+    /// Offset of the fragment's payload in the packet's payload.
     pub offset: usize,
-    /// Others follow.
+    /// More fragments follow.
     pub more: bool,
     pub payload: &'a [u8],
-    /// The capture holds less of it than was sent.
+    /// The capture cut the fragment.
     pub is_cut: bool,
     /// Total length of the fragment, header included.
     pub ip_bytes: usize,
@@ -132,7 +132,7 @@ pub struct Fragment<'a> {
     pub head: &'a [u8],
 }
 
-/// The fragment in `packet`; `None` if it is none, or broken.
+/// Parses the fragment in `packet`; `None` if it is whole or broken.
 pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
     let header = header(packet, 0).filter(|h| h.is_fragment)?;
     let head = packet.get(..if header.src.is_ipv4() { 20 } else { 40 })?;
@@ -153,14 +153,14 @@ pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
     })
 }
 
-/// The packet that `head` (of the first fragment) and the fragments' `payload` make; `None` if it is too long
-/// for an IP packet.
+/// Builds the packet from `head` (of the first fragment) and the fragments' `payload`; `None` if it is too long for an
+/// IP packet.
 pub fn unfragmented(head: &[u8], protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
     let mut packet = head.to_vec();
     match *packet.first()? >> 4 {
         4 => {
             let total = u16::try_from(head.len() + payload.len()).ok()?;
-            // Options are left out, so the header has five words.
+            // Options are omitted, so the header has five words.
             *packet.first_mut()? = 0x45;
             packet.get_mut(2..4)?.copy_from_slice(&total.to_be_bytes());
             packet.get_mut(6..8)?.fill(0);
@@ -175,7 +175,7 @@ pub fn unfragmented(head: &[u8], protocol: u8, payload: &[u8]) -> Option<Vec<u8>
     Some(packet)
 }
 
-/// IP header fields that matter here.
+/// The relevant IP header fields.
 struct Header<'a> {
     src: IpAddr,
     dst: IpAddr,
@@ -193,13 +193,13 @@ struct Header<'a> {
     ip_length: IpLength,
 }
 
-/// What `packet` (an IP packet, perhaps with link padding behind it) holds, also inside of tunnels: GRE, IP in
-/// IP (RFC 2003, 2473, 4213), MPLS (RFC 4023), EtherIP, VXLAN, Geneve and GTP-U. `cut` bytes more were on the wire.
+/// Returns the content of `packet` (an IP packet, possibly followed by link padding), also inside tunnels: GRE, IP in
+/// IP (RFC 2003, 2473, 4213), MPLS (RFC 4023), EtherIP, VXLAN, Geneve and GTP-U. `cut` is the number of missing bytes.
 pub fn content(packet: &[u8], cut: usize) -> Content<'_> {
     inner_content(packet, cut, MOST_LAYERS)
 }
 
-/// The same; `layers` may still be opened.
+/// As [`content`], with at most `layers` more nested packets.
 fn inner_content(packet: &[u8], cut: usize, layers: u8) -> Content<'_> {
     let Some(header) = header(packet, cut) else {
         return Content::Broken;
@@ -253,8 +253,7 @@ fn header(packet: &[u8], cut: usize) -> Option<Header<'_>> {
 fn ipv4(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     let fixed = packet.first_chunk::<20>()?;
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
-    // A total length of zero stands for a segment that the network card was to cut: take what was on the wire
-    // then.
+    // A total length of zero belongs to a segment that the network card had yet to split: use the length on the wire.
     let stated = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
     let ip_length = ip_length(stated, stated, packet.len() + cut);
     let length = ip_length
@@ -281,7 +280,7 @@ fn ipv4(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     })
 }
 
-/// `stated`: length in the header; `total`: the packet's length by that; `seen`: by the capture.
+/// `stated`: the length in the header; `total`: the packet's length derived from it; `seen`: the length on the wire.
 fn ip_length(stated: usize, total: usize, seen: usize) -> IpLength {
     IpLength {
         bytes: if stated == 0 { seen } else { total },
@@ -329,7 +328,7 @@ fn ipv6(packet: &[u8], cut: usize) -> Option<Header<'_>> {
             _ => 8 * (second + 1),
         };
         let rest = r.bytes(size - 2).ok()?;
-        // Offset and M flag both zero: an atomic fragment (RFC 6946), which is whole.
+        // Offset and M flag are zero in an atomic fragment (RFC 6946), which is a whole packet.
         if let (FRAGMENT, &[high, low, a, b, c, d]) = (extension, rest) {
             place = u16::from_be_bytes([high, low]);
             fragment_id = u32::from_be_bytes([a, b, c, d]);
@@ -361,7 +360,8 @@ fn udp<'a>(header: &Header<'a>) -> Option<Datagram<'a>> {
     let (src_port, dst_port) = (r.u16().ok()?, r.u16().ok()?);
     let stated = usize::from(r.u16().ok()?);
     r.u16().ok()?;
-    // Zero: a jumbogram or a segment to be cut; else the length covers the header and fits the IP packet.
+    // Zero belongs to a jumbogram or to a segment before it is split. Other lengths cover the header and fit the IP
+    // packet.
     let length = if stated == 0 { header.length } else { stated }.checked_sub(8)?;
     if length > header.length.checked_sub(8)? {
         return None;
@@ -393,8 +393,8 @@ fn icmp(outer: &Header<'_>, v6: bool) -> Option<IcmpError> {
     let mut r = Reader::new(outer.payload);
     let (kind, code) = (r.u8().ok()?, r.u8().ok()?);
     r.bytes(6).ok()?;
-    // Errors: destination unreachable, source quench, redirect, time exceeded, parameter problem; in ICMPv6
-    // all below 128.
+    // Errors: destination unreachable, source quench, redirect, time exceeded, parameter problem; in ICMPv6, all below
+    // 128.
     let is_error = if v6 {
         kind < 128
     } else {
@@ -414,7 +414,7 @@ fn icmp(outer: &Header<'_>, v6: bool) -> Option<IcmpError> {
     })
 }
 
-/// Source connection ID of a packet with a long header (RFC 8999 5.1).
+/// Source connection ID in a packet with a long header (RFC 8999 5.1).
 fn long_header_scid(mut packet: Reader<'_>) -> Option<ConnectionId> {
     let is_long = packet.u8().ok()? & 0x80 != 0;
     packet.bytes(4).ok().filter(|_| is_long)?;
@@ -423,198 +423,4 @@ fn long_header_scid(mut packet: Reader<'_>) -> Option<ConnectionId> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn v4(protocol: u8, flags: u16, payload: &[u8]) -> Vec<u8> {
-        let mut p = vec![
-            0x45, 0, 0, 0, 0, 0, 0, 0, 61, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
-        ];
-        p[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
-        p[6..8].copy_from_slice(&flags.to_be_bytes());
-        p.extend(payload);
-        p
-    }
-
-    fn v6(next: u8, payload: &[u8]) -> Vec<u8> {
-        let mut p = vec![0x60, 0, 0, 0, 0, payload.len() as u8, next, 61];
-        p.extend([[0; 15].as_slice(), &[1], &[0; 15], &[2]].concat());
-        p.extend(payload);
-        p
-    }
-
-    fn udp_bytes(payload: &[u8]) -> Vec<u8> {
-        let mut u = vec![0x1f, 0x90, 0x01, 0xbb, 0, 8 + payload.len() as u8, 0, 0];
-        u.extend(payload);
-        u
-    }
-
-    #[test]
-    fn udp_over_both_families() {
-        let mut padded = v4(UDP, 0x4000, &udp_bytes(b"quic"));
-        padded.extend([0; 10]);
-        let Content::Udp(d) = content(&padded, 0) else {
-            panic!("no UDP")
-        };
-        assert_eq!((d.payload, d.length, d.ttl), (&b"quic"[..], 4, 61));
-        assert_eq!(
-            (d.src.to_string(), d.dst.to_string()),
-            ("192.0.2.1:8080".into(), "192.0.2.2:443".into())
-        );
-
-        let extensions = [&[
-            60, 0, 0, 0, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, UDP, 0, 0, 0, 0, 0, 0, 9,
-        ][..]];
-        let packet = v6(0, &[extensions.concat(), udp_bytes(b"six")].concat());
-        let Content::Udp(d) = content(&packet, 0) else {
-            panic!("no UDP")
-        };
-        assert_eq!(
-            (d.payload, d.dst.to_string()),
-            (&b"six"[..], "[::2]:443".to_string())
-        );
-    }
-
-    #[test]
-    fn every_extension_header_is_passed_over() {
-        // Two bytes, and what follows them: an authentication header counts in units of four.
-        for (kind, header) in [
-            (0, [UDP, 0].as_slice()),
-            (43, &[UDP, 0]),
-            (51, &[UDP, 4]),
-            (60, &[UDP, 0]),
-            (135, &[UDP, 0]),
-            (139, &[UDP, 0]),
-            (140, &[UDP, 0]),
-        ] {
-            let mut header = header.to_vec();
-            header.resize(if kind == 51 { 24 } else { 8 }, 0);
-            let packet = v6(kind, &[header, udp_bytes(b"six")].concat());
-            let Content::Udp(d) = content(&packet, 0) else {
-                panic!("no UDP behind {kind}")
-            };
-            assert_eq!((d.payload, d.length), (&b"six"[..], 3), "{kind}");
-        }
-    }
-
-    #[test]
-    fn cut_and_broken_packets() {
-        let whole = v4(UDP, 0, &udp_bytes(b"0123456789"));
-        let Content::Udp(d) = content(&whole[..33], 0) else {
-            panic!("no UDP")
-        };
-        assert_eq!((d.payload.len(), d.length), (5, 10));
-        assert_eq!(content(&whole[..25], 0), Content::Broken);
-        assert_eq!(content(&[], 0), Content::Broken);
-        assert_eq!(content(&[0x75; 40], 0), Content::Broken);
-        // The UDP length is greater than that of the IP packet.
-        let mut long = udp_bytes(b"x");
-        long[5] = 100;
-        assert_eq!(content(&v4(UDP, 0, &long), 0), Content::Broken);
-    }
-
-    #[test]
-    fn a_total_length_of_zero_is_that_of_the_frame() {
-        let mut whole = v4(UDP, 0, &udp_bytes(b"0123456789"));
-        whole[2..4].fill(0);
-        let Content::Udp(d) = content(&whole[..33], 70_000) else {
-            panic!("no UDP")
-        };
-        let expected = IpLength {
-            bytes: 70_033,
-            is_guessed: true,
-        };
-        assert_eq!(d.ip_length, expected);
-    }
-
-    #[test]
-    fn fragments_are_told() {
-        for packet in [
-            v4(UDP, 0x2000, &udp_bytes(b"x")),
-            v4(UDP, 0x0001, b"x"),
-            v6(44, &[UDP, 0, 0, 1, 0, 0, 0, 9, 1]),
-        ] {
-            assert_eq!(content(&packet, 0), Content::Fragment(&packet));
-            let in_tunnel = v4(if packet[0] == 0x60 { IPV6 } else { IPV4 }, 0, &packet);
-            assert_eq!(content(&in_tunnel, 0), Content::Fragment(&packet));
-        }
-    }
-
-    #[test]
-    fn tunnels_hold_what_the_packet_inside_holds() {
-        let inside = v4(UDP, 0, &udp_bytes(b"0123456789"));
-        let plain = content(&inside, 0);
-        let gre = [&[0, 0, 0x08, 0][..], &inside].concat();
-        let once = v6(IPV4, &inside);
-        for outside in [
-            once.clone(),
-            v4(IPV4, 0, &inside),
-            v4(IPV6, 0, &once),
-            v4(GRE, 0, &gre),
-            v4(MPLS, 0, &[&[0, 2, 1, 9][..], &inside].concat()),
-            v4(
-                ETHERIP,
-                0,
-                &[&[0x30, 0][..], &[0; 12], &[0x08, 0], &inside].concat(),
-            ),
-        ] {
-            assert_eq!(content(&outside, 0), plain);
-            // What the capture cuts is missing inside.
-            let Content::Udp(cut) = content(&outside[..outside.len() - 3], 3) else {
-                panic!("no UDP")
-            };
-            assert_eq!((cut.payload.len(), cut.length), (7, 10));
-        }
-        let mut deep = inside;
-        for _ in 0..MOST_LAYERS {
-            deep = v4(IPV4, 0, &deep);
-        }
-        assert!(matches!(content(&deep, 0), Content::Udp(_)));
-        let too_deep = v4(IPV4, 0, &deep);
-        assert_eq!(content(&too_deep, 0), Content::Unread(Unread::Nested));
-        assert_eq!(
-            content(&v4(50, 0, b"esp"), 0),
-            Content::Unread(Unread::Ip(50))
-        );
-    }
-
-    #[test]
-    fn port_unreachable_quotes_the_tuple() {
-        let quoted = v4(UDP, 0, &udp_bytes(&[0; 20]));
-        let message = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &quoted[..28]].concat();
-        let Content::Icmp(e) = content(&v4(ICMP, 0, &message), 0) else {
-            panic!("no ICMP")
-        };
-        assert!(e.port_unreachable);
-        assert_eq!((e.quoted_src.port(), e.quoted_dst.port()), (8080, 443));
-        assert_eq!(
-            (e.source.to_string(), e.quoted_scid),
-            ("192.0.2.1".into(), None)
-        );
-        let mut initial = vec![0xc3, 0, 0, 0, 1, 8, 1, 1, 1, 1, 1, 1, 1, 1, 2, 7, 9];
-        for (bytes, scid) in [(17, Some(ConnectionId::new(&[7, 9]).unwrap())), (16, None)] {
-            initial.truncate(bytes);
-            let message = [
-                &[3, 3, 0, 0, 0, 0, 0, 0][..],
-                &v4(UDP, 0, &udp_bytes(&initial)),
-            ];
-            let Content::Icmp(e) = content(&v4(ICMP, 0, &message.concat()), 0) else {
-                panic!("no ICMP")
-            };
-            assert_eq!(e.quoted_scid, scid, "{bytes} bytes quoted");
-        }
-        let message = [&[1, 4, 0, 0, 0, 0, 0, 0][..], &v6(UDP, &udp_bytes(b"x"))].concat();
-        let Content::Icmp(e) = content(&v6(ICMPV6, &message), 0) else {
-            panic!("no ICMPv6")
-        };
-        assert!(e.port_unreachable && e.quoted_dst.is_ipv6());
-        // An echo request is no error.
-        assert_eq!(
-            content(
-                &v4(ICMP, 0, &[&[8, 0, 0, 0, 0, 0, 0, 0][..], &quoted].concat()),
-                0
-            ),
-            Content::Other
-        );
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::unread::Unread;
 
-/// Link types (<https://www.tcpdump.org/linktypes.html>) that are understood here.
+/// The supported link types (<https://www.tcpdump.org/linktypes.html>).
 mod linktype {
     pub const NULL: i32 = 0;
     pub const ETHERNET: i32 = 1;
@@ -18,7 +18,13 @@ mod linktype {
     pub const LINUX_SLL2: i32 = 276;
 }
 
-/// Whether frames of that link type can be read.
+mod ethertype {
+    pub const IPV4: u16 = 0x0800;
+    pub const IPV6: u16 = 0x86dd;
+    pub const MPLS: u16 = 0x8847;
+}
+
+/// Whether frames of this link type are supported.
 pub fn is_known(link: i32) -> bool {
     use linktype::*;
     RAW_BSD.contains(&link)
@@ -37,7 +43,7 @@ pub fn is_known(link: i32) -> bool {
         )
 }
 
-/// The message about a link type that is not known.
+/// The message about an unsupported link type.
 pub fn expected(found: i32) -> String {
     format!(
         "expected a known link type, found {found} (known are Ethernet, PPP, Cisco HDLC, Linux cooked, raw \
@@ -45,8 +51,8 @@ pub fn expected(found: i32) -> String {
     )
 }
 
-/// The IP packet in a frame, or what the frame holds instead; `Err(None)` if it is cut before that. What it gives
-/// starts with version nibble 4 or 6 if the frame is sound; link padding may follow it.
+/// The IP packet in a frame, or the unsupported protocol; `Err(None)` if the frame is too short. The packet starts with
+/// version nibble 4 or 6 if the frame is valid. Link padding may follow it.
 pub fn ip_packet(link: i32, frame: &[u8]) -> Result<&[u8], Option<Unread>> {
     use linktype::*;
     match link {
@@ -54,17 +60,16 @@ pub fn ip_packet(link: i32, frame: &[u8]) -> Result<&[u8], Option<Unread>> {
         LINUX_SLL => by_ethertype(at(frame, 14)?, from(frame, 16)?),
         LINUX_SLL2 => by_ethertype(at(frame, 0)?, from(frame, 20)?),
         C_HDLC => cisco_hdlc(frame),
-        // Some routers say PPP and send Cisco HDLC, whose address byte is no PPP's.
+        // Some routers declare PPP but send Cisco HDLC. Its address byte is not valid in PPP.
         PPP_HDLC if matches!(frame, [0x0f | 0x8f, 0x00, ..]) => cisco_hdlc(frame),
         PPP | PPP_HDLC => ppp(frame),
-        // The family is in the capturing host's byte order (NULL) or big-endian (LOOP); the IP version
-        // determines the same.
+        // The family is in the capturing host's byte order (NULL) or big-endian (LOOP). The IP version is sufficient.
         NULL | LOOP => from(frame, 4),
         _ => Ok(frame),
     }
 }
 
-/// Big-endian 16 bits at `offset`.
+/// The big-endian 16-bit number at `offset`.
 fn at(bytes: &[u8], offset: usize) -> Result<u16, Option<Unread>> {
     let found = bytes.get(offset..).and_then(<[u8]>::first_chunk);
     found.map(|pair| u16::from_be_bytes(*pair)).ok_or(None)
@@ -79,22 +84,35 @@ pub(super) fn ethernet(frame: &[u8]) -> Result<&[u8], Option<Unread>> {
     by_ethertype(at(frame, 12)?, from(frame, 14)?)
 }
 
-/// `kind` is an EtherType, `rest` what follows it. Tags are passed over: VLANs (IEEE 802.1Q, 802.1ad), port
-/// extenders (802.1BR), Cisco's VN-Tag, and HSR (IEC 62439-3); so are provider backbones (802.1ah), PPPoE's
-/// header in a session (RFC 2516 4), MPLS labels, and SNAP in 802.3 frames.
+/// Parses `rest` after an EtherType of `kind`. Skips tags: VLANs (IEEE 802.1Q, 802.1ad), port extenders (802.1BR),
+/// Cisco's VN-Tag and HSR (IEC 62439-3). Also skips provider backbones (802.1ah), PPPoE's header in a session (RFC 2516
+/// 4), MPLS labels, and SNAP in 802.3 frames.
+///
+/// A loop instead of recursion: a frame may nest these thousands of times, and must not exhaust the stack.
 pub(super) fn by_ethertype(mut kind: u16, mut rest: &[u8]) -> Result<&[u8], Option<Unread>> {
     const LONGEST_802_3: u16 = 1500;
-    // Each turn takes two bytes or more, so the loop ends.
+    // Each iteration takes at least two bytes, so the loop is finite.
     loop {
         let tag = match kind {
-            0x0800 | 0x86dd => return Ok(rest),
+            ethertype::IPV4 | ethertype::IPV6 => return Ok(rest),
             0x8100 | 0x88a8 | 0x9100 | 0x9200 => 2,
             0x8926 | 0x892f => 4,
             0x893f => 6,
             // I-TAG: four bytes, then both addresses of the customer's frame.
             0x88e7 => 4 + 12,
-            0x8847 | 0x8848 => return mpls(rest),
-            0x8864 => return ppp(from(rest, 6)?),
+            ethertype::MPLS | 0x8848 => {
+                rest = after_labels(rest)?;
+                match rest.first().ok_or(None)? >> 4 {
+                    4 | 6 => return Ok(rest),
+                    // A control word of zero, then both addresses of an Ethernet frame (RFC 4448 4.6).
+                    0 => 4 + 12,
+                    _ => return Err(Some(Unread::EtherType(ethertype::MPLS))),
+                }
+            }
+            0x8864 => {
+                (kind, rest) = ppp_content(from(rest, 6)?)?;
+                continue;
+            }
             ..=LONGEST_802_3 if rest.starts_with(&[0xaa, 0xaa, 0x03]) => 6,
             _ => return Err(Some(Unread::EtherType(kind))),
         };
@@ -103,22 +121,21 @@ pub(super) fn by_ethertype(mut kind: u16, mut rest: &[u8]) -> Result<&[u8], Opti
     }
 }
 
-/// Labels up to the bottom of the stack (RFC 3032), then IP, or Ethernet behind a control word of zero (RFC 4448
-/// 4.6).
-pub(super) fn mpls(mut rest: &[u8]) -> Result<&[u8], Option<Unread>> {
+/// MPLS labels, then IP or Ethernet.
+pub(super) fn mpls(labels: &[u8]) -> Result<&[u8], Option<Unread>> {
+    by_ethertype(ethertype::MPLS, labels)
+}
+
+/// The bytes after the label at the bottom of the stack (RFC 3032).
+fn after_labels(mut rest: &[u8]) -> Result<&[u8], Option<Unread>> {
     loop {
         let [_, _, third, _, after @ ..] = rest else {
             return Err(None);
         };
         rest = after;
         if third & 1 != 0 {
-            break;
+            return Ok(rest);
         }
-    }
-    match rest.first().ok_or(None)? >> 4 {
-        4 | 6 => Ok(rest),
-        0 => ethernet(from(rest, 4)?),
-        _ => Err(Some(Unread::EtherType(0x8847))),
     }
 }
 
@@ -127,18 +144,26 @@ fn cisco_hdlc(frame: &[u8]) -> Result<&[u8], Option<Unread>> {
     by_ethertype(at(frame, 2)?, from(frame, 4)?)
 }
 
-/// PPP with or without address and control bytes, protocol in one or two bytes (RFC 1661 2, 6.5).
+/// A PPP frame.
 pub(super) fn ppp(frame: &[u8]) -> Result<&[u8], Option<Unread>> {
+    let (kind, rest) = ppp_content(frame)?;
+    by_ethertype(kind, rest)
+}
+
+/// EtherType and content in a PPP frame. Address and control bytes are optional, and the protocol field has one or two
+/// bytes (RFC 1661 2, 6.5).
+fn ppp_content(frame: &[u8]) -> Result<(u16, &[u8]), Option<Unread>> {
     let frame = frame.strip_prefix(&[0xff, 0x03]).unwrap_or(frame);
-    let (kind, rest) = match frame {
+    let (protocol, rest) = match frame {
         [first, rest @ ..] if first & 1 != 0 => (u16::from(*first), rest),
         [first, second, rest @ ..] => (u16::from_be_bytes([*first, *second]), rest),
         _ => return Err(None),
     };
-    match kind {
-        0x0021 | 0x0057 => Ok(rest),
-        0x0281 | 0x0283 => mpls(rest),
-        _ => Err(Some(Unread::Ppp(kind))),
+    match protocol {
+        0x0021 => Ok((ethertype::IPV4, rest)),
+        0x0057 => Ok((ethertype::IPV6, rest)),
+        0x0281 | 0x0283 => Ok((ethertype::MPLS, rest)),
+        _ => Err(Some(Unread::Ppp(protocol))),
     }
 }
 
@@ -197,6 +222,25 @@ mod tests {
             assert_eq!(ip_packet(link, &frame), Ok(&ip[..]), "link type {link}");
         }
         assert!(!is_known(127));
+    }
+
+    #[test]
+    fn frames_may_nest_as_deep_as_they_are_long() {
+        // An Ethernet frame in a label and a control word, and a PPP session with the same content.
+        let mpls = [&[0; 12][..], &[0x88, 0x47, 0, 0, 1, 9, 0, 0, 0, 0]].concat();
+        let pppoe = [
+            &[0; 12][..],
+            &[0x88, 0x64],
+            &[0; 6],
+            &[0x02, 0x81, 0, 0, 1, 9],
+            &[0; 4],
+        ]
+        .concat();
+        for level in [mpls, pppoe] {
+            let mut frame = level.repeat(100_000);
+            frame.extend([&[0; 12][..], &[0x08, 0, 0x45]].concat());
+            assert_eq!(ip_packet(1, &frame), Ok(&[0x45][..]));
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Tunnels: from what IP or UDP carries to the IP packet inside it.
+//! Tunnels: finds the IP packet inside an IP or UDP payload.
 
 use super::link::{by_ethertype, ethernet, ppp};
 use super::unread::Unread;
 
-/// The packet inside, or what is there instead; `Err(None)` if it is cut before that.
+/// The inner packet, or the unsupported protocol; `Err(None)` if it is too short.
 type Inner<'a> = Result<&'a [u8], Option<Unread>>;
 
 const GRE: Unread = Unread::Ip(47);
@@ -32,7 +32,7 @@ pub(super) fn gre(bytes: &[u8]) -> Inner<'_> {
     let behind = |length: usize| rest.get(length..).ok_or(None);
     match (version, kind) {
         (0, 0x6558) => ethernet(rest),
-        // ERSPAN: its first type has neither sequence numbers nor a header.
+        // ERSPAN: type I has neither sequence numbers nor a header.
         (0, 0x88be) if flags & SEQUENCE == 0 => ethernet(rest),
         (0, 0x88be) => ethernet(behind(8)?),
         (0, 0x22eb) => {
@@ -50,9 +50,9 @@ pub(super) fn etherip(bytes: &[u8]) -> Inner<'_> {
     ethernet(bytes.get(2..).ok_or(None)?)
 }
 
-/// What a UDP datagram to `port` carries, if it is that of a tunnel and the header of this tunnel begins the
-/// payload of `length` bytes as sent; `None`: it is no tunnel. No QUIC packet begins like one of these headers,
-/// because the fixed bit is 0 in all of them.
+/// Returns the content in a UDP datagram to `port`, if it is a tunnel's port and the payload starts with this tunnel's
+/// header. `length` is the payload's length as sent. Returns `None` for all other datagrams. No QUIC packet starts like
+/// one of these headers, because they all have 0 in the position of the fixed bit.
 pub(super) fn in_udp(port: u16, payload: &[u8], length: usize) -> Option<Inner<'_>> {
     match (port, payload) {
         // VXLAN (RFC 7348 5), and the port that Linux used before.
@@ -73,7 +73,7 @@ pub(super) fn in_udp(port: u16, payload: &[u8], length: usize) -> Option<Inner<'
     }
 }
 
-/// Geneve (RFC 8926 3.4): `first` holds the length of the options, in four bytes each.
+/// Geneve (RFC 8926 3.4): `first` holds the length of the options, in units of four bytes.
 fn geneve(first: u8, kind: u16, rest: &[u8]) -> Option<Inner<'_>> {
     let inner = rest.get(4 * usize::from(first)..)?;
     match kind {
@@ -84,7 +84,7 @@ fn geneve(first: u8, kind: u16, rest: &[u8]) -> Option<Inner<'_>> {
 }
 
 /// A G-PDU of GTP-U (3GPP TS 29.281 5.1, 5.2): optional fields if any of the three flags is set, then extension
-/// headers, each of which names the next one in its last byte.
+/// headers. The last byte of each extension header is the type of the next.
 fn gtp(flags: u8, mut rest: &[u8]) -> Inner<'_> {
     const EXTENSION: u8 = 0x04;
     if flags & 0x07 != 0 {
@@ -96,14 +96,14 @@ fn gtp(flags: u8, mut rest: &[u8]) -> Inner<'_> {
         while next != 0 {
             let size = 4 * usize::from(*rest.first().ok_or(None)?);
             let header = rest.get(..size).ok_or(None)?;
-            // A length of zero has no last byte: the loop ends.
+            // A length of zero has no last byte and is an error, so the loop is finite.
             next = *header.last().ok_or(None)?;
             rest = &rest[size..];
         }
     }
     match rest.first().ok_or(None)? >> 4 {
         4 | 6 => Ok(rest),
-        // A session of Ethernet (TS 23.501 5.6.10.2) or of anything else.
+        // A session of Ethernet (TS 23.501 5.6.10.2) or of another type.
         _ => ethernet(rest),
     }
 }
@@ -173,7 +173,7 @@ mod tests {
         ] {
             let found = in_udp(port, &payload, payload.len());
             assert_eq!(found, Some(Ok(&IP[..])), "{port} {payload:x?}");
-            // Not to another port, and not with the fixed bit of a QUIC packet.
+            // Another port, or a QUIC packet's fixed bit, is no tunnel.
             assert_eq!(in_udp(443, &payload, payload.len()), None);
             let quic = with(&[payload[0] | 0x40], &payload[1..]);
             assert_eq!(in_udp(port, &quic, quic.len()), None);

@@ -1,8 +1,8 @@
-//! What a frame holds instead of an IP packet, UDP or TCP, for the count of frames that are not read.
+//! Unsupported protocols in frames, for the count of frames that are not dissected.
 
 use std::fmt;
 
-/// A protocol that is not read here, by its number.
+/// An unsupported protocol, with the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unread {
     /// EtherType, also in GRE, Geneve and Cisco HDLC.
@@ -11,16 +11,16 @@ pub enum Unread {
     Ppp(u16),
     /// Protocol of IP.
     Ip(u8),
-    /// More encapsulations inside each other than [`super::ip::MOST_LAYERS`].
+    /// More nested packets than [`super::ip::MOST_LAYERS`].
     Nested,
 }
 
 impl Unread {
-    /// Whether it can carry UDP or TCP, so that rows may be missing without it.
+    /// Whether it can carry UDP or TCP, so that rows may be missing.
     pub fn may_hide_rows(self) -> bool {
         match self {
-            // ARP, RARP, slow protocols, EAPOL, LLDP, PTP, connectivity faults, loopback; a length of IEEE 802.3
-            // with something else than SNAP in it (spanning tree).
+            // ARP, RARP, slow protocols, EAPOL, LLDP, PTP, connectivity faults, loopback; a length of IEEE 802.3 with
+            // content other than SNAP (spanning tree).
             Unread::EtherType(kind) => {
                 kind >= 0x0600
                     && !matches!(

@@ -1,4 +1,4 @@
-//! Cells that are kept in another form than text and become text where they are written.
+//! Cell types that are converted to text when they are written.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -86,7 +86,7 @@ impl Shown for FrameDetails {
     fn write(&self, style: Style, out: &mut Vec<u8>) {
         match (self.style, style) {
             (Style::Plain, Style::Json) => write_text(Value::Text(&self.text), style, out),
-            // Only if a run writes both styles. What a JSON string holds can be read back.
+            // Only if a run writes both styles. The content in a JSON string can be parsed again.
             (Style::Json, Style::Plain) => {
                 let text = serde_json::from_str::<String>(&format!("\"{}\"", self.text));
                 out.extend_from_slice(text.unwrap_or_default().as_bytes());
@@ -109,7 +109,7 @@ impl Shown for Integers {
     }
 }
 
-/// Each byte in decimal digits with a dot behind them, and how long that is.
+/// Each byte in decimal digits, followed by a dot, and the length of this text.
 const OCTETS: [[u8; 5]; 256] = {
     let mut texts = [[0; 5]; 256];
     let mut byte = 0;
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn frames_are_in_the_style_that_is_asked_for() {
-        // PING and a close whose reason needs an escape of its own.
+        // PING, and a close with characters in the reason that need an escape.
         let payload = [1, 0x1d, 1, 2, b'"', b'\\'];
         let plain = r#"[{"type":1},{"error_code":1,"reason_phrase":"\"\\","type":29}]"#;
         let escaped = serde_json::to_string(plain).unwrap();

@@ -1,4 +1,4 @@
-//! Rows for a Parquet file that wait until those of the captures before them are written.
+//! Rows for a Parquet file that wait until the rows of earlier captures are written.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -7,7 +7,7 @@ use firstflight_records::{Row, Style, Value, Visitor};
 use super::text::write_text;
 use super::write_buffer::{Place, WriteBuffer};
 
-/// Rows of one kind, in order, each behind its length.
+/// Rows for a kind, in order, each with the length in front.
 pub(super) struct Deferred {
     buffer: WriteBuffer,
 }
@@ -85,11 +85,11 @@ impl Visitor for Encoder<'_> {
     }
 }
 
-/// A row as it was kept.
+/// A row as it was stored.
 pub(super) struct EncodedRow<'a>(&'a [u8]);
 
 impl Row for EncodedRow<'_> {
-    /// A row that was damaged lacks cells, and the Parquet file refuses it.
+    /// A damaged row lacks cells, and the Parquet file refuses it.
     fn visit(&self, to: &mut impl Visitor) {
         let mut rest = self.0;
         while let Some(value) = decode(&mut rest) {

@@ -1,4 +1,4 @@
-//! JSON lines: every column present, null as null, integers unquoted, the kind in front.
+//! JSON lines: all columns, null as null, integers unquoted, the kind first.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::write_buffer::{Place, WriteBuffer};
 /// Bytes that are copied together; most pieces are shorter.
 const PIECE: usize = 64;
 
-/// A stream of JSON lines of one record kind. No formatting machinery: a campaign's rows are written here.
+/// A stream of JSON lines for a record kind. It uses no formatting machinery, because it writes a campaign's rows.
 pub(super) struct JsonLines {
     buffer: WriteBuffer,
     nulls: Nulls,
@@ -24,7 +24,7 @@ impl JsonLines {
         }
     }
 
-    /// Takes one row.
+    /// Writes a row.
     pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
         let mut line = Line {
             out: &mut self.buffer.bytes,
@@ -42,18 +42,18 @@ impl JsonLines {
         self.buffer.append(other.buffer)
     }
 
-    /// Writes out what is buffered.
+    /// Writes the buffered bytes.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.buffer.flush()
     }
 }
 
-/// The line of a row of nulls. Each row is written as pieces of it with its other values between them.
+/// The line for a row of nulls. A row is written as pieces of this line, with its values in between.
 struct Nulls {
     /// Followed by [`PIECE`] bytes that are never written.
     text: Box<[u8]>,
     length: usize,
-    /// Where the value of each column begins.
+    /// Offset of each column's value.
     values: Box<[usize]>,
 }
 
@@ -84,14 +84,14 @@ impl Nulls {
 struct Line<'a> {
     out: &'a mut Vec<u8>,
     nulls: &'a Nulls,
-    /// Columns that were taken.
+    /// Number of columns written.
     column: usize,
-    /// How far the line of nulls is taken over.
+    /// Offset up to which the line of nulls is copied.
     from: usize,
 }
 
 impl Line<'_> {
-    /// Takes over the line of nulls up to `end`.
+    /// Copies the line of nulls up to `end`.
     #[inline(always)]
     fn up_to(&mut self, end: usize) {
         let rest = &self.nulls.text[self.from..];
@@ -120,7 +120,7 @@ impl Visitor for Line<'_> {
             Value::Bool(true) => out.extend_from_slice(b"true"),
             Value::Bool(false) => out.extend_from_slice(b"false"),
             Value::Int(value) => write_number(value, out),
-            // A finite number has a JSON form, and a vector takes it.
+            // A finite number has a JSON form, and writing to a vector cannot fail.
             Value::Float(value) => drop(serde_json::to_writer(out, &value)),
             text => {
                 out.push(b'"');

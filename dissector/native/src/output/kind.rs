@@ -39,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// The columns of its rows, in order.
+    /// The columns of the kind's rows, in order.
     pub fn columns(self) -> Vec<Column> {
         match self {
             Kind::QuicConnection => ConnectionRow::columns(),
@@ -60,7 +60,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The extension of its files.
+    /// The extension of files in this format.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Jsonl => "jsonl",
@@ -68,7 +68,7 @@ impl Format {
         }
     }
 
-    /// How text is written in its files.
+    /// The style of text in files of this format.
     pub fn style(self) -> Style {
         match self {
             Format::Jsonl => Style::Json,

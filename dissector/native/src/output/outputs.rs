@@ -17,7 +17,7 @@ use super::summary::Summary;
 use super::write_buffer::Place;
 use super::{Format, Kind};
 
-/// Which rows go where.
+/// The destination of the rows.
 #[derive(Clone, Debug)]
 pub struct Destination {
     pub kinds: Vec<Kind>,
@@ -25,11 +25,11 @@ pub struct Destination {
     /// `None`: standard output.
     pub folder: Option<PathBuf>,
     pub stamps: Stamps,
-    /// File for counts of what was written.
+    /// File for the counts of written rows.
     pub summary: Option<PathBuf>,
 }
 
-/// Why records could not be written.
+/// The reason why records could not be written.
 #[derive(Debug)]
 pub struct OutputError {
     pub place: String,
@@ -49,24 +49,24 @@ enum Sink {
     Deferred(Deferred),
 }
 
-/// One kind's place of output.
+/// The output for a record kind.
 struct Output {
     kind: Kind,
     place: String,
-    /// A file that gets its name when it is whole.
+    /// A file that gets its final name when it is complete.
     part: Option<Part>,
     sink: Sink,
     stamps: Stamps,
 }
 
-/// All outputs, or rows kept for them.
+/// All outputs, or rows that are stored for them.
 pub struct Outputs {
     places: Vec<Output>,
     summary: Summary,
     summary_file: Option<SummaryFile>,
 }
 
-/// Where the summary goes.
+/// The file for the summary.
 struct SummaryFile {
     place: String,
     part: Part,
@@ -74,7 +74,7 @@ struct SummaryFile {
 }
 
 impl Outputs {
-    /// Opens what `to` asks for. Files are written as KIND.FORMAT.part until [`Outputs::finish`].
+    /// Opens the outputs of `to`. Files are written as KIND.FORMAT.part until [`Outputs::finish`].
     pub fn open(to: &Destination) -> Result<Outputs, OutputError> {
         let places = kinds(to).into_iter().map(|kind| open_one(to, kind));
         Ok(Outputs {
@@ -84,8 +84,7 @@ impl Outputs {
         })
     }
 
-    /// Keeps rows until [`Outputs::take`] writes them: in memory, and beyond a megabyte in a file without a
-    /// name.
+    /// Stores rows until [`Outputs::take`] writes them: in memory, and beyond a megabyte in an unnamed file.
     pub fn aside(to: &Destination) -> Outputs {
         let place = display(&std::env::temp_dir());
         let places = kinds(to).into_iter().map(|kind| {
@@ -109,7 +108,7 @@ impl Outputs {
         }
     }
 
-    /// Writes the rows of `other`, which was made for the same destination.
+    /// Writes the rows of `other`, which has the same destination.
     pub fn take(&mut self, other: Outputs) -> Result<(), OutputError> {
         for (output, aside) in self.places.iter_mut().zip(other.places) {
             match (&mut output.sink, aside.sink) {
@@ -130,7 +129,7 @@ impl Outputs {
         self.places.iter().any(|output| output.kind == kind)
     }
 
-    /// Writes a row, if its kind is requested.
+    /// Writes a row, if the kind is requested.
     pub fn write(&mut self, kind: Kind, row: &(impl Row + ?Sized)) -> Result<(), OutputError> {
         let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
             return Ok(());
@@ -139,7 +138,7 @@ impl Outputs {
         output.write(row).map_err(|cause| output.failed(cause))
     }
 
-    /// The same between the stamps of the kind.
+    /// Writes a row with the stamps for its kind, if the kind is requested.
     pub fn write_stamped(&mut self, kind: Kind, row: &impl Row) -> Result<(), OutputError> {
         let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
             return Ok(());
@@ -150,7 +149,7 @@ impl Outputs {
             .map_err(|cause| output.failed(cause))
     }
 
-    /// Writes the row of a connection between its stamps.
+    /// Writes a connection's row with its stamps.
     pub fn write_connection(&mut self, row: &ConnectionRow<'_>) -> Result<(), OutputError> {
         let kind = Kind::QuicConnection;
         let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
@@ -164,7 +163,7 @@ impl Outputs {
             .map_err(|cause| output.failed(cause))
     }
 
-    /// Writes out what is buffered, where the format allows it, so that a reader sees it.
+    /// Writes the buffered rows if the format allows it, so that a reader sees them.
     pub fn flush(&mut self) -> Result<(), OutputError> {
         for output in &mut self.places {
             if let Sink::Jsonl(out) = &mut output.sink {
@@ -174,9 +173,9 @@ impl Outputs {
         Ok(())
     }
 
-    /// Ends the files. Those of captures read to their end, or to where they break, get their names; others
-    /// stay `.part`. What cannot be written out whole is removed. The summary is written if all files got
-    /// their names.
+    /// Finishes the files. If `is_whole` (all captures were read, up to their end or first fault), files get their
+    /// final names; otherwise they stay `.part`. Files that cannot be completely written are removed. The summary is
+    /// written if all files got their final names.
     pub fn finish(self, is_whole: bool) -> Result<(), OutputError> {
         let kinds: Vec<Kind> = self.places.iter().map(|output| output.kind).collect();
         for output in self.places {
@@ -250,7 +249,7 @@ impl Output {
     }
 }
 
-/// The requested kinds, each once.
+/// The requested kinds, without repetitions.
 fn kinds(to: &Destination) -> Vec<Kind> {
     let mut kinds = Vec::new();
     for kind in &to.kinds {

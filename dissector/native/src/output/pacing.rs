@@ -1,4 +1,4 @@
-//! Rows of `pacing`; schemas/records/pacing.yaml says what the columns mean.
+//! Rows of `pacing`. schemas/records/pacing.yaml documents the columns.
 
 use firstflight_records::columns;
 
@@ -6,7 +6,7 @@ use super::cells::{Integers, Ip};
 use crate::flow::pacing::{Pacing, Protocol};
 
 columns! {
-    /// How one direction of a flow was paced.
+    /// Pacing in a direction of a flow.
     pub struct PacingRow<'a> {
         source_file: &'a str,
         start_time_ns: i64,
@@ -43,7 +43,7 @@ columns! {
 }
 
 impl<'a> PacingRow<'a> {
-    /// The row of one direction.
+    /// Creates a direction's row.
     pub fn new(source_file: &'a str, train_gap_ns: i64, p: &Pacing) -> PacingRow<'a> {
         let trains = p.trains();
         let lengths: Vec<String> = trains

@@ -8,15 +8,15 @@ use firstflight_wire::transport::{TransportParameters, ValueKind, describe};
 
 use super::text::{write_hex, write_number, write_piece};
 
-/// [`write_json`] as a text of its own.
+/// As [`write_json`], but returns the text.
 pub fn as_json(extension: &[u8]) -> String {
     let mut out = Vec::new();
     write_json(extension, Style::Plain, &mut out);
-    // Names, digits and punctuation are all ASCII.
+    // Names, digits and punctuation are ASCII.
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What stands before the value of a parameter, `{"id":"0x1","name":"max_idle_timeout","value":`.
+/// The text before a parameter's value, `{"id":"0x1","name":"max_idle_timeout","value":`.
 fn before_value(id: u64) -> String {
     match describe(id) {
         Some((name, _)) => format!(r#"{{"id":"{id:#x}","name":"{name}","value":"#),
@@ -24,12 +24,12 @@ fn before_value(id: u64) -> String {
     }
 }
 
-/// Parameters that many connections have: those with an ID below this.
+/// Common parameters have an ID below this.
 const COMMON: u64 = 0x40;
-/// Bytes that hold [`before_value`] of each of them.
+/// Length that is sufficient for the [`before_value`] of each common parameter.
 const LONGEST: usize = 96;
 
-/// [`before_value`] of a common parameter.
+/// [`before_value`] for a common parameter.
 struct Before {
     text: [u8; LONGEST],
     length: usize,
@@ -46,18 +46,16 @@ impl Before {
     }
 }
 
-/// Those of all common parameters, plain and with quotation marks escaped: they are written twice for every
-/// connection.
+/// The texts of all common parameters, plain and with escaped quotation marks. Every connection needs them twice.
 static BEFORE_COMMON: LazyLock<Vec<[Before; 2]>> = LazyLock::new(|| {
     let escaped = |id| before_value(id).replace('"', r#"\""#);
     let both = |id| [Before::new(&before_value(id)), Before::new(&escaped(id))];
     (0..COMMON).map(both).collect()
 });
 
-/// Appends the body of a transport parameters extension as a list of objects `{"id": "0x1", "name":
-/// "max_idle_timeout", "value": 30000}`. Values are integers, `true` for a flag, else hex digits; the name is
-/// null for a parameter that is not known. The list ends where the extension breaks. Nothing but quotation
-/// marks is to be escaped in it.
+/// Appends the body of a transport parameters extension as a list of objects `{"id": "0x1", "name": "max_idle_timeout",
+/// "value": 30000}`. Values are integers, `true` for a flag, else hex digits. The name of an unknown parameter is null.
+/// The list stops at the first malformed parameter. Only quotation marks need an escape.
 pub(super) fn write_json(extension: &[u8], style: Style, out: &mut Vec<u8>) {
     let is_escaped = style == Style::Json;
     let quote: &[u8] = if is_escaped { br#"\""# } else { br#"""# };
@@ -82,7 +80,7 @@ pub(super) fn write_json(extension: &[u8], style: Style, out: &mut Vec<u8>) {
         match (describe(id).map(|(_, kind)| kind), r.varint()) {
             (Some(ValueKind::Flag), _) if value.is_empty() => out.extend_from_slice(b"true"),
             (Some(ValueKind::Integer), Ok(number)) if r.is_empty() => write_number(number, out),
-            // Bytes, or not what it should be: shown as it is.
+            // Bytes, or a value of the wrong type, shown as hex digits.
             _ => {
                 out.extend_from_slice(quote);
                 write_hex(value, out);
@@ -124,7 +122,7 @@ mod tests {
     #[test]
     fn values_that_are_not_of_their_kind_are_shown_as_bytes() {
         for (extension, expected) in [
-            // A flag with a value, an integer with a byte too many, one of no byte.
+            // A flag with a value, an integer with a byte too many, an empty integer.
             (
                 &[0x0c, 1, 5][..],
                 r#"[{"id":"0xc","name":"disable_active_migration","value":"05"}]"#,
@@ -141,7 +139,7 @@ mod tests {
                 &[0x0b, 1, 25],
                 r#"[{"id":"0xb","name":"max_ack_delay","value":25}]"#,
             ),
-            // On both sides of those whose text is kept.
+            // The IDs around the upper limit of the common parameters.
             (&[0x3f, 1, 9], r#"[{"id":"0x3f","name":null,"value":"09"}]"#),
             (
                 &[0x40, 0x40, 1, 9],
@@ -152,7 +150,7 @@ mod tests {
                 r#"[{"id":"0x2ab2","name":"grease_quic_bit","value":true}]"#,
             ),
             (&[], "[]"),
-            // Ends where it breaks.
+            // The list stops at the malformed parameter.
             (
                 &[0x0b, 1, 25, 0x0b, 9],
                 r#"[{"id":"0xb","name":"max_ack_delay","value":25}]"#,

@@ -1,4 +1,4 @@
-//! Parquet files with the columns of a record kind.
+//! Parquet files with a record kind's columns.
 
 mod column;
 mod delta;
@@ -21,9 +21,9 @@ use parquet::schema::types::Type as SchemaType;
 use self::column::Cells;
 use self::pages::{Pages, compression};
 
-/// Rows that are kept in memory until they are written as a row group; with many long texts, fewer.
+/// Maximum number of rows per row group; a group with long texts has fewer.
 const GROUP: usize = 8192;
-/// Bytes of text that are kept at most.
+/// Maximum number of text bytes per row group.
 const GROUP_TEXT: usize = 1 << 22;
 
 /// A Parquet file that is being written.
@@ -31,15 +31,14 @@ pub(super) struct ParquetFile {
     writer: SerializedFileWriter<File>,
     columns: Vec<Cells>,
     pages: Pages,
-    /// A page while it is made.
+    /// Scratch memory for a page.
     data: Vec<u8>,
     rows: usize,
     text_bytes: usize,
 }
 
 impl ParquetFile {
-    /// Begins a file of `columns`; its metadata names the record kind, as files written by the Python stages
-    /// do.
+    /// Starts a file with `columns`. Its metadata names the record kind, as in files of the Python stages.
     pub(super) fn new(file: File, kind: &str, columns: &[Column]) -> io::Result<ParquetFile> {
         let fields = columns
             .iter()
@@ -76,7 +75,7 @@ impl ParquetFile {
         row.visit(&mut to);
         if let Some(column) = to.wrong.or(to.columns.next().map(|cells| cells.column)) {
             return Err(io::Error::other(format!(
-                "column {} must not hold what came for it",
+                "column {} got no value of its type",
                 column.name
             )));
         }
@@ -112,11 +111,11 @@ impl ParquetFile {
     }
 }
 
-/// Deals the cells of a row out to their columns.
+/// Distributes a row's cells to their columns.
 struct RowTaker<'a> {
     columns: slice::IterMut<'a, Cells>,
     text_bytes: usize,
-    /// The first column that cannot hold what came for it.
+    /// The first column that cannot store the cell.
     wrong: Option<Column>,
 }
 

@@ -1,11 +1,11 @@
-//! Files that get their name when they are whole.
+//! Files that get their final name when they are complete.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that is being written. It is removed when it is dropped before: what a full disk cut is of no use
-/// to anybody, and keeps the disk full.
+/// A file that is being written. It is removed if it is dropped before it is complete: a file cut by a full disk is
+/// useless and occupies space.
 pub(super) struct Part {
     path: PathBuf,
     whole: PathBuf,
@@ -13,7 +13,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Creates `whole` with `.part` behind its name.
+    /// Creates the file under the name of `whole` with `.part` appended.
     pub(super) fn create(whole: &Path) -> io::Result<(Part, File)> {
         let mut path = whole.as_os_str().to_owned();
         path.push(".part");
@@ -27,14 +27,14 @@ impl Part {
         Ok((part, file))
     }
 
-    /// Gives the file its name.
+    /// Renames the file to the final name.
     pub(super) fn finish(mut self) -> io::Result<()> {
         std::fs::rename(&self.path, &self.whole)?;
         self.is_ours = false;
         Ok(())
     }
 
-    /// Leaves the file as it is.
+    /// Keeps the file under the current name.
     pub(super) fn keep(mut self) {
         self.is_ours = false;
     }
@@ -43,7 +43,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if self.is_ours {
-            // If it cannot be removed, the error that led here is enough.
+            // If it cannot be removed, the error that caused this is sufficient.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_part_is_named_kept_or_removed() {
-        /// What is done with it, and what is there then.
+        /// An action, and the files that exist afterwards.
         type Case = (fn(Part), &'static [&'static str]);
         const CASES: [Case; 3] = [
             (|part| part.finish().unwrap(), &["rows"]),

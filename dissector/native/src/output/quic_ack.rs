@@ -1,4 +1,4 @@
-//! Rows of `quic_ack`; schemas/records/quic_ack.yaml says what the columns mean.
+//! Rows of `quic_ack`. schemas/records/quic_ack.yaml documents the columns.
 
 use firstflight_records::{Column, Record, Row, Visitor, columns};
 use firstflight_wire::transport::TransportParameters;
@@ -9,7 +9,7 @@ use crate::quic::connection::Connection;
 use crate::quic::recovery::{AckDelay, Space};
 use crate::quic::timeline::CaptureSide;
 
-/// The row of one side of a connection that is over.
+/// A row: the ACKs of a connection's client or server.
 pub struct QuicAckRow<'a> {
     columns: Columns<'a>,
 }
@@ -17,7 +17,7 @@ pub struct QuicAckRow<'a> {
 type Columns<'a> = (Identity<'a>, Packets, Ratios, Delays, Ranges, Bytes);
 
 impl<'a> QuicAckRow<'a> {
-    /// The rows of a connection: the client's, the server's; of a side that acknowledged nothing there is none.
+    /// Returns a connection's rows: the client's, then the server's. A side without acknowledgements has no row.
     pub fn of(
         source_file: &'a str,
         c: &'a Connection,
@@ -32,7 +32,7 @@ impl<'a> QuicAckRow<'a> {
     }
 
     fn new(source_file: &'a str, c: &'a Connection, name: CaptureSide, side: &Side) -> Self {
-        // Without keys, or where the capture cut something, it is unknown what was sent.
+        // Without keys, or if the capture is cut, the sent packets are unknown.
         let known = Some(side).filter(|_| c.is_open());
         let is_here = c.timeline.exchange.capture_side() == Some(name);
         let timed = known.filter(|_| is_here);
@@ -63,7 +63,7 @@ impl Record for QuicAckRow<'_> {
 }
 
 columns! {
-    /// Which side of which connection it is.
+    /// Identifies the connection and the side.
     struct Identity<'a> {
         source_file: &'a str,
         start_time_ns: i64,
@@ -104,7 +104,7 @@ impl<'a> Identity<'a> {
 }
 
 columns! {
-    /// Packets of both sides, and those that acknowledge.
+    /// Packets of the side, and ACK packets.
     struct Packets {
         packets: Option<u64>,
         eliciting_sent: Option<u64>,
@@ -158,7 +158,7 @@ impl Packets {
 }
 
 columns! {
-    /// Packets per acknowledgement, and why it was sent.
+    /// Packets per acknowledgement, and the reasons for acknowledgements.
     struct Ratios {
         eliciting_per_ack: Option<f64>,
         eliciting_per_ack_p50: Option<i64>,
@@ -190,7 +190,7 @@ impl Ratios {
 }
 
 columns! {
-    /// How long acknowledgements waited, and what their side says of that.
+    /// Waits of acknowledgements, and the delays that the side reports.
     struct Delays {
         wait_p50_us: Option<i64>,
         wait_p90_us: Option<i64>,
@@ -235,7 +235,7 @@ impl Delays {
 }
 
 columns! {
-    /// Gaps, ECN, and what the peer asked for.
+    /// Gaps, ECN, and the requests of the peer.
     struct Ranges {
         ranges_mean: Option<f64>,
         ranges_max: Option<u64>,
@@ -278,7 +278,7 @@ impl Ranges {
 }
 
 columns! {
-    /// Bytes of its packets, by what they are for.
+    /// Bytes of the side's packets, by purpose.
     struct Bytes {
         bytes_headers: Option<u64>,
         bytes_tags: Option<u64>,

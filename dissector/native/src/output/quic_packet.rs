@@ -1,5 +1,4 @@
-//! Rows of `quic_packet`: one per QUIC packet of a connection, which shows what a row of `quic_connection`
-//! was made of.
+//! Rows of `quic_packet`: one for each QUIC packet in a connection, to trace the values of `quic_connection`.
 
 use std::net::SocketAddr;
 
@@ -47,8 +46,7 @@ columns! {
 }
 
 impl<'a> QuicPacketRow<'a> {
-    /// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source,
-    /// destination).
+    /// Creates the row of `packet`. Its datagram belongs to `connection` and has this `path` (source, destination).
     pub fn new(
         source_file: &'a str,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! Provenance that a campaign gives: columns with the same value in each row.
+//! Provenance from a campaign: columns with the same value in each row.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use firstflight_records::{Column, Row, Type, Value, Visitor};
 
 use super::Kind;
 
-/// A column before the dissector's own columns of a `quic_connection`, or behind them.
+/// Position of a column relative to a `quic_connection`'s columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Before,
     Behind,
 }
 
-/// The columns that can be stamped, in their order in records.
+/// The columns that can be stamped, in the order of records.
 const STAMPABLE: [(&str, Type, Side); 4] = [
     ("run", Type::String, Side::Before),
     ("vantage", Type::String, Side::Before),
@@ -21,7 +21,7 @@ const STAMPABLE: [(&str, Type, Side); 4] = [
     ("tool_version", Type::String, Side::Behind),
 ];
 
-/// A column and its value in every row.
+/// A column and the value in every row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Index in [`STAMPABLE`].
@@ -36,7 +36,7 @@ enum Owned {
 }
 
 impl Stamp {
-    /// Reads KEY=VALUE.
+    /// Parses KEY=VALUE.
     pub fn parse(text: &str) -> Result<Stamp, String> {
         let (key, value) = text
             .split_once('=')
@@ -112,7 +112,7 @@ impl Stamps {
         self.0.is_empty()
     }
 
-    /// The stamps of rows of `kind`: only those of connections have such columns.
+    /// The stamps for rows of `kind`. Only rows of connections have these columns.
     pub(super) fn of(&self, kind: Kind) -> Stamps {
         match kind {
             Kind::QuicConnection | Kind::QuicAck => self.clone(),
@@ -120,14 +120,14 @@ impl Stamps {
         }
     }
 
-    /// `columns` and those of the stamps, in order.
+    /// `columns` and the stamps' columns, in order.
     pub(super) fn around(&self, columns: Vec<Column>) -> Vec<Column> {
         let on = |side| self.on(side).map(Stamp::column);
         let before = on(Side::Before);
         before.chain(columns).chain(on(Side::Behind)).collect()
     }
 
-    /// `row` with the stamps' cells.
+    /// Adds the stamps' cells to `row`.
     pub(super) fn stamp<'a, R: Row + ?Sized>(&'a self, row: &'a R) -> Stamped<'a, R> {
         Stamped { stamps: self, row }
     }
@@ -137,7 +137,7 @@ impl Stamps {
     }
 }
 
-/// A row between its stamps.
+/// A row with its stamps' cells.
 pub(super) struct Stamped<'a, R: ?Sized> {
     stamps: &'a Stamps,
     row: &'a R,

@@ -1,4 +1,4 @@
-//! Counts of what was written, as JSON.
+//! Counts of the written rows, as JSON.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Kind;
 
-/// Counts of rows by kind, and of connections by their first answer.
+/// Number of rows by kind, and of connections by first answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     rows: BTreeMap<Kind, u64>,
@@ -19,7 +19,7 @@ impl Summary {
         *self.rows.entry(kind).or_default() += 1;
     }
 
-    /// Counts the row of a connection by its first answer.
+    /// Counts a connection's row under its first answer.
     pub(super) fn connection(&mut self, first_answer: &'static str, has_client_hello: bool) {
         *self.first_answers.entry(first_answer).or_default() += 1;
         self.without_client_hello += u64::from(!has_client_hello);
@@ -35,8 +35,8 @@ impl Summary {
         self.without_client_hello += other.without_client_hello;
     }
 
-    /// An object for each of `kinds`: its rows; of connections, how many had which first answer, and how many
-    /// a ClientHello that does not decrypt or is not in the capture.
+    /// An object for each of `kinds` with its number of rows. For connections, also the number with each first answer,
+    /// and the number without a ClientHello that is captured and decrypts.
     pub(super) fn to_json(&self, kinds: impl Iterator<Item = Kind>) -> Value {
         let of = |kind| {
             let rows = self.rows.get(&kind).copied().unwrap_or(0);
@@ -63,13 +63,13 @@ mod tests {
     fn counts_add_up() {
         let mut all = Summary::default();
         for answers in [&[("iack", true), ("timeout", false)][..], &[("iack", true)]] {
-            let mut one = Summary::default();
+            let mut part = Summary::default();
             for (answer, has_client_hello) in answers {
-                one.row(Kind::QuicConnection);
-                one.connection(answer, *has_client_hello);
+                part.row(Kind::QuicConnection);
+                part.connection(answer, *has_client_hello);
             }
-            one.row(Kind::TcpFlow);
-            all.add(one);
+            part.row(Kind::TcpFlow);
+            all.add(part);
         }
         let kinds = [Kind::QuicConnection, Kind::TcpFlow, Kind::Pacing];
         let expected = json!({

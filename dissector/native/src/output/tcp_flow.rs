@@ -1,4 +1,4 @@
-//! Rows of `tcp_flow`; schemas/records/tcp_flow.yaml says what the columns mean.
+//! Rows of `tcp_flow`. schemas/records/tcp_flow.yaml documents the columns.
 
 use firstflight_records::columns;
 
@@ -83,10 +83,10 @@ columns! {
 }
 
 impl<'a> TcpFlowRow<'a> {
-    /// The row of a flow.
+    /// Creates a flow's row.
     pub fn new(source_file: &'a str, flow: &Flow) -> TcpFlowRow<'a> {
         let (client, server, volume) = (&flow.client_side, &flow.server_side, &flow.volume);
-        // Without the SYN, it is unknown how long before the first packet the connection began.
+        // Without the SYN, the start of the connection before its first packet is unknown.
         let begun = flow.syn_ns.map(|_| volume.start_ns);
         let since_start = |ns: Option<i64>| begun.zip(ns).map(|(start, ns)| us(ns - start));
         let (far, near) = round_trips(flow);
@@ -173,8 +173,8 @@ fn offered<T>(side: &Side, cell: impl Fn(&Offer) -> Option<T>) -> Option<T> {
     side.offer.as_ref().and_then(cell)
 }
 
-/// Round trips from the capture to the far end and back, and those to the near end. Where the capture was
-/// taken at the server, its own packets make the long way; else the client's.
+/// Round trips from the capture to the far end and back, and to the near end and back. In a capture at the server, the
+/// server's packets travel to the far end; otherwise the client's.
 fn round_trips(flow: &Flow) -> (&Durations, &Durations) {
     let client = &flow.client_side.round_trips.samples;
     let server = &flow.server_side.round_trips.samples;

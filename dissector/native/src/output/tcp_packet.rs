@@ -1,5 +1,4 @@
-//! Rows of `tcp_packet`: one per TCP segment, with its options in order and the classes and marks that it
-//! has.
+//! Rows of `tcp_packet`: one for each TCP segment, with its options in order, its class and its marks.
 
 use std::fmt::Write;
 
@@ -42,7 +41,7 @@ columns! {
 }
 
 impl<'a> TcpPacketRow<'a> {
-    /// The row of `segment`, which belongs to `flow`.
+    /// Creates the row of `segment`, which belongs to `flow`.
     pub fn new(
         source_file: &'a str,
         (frame_number, time_ns): (u64, i64),
@@ -112,7 +111,7 @@ fn marks(marks: &Marks) -> String {
     set.join(",")
 }
 
-/// Names of the bits that are set, highest first.
+/// Names of the set bits, highest first.
 fn flags(flags: Flags) -> String {
     let names = [
         (Flags::CWR, "cwr"),

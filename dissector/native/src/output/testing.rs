@@ -1,4 +1,4 @@
-//! Rows as text, folders, and TCP segments, made for tests.
+//! Test helpers: rows as text, folders, and TCP segments.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -30,14 +30,14 @@ impl Visitor for Cells {
     }
 }
 
-/// The cells of a row, `None` for null.
+/// A row's cells; `None` for null.
 pub(super) fn cells(row: &(impl Row + ?Sized)) -> Vec<Option<String>> {
     let mut cells = Cells(Vec::new());
     row.visit(&mut cells);
     cells.0
 }
 
-/// The cells of a row as lines NAME=VALUE, without nulls.
+/// A row's cells as lines NAME=VALUE, without nulls.
 pub(super) fn lines<R: Record>(row: &R) -> String {
     let columns = R::columns();
     let cells = cells(row);
@@ -48,7 +48,7 @@ pub(super) fn lines<R: Record>(row: &R) -> String {
     columns.iter().zip(cells).filter_map(line).collect()
 }
 
-/// A folder that is removed in the end.
+/// A folder that is removed when dropped.
 pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
@@ -61,7 +61,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// Names of what is in it, sorted.
+    /// Sorted names of the files in the folder.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
         let mut names: Vec<String> = entries

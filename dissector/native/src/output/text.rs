@@ -1,8 +1,8 @@
-//! Text cells, and the pieces that they are made of.
+//! Text cells and their parts.
 
 use firstflight_records::{Style, Value, write_inside};
 
-/// Appends the text of a cell of a text column; nothing for other cells.
+/// Appends a cell's text if the column has text.
 #[inline(always)]
 pub(super) fn write_text(value: Value<'_>, style: Style, out: &mut Vec<u8>) {
     match value {
@@ -14,11 +14,11 @@ pub(super) fn write_text(value: Value<'_>, style: Style, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `text` as the inside of a JSON string.
+/// Appends `text` as the content of a JSON string.
 fn escape(text: &str, out: &mut Vec<u8>) {
-    // Beyond ASCII there are characters that a terminal interprets.
+    // Some characters outside ASCII are interpreted by a terminal.
     let is_plain = |byte: u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
-    // Without an early end, the search is done many bytes at a time.
+    // Without an early exit, many bytes are compared at a time.
     let all = |plain, byte: &u8| plain & is_plain(*byte);
     if text.as_bytes().iter().fold(true, all) {
         out.extend_from_slice(text.as_bytes());
@@ -27,8 +27,8 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the first `length` bytes of `piece`. A copy whose length is known at compile time costs a fraction
-/// of another.
+/// Appends the first `length` bytes of `piece`. Copies all of `piece`, because a copy of constant length is much
+/// faster.
 #[inline(always)]
 pub(super) fn write_piece<const N: usize>(piece: &[u8; N], length: usize, out: &mut Vec<u8>) {
     let after = out.len() + length;
@@ -45,7 +45,7 @@ pub(super) fn write_number(number: impl itoa::Integer, out: &mut Vec<u8>) {
 pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + 2 * bytes.len(), 0);
-    // There is room for just as many.
+    // The room is exactly sufficient.
     let _ = const_hex::encode_to_slice(bytes, &mut out[start..]);
 }
 
@@ -80,7 +80,7 @@ mod tests {
             ("\u{e9}\u{7f}", "\u{e9}\\u007f"),
             ("\u{85}\u{202e}", "\\u0085\\u202e"),
         ] {
-            // Behind other bytes, which stay.
+            // After other bytes, which must not change.
             let mut out = b"before".to_vec();
             write_text(Value::Text(plain), Style::Json, &mut out);
             assert_eq!(out, [b"before", escaped.as_bytes()].concat(), "{plain:?}");

@@ -1,37 +1,37 @@
-//! Bytes that are buffered until there are enough to be written together.
+//! Buffers bytes until a larger block can be written.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::temporary::nameless;
 
-/// Bytes written together, and where in a file they begin: at a multiple of this. Half the cost of writing a
-/// file is that of pages of which a part is written.
+/// Size and alignment of writes to a file. Without the alignment, half the cost of writing is spent on partially
+/// written pages.
 const BLOCK: usize = 1 << 18;
-/// The same where others write, too.
+/// Size of writes to a shared destination.
 const SHARED_BLOCK: usize = 1 << 16;
-/// Bytes of a long row.
+/// Length of a long row.
 const ROW: usize = 1 << 13;
-/// Bytes that are kept in memory for a later writer.
+/// Maximum number of bytes kept in memory for a later writer.
 const ASIDE: usize = 1 << 20;
 
-/// Where the bytes go.
+/// The destination of the bytes.
 pub(super) enum Place {
-    /// Others write there, too: what is appended between two calls of [`WriteBuffer::settle`] is written in
-    /// one piece.
+    /// A destination with other writers. The bytes appended between two calls of [`WriteBuffer::settle`] are written
+    /// together.
     Shared(Box<dyn Write + Send>),
-    /// A file of our own.
+    /// A file with a single writer.
     Own(File),
-    /// Kept for a later writer: in memory, and when they are too many in a file without a name.
+    /// Stored for a later writer: in memory, and beyond a limit in an unnamed file.
     Aside(Option<File>),
 }
 
-/// Bytes that are to be written to a place.
+/// Bytes to be written to a destination.
 pub(super) struct WriteBuffer {
-    /// To be appended to; then call [`WriteBuffer::settle`].
+    /// Append bytes here, then call [`WriteBuffer::settle`].
     pub(super) bytes: Vec<u8>,
     place: Place,
-    /// Bytes written before.
+    /// Number of bytes written.
     written: usize,
 }
 
@@ -49,7 +49,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Writes, if there is enough.
+    /// Writes full blocks.
     #[inline]
     pub(super) fn settle(&mut self) -> io::Result<()> {
         let length = self.bytes.len();
@@ -63,7 +63,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Writes all bytes out.
+    /// Writes all bytes.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.write_out(self.bytes.len())?;
         match &mut self.place {
@@ -83,14 +83,14 @@ impl WriteBuffer {
         {
             match self.place {
                 Place::Own(_) => self.settle()?,
-                // Nothing may come between the pieces.
+                // The pieces must stay adjacent.
                 Place::Shared(_) | Place::Aside(_) => self.write_out(self.bytes.len())?,
             }
         }
         Ok(())
     }
 
-    /// The whole content, from the beginning.
+    /// The whole content, from the start.
     pub(super) fn into_reader(self) -> io::Result<impl Read> {
         let written: Box<dyn Read> = match self.place {
             Place::Aside(Some(mut file)) => {

@@ -1,4 +1,4 @@
-//! Leaves padding out of a record.
+//! Removes padding from records.
 
 use firstflight_wire::{
     ConnectionId, KeyCache, KeyMaterial, Keys, Opened, Packet, PacketType, SAMPLE_END, TAG_LEN,
@@ -11,24 +11,24 @@ use super::keys::KeySource;
 use super::restore::Refill;
 use super::{LONGEST, Restored};
 
-/// Shorter gaps are not worth their place in the form.
+/// Shortest gap that is worth an entry in the form.
 const SHORTEST: usize = 16;
-/// Of so many records without padding, the first one is restored as it is written.
+/// One in this many records without padding is completely restored as a check, starting with the first.
 const CHECKED: u32 = 16;
 
-/// An Initial that was opened, by its place in the datagram.
+/// A decrypted Initial and the padding.
 #[derive(Clone, Copy)]
 pub struct Padding {
     start: usize,
-    /// Zeros at the end of its payload that a reader can put back.
+    /// Number of zeros at the end of the payload that a reader can restore.
     zeros: usize,
-    /// What its keys come from.
+    /// The connection ID that the keys are derived from.
     cid: ConnectionId,
     keys: KeyMaterial,
 }
 
 impl Padding {
-    /// That of `packet`, which `keys`, those that come from `cid`, opened.
+    /// The padding of `packet`, decrypted with `keys`, which are derived from `cid`.
     pub fn of(
         packet: &Packet,
         opened: &Opened<'_>,
@@ -48,13 +48,13 @@ impl Padding {
     }
 }
 
-/// Whether a reader who knows no packet before decodes the same packet number.
+/// Whether a reader without state from earlier packets decodes the same packet number.
 fn is_numbered_alone(opened: &Opened<'_>) -> bool {
     let sent = (opened.packet_number & (u64::MAX >> (64 - 8 * opened.pn_len))) as u32;
     decode_packet_number(None, sent, opened.pn_len) == opened.packet_number
 }
 
-/// Number of zeros that `bytes` end with: a kilobyte of most Initials.
+/// Number of zeros at the end of `bytes`: about a kilobyte in most Initials.
 pub(super) fn zeros_behind(bytes: &[u8]) -> usize {
     let (rest, blocks) = bytes.as_rchunks::<16>();
     let is_zero = |block: &&[u8; 16]| u128::from_ne_bytes(**block) == 0;
@@ -64,21 +64,21 @@ pub(super) fn zeros_behind(bytes: &[u8]) -> usize {
     whole + zeros.count()
 }
 
-/// What is known of the datagram in a frame.
+/// The datagram in a frame.
 pub struct Sealed<'a> {
-    /// Where it begins in the frame.
+    /// Offset of the datagram in the frame.
     pub at: usize,
     pub from_client: bool,
-    /// Its Initials that were opened, in order.
+    /// The decrypted Initials, in order.
     pub opened: &'a [Padding],
-    /// The schedules that opened them, which seal them again.
+    /// The key schedules of these Initials, which also encrypt them again.
     pub schedules: &'a mut KeyCache,
 }
 
-/// Keys of one side, of each version.
+/// A side's keys, by version.
 type KnownKeys = SmallVec<[(Version, KeyMaterial); 1]>;
 
-/// The keys that opened the Initials of a datagram.
+/// The keys for a datagram's decrypted Initials.
 struct Known<'a> {
     cid: ConnectionId,
     from_client: bool,
@@ -96,25 +96,26 @@ impl KeySource for Known<'_> {
     }
 }
 
-/// A record that a reader could not put back: a fault of this program.
+/// A record cannot be restored: a bug in this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRestored;
 
-/// Leaves padding out of records.
+/// Removes padding from records.
 #[derive(Default)]
 pub struct Cutter {
     work: Vec<u8>,
     frame: Vec<u8>,
-    /// Records without padding so far.
+    /// Number of records cut.
     cut: u32,
 }
 
 impl Cutter {
-    /// Puts the record of `frame`, of which `missing` bytes more were on the wire, without the padding of its
-    /// Initials, and without zeros behind its last packet, into `out`. False if that would not be shorter.
+    /// Writes the record of `frame` to `out`, without the padding of Initials and without zeros after the last packet.
+    /// `missing` is the number of bytes on the wire after `frame`. Returns false if the record would not be shorter.
     ///
-    /// What opened comes back from its keys, since they are the same and its number was sent; the form must be
-    /// read as it was written. Of `CHECKED` records one is restored to its end, which must give the frame.
+    /// The padding in a decrypted Initial can be restored, because the record gives the keys and packet number. So
+    /// `cut` only checks that the form reads back unchanged. For one in `CHECKED` records, it also restores the record
+    /// and compares it with the frame.
     pub fn cut(
         &mut self,
         frame: &[u8],
@@ -129,7 +130,7 @@ impl Cutter {
         let cid = sealed
             .opened
             .first()
-            .map_or(ConnectionId::EMPTY, |one| one.cid);
+            .map_or(ConnectionId::EMPTY, |initial| initial.cid);
         let (gaps, keys) = gaps(frame, &sealed, &cid);
         let form = Form {
             gaps,
@@ -168,13 +169,13 @@ impl Cutter {
     }
 }
 
-/// What is left out of `frame`, and the keys that seal it again, of each version.
+/// The gaps of `frame`, and the keys to encrypt it again, by version.
 fn gaps(frame: &[u8], sealed: &Sealed<'_>, cid: &ConnectionId) -> (SmallVec<[Gap; 2]>, KnownKeys) {
     let (mut gaps, mut keys) = (SmallVec::new(), KnownKeys::new());
     let mut at = sealed.at;
     while at < frame.len() && gaps.len() < MOST_GAPS {
         let Ok(packet) = parse_packet(&frame[at..], 0, 0) else {
-            // Some stacks fill a datagram with zeros behind its last packet.
+            // Some stacks pad a datagram with zeros after the last packet.
             let end = frame.len();
             if at > sealed.at && end - at >= SHORTEST && frame[at..].iter().all(|b| *b == 0) {
                 gaps.push(Gap { start: at, end });
@@ -182,7 +183,8 @@ fn gaps(frame: &[u8], sealed: &Sealed<'_>, cid: &ConnectionId) -> (SmallVec<[Gap
             break;
         };
         if packet.kind == PacketType::Initial
-            && let Some(found) = (sealed.opened.iter()).find(|one| sealed.at + one.start == at)
+            && let Some(found) =
+                (sealed.opened.iter()).find(|initial| sealed.at + initial.start == at)
             && found.cid == *cid
         {
             let end = packet.end - TAG_LEN;

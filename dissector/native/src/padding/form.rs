@@ -1,57 +1,57 @@
-//! What stands behind the bytes of a record that lacks padding: what is left out, and which keys put it back.
-//! docs/interfaces.md describes it byte by byte.
+//! The trailer of a record without padding: its gaps and the keys that restore them. docs/interfaces.md describes each
+//! byte.
 
 use firstflight_wire::{ConnectionId, MAX_CID_LEN};
 use smallvec::SmallVec;
 
 use super::LONGEST;
 
-/// The last bytes of such a record. No packet header that is cut behind its Length field ends so: neither
-/// the third nor the last byte begins one of two or one bytes, nor the first one of four, and in one of
-/// eight it would be zero.
+/// The last bytes of such a record. A record that is cut after a packet's Length field cannot end in these bytes: the
+/// last byte is not a 1-byte Length, the third byte does not start a 2-byte Length, and the first byte does not start a
+/// 4-byte Length. In an 8-byte Length, the first of these bytes is zero.
 pub const MAGIC: [u8; 4] = [0xf1, 0x50, 0xc4, 0xd7];
 
-/// Most gaps of a record.
+/// Maximum number of gaps per record.
 pub(super) const MOST_GAPS: usize = 16;
-/// What is always there: place of the datagram, bytes before the cut, number of gaps, kind of key, MAGIC.
+/// Length of the fixed part: offset of the datagram, captured bytes, number of gaps, kind of key, MAGIC.
 const FIXED: usize = 10;
 const GAP: usize = 4;
-/// In the kind of key: the client sealed the packets. The lower bits are a connection ID's length.
+/// In the kind of key: the client encrypted the packets. The lower bits are the length of the connection ID.
 const FROM_CLIENT: u8 = 0x80;
 
-/// Bytes of a frame that are left out.
+/// A frame's omitted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// What is left out of a frame.
+/// A frame's omitted bytes, and the information to restore them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Form {
-    /// In order, none empty.
+    /// In order, without empty gaps.
     pub(super) gaps: SmallVec<[Gap; 2]>,
-    /// The connection ID that Initial keys come from.
+    /// The connection ID that Initial keys are derived from.
     pub(super) cid: ConnectionId,
     pub(super) from_client: bool,
-    /// Where the datagram begins in the frame.
+    /// Offset of the datagram in the frame.
     pub(super) datagram: usize,
-    /// Bytes of the frame with what is left out.
+    /// Length of the frame, including omitted bytes.
     pub(super) captured: usize,
 }
 
 impl Form {
-    /// Bytes left out.
+    /// Number of omitted bytes.
     pub(super) fn missing(&self) -> usize {
         self.gaps.iter().map(|gap| gap.end - gap.start).sum()
     }
 
-    /// Bytes of the form itself.
+    /// Length of the form.
     pub(super) fn size(&self) -> usize {
         FIXED + self.gaps.len() * GAP + self.cid.len()
     }
 
-    /// Appends what of `frame` stays, and the form. `frame` has `captured` bytes, at most `LONGEST`.
+    /// Appends the remaining bytes of `frame`, then the form. `frame` has `captured` bytes, at most `LONGEST`.
     pub(super) fn write(&self, frame: &[u8], out: &mut Vec<u8>) {
         let number = |value: usize| (value as u16).to_be_bytes();
         let mut at = 0;
@@ -72,8 +72,8 @@ impl Form {
         out.extend(MAGIC);
     }
 
-    /// The form that ends `record`, and the bytes before it. `None` if there is none, or it contradicts
-    /// itself.
+    /// Parses the form at the end of `record`, and returns it with the bytes before it. Returns `None` if there is no
+    /// form or if it is inconsistent.
     pub(super) fn read(record: &[u8]) -> Option<(Form, &[u8])> {
         let (rest, fixed) = record.split_last_chunk::<FIXED>()?;
         let [d0, d1, c0, c1, count, kind, magic @ ..] = *fixed;

@@ -1,10 +1,10 @@
-//! Keys of Initials by the connection ID that they come from: those that were used last.
+//! A cache of Initial keys, by connection ID.
 
 use firstflight_wire::{
     ConnectionId, InitialSecret, KeyCache, KeyMaterial, Keys, SuiteMaterial, Version,
 };
 
-/// Connections whose keys are kept: those of a tenth of a second at 20,000 new ones in a second.
+/// Number of connections with cached keys: a tenth of a second at 20,000 new connections a second.
 const SLOTS: usize = 2048;
 
 struct Slot {
@@ -24,16 +24,16 @@ impl Slot {
     }
 }
 
-/// Where keys of Initials come from.
+/// A source of Initial keys.
 pub(super) trait KeySource {
-    /// The keys of a side; `None` for a version that is not known.
+    /// A side's keys; `None` for an unknown version.
     fn keys(&mut self, version: Version, cid: &ConnectionId, from_client: bool) -> Option<&Keys>;
 }
 
-/// Keys of Initials, made when they are needed.
+/// Keys of Initials, derived on first use.
 #[derive(Default)]
 pub(super) struct InitialKeys {
-    /// Connection IDs are random: their first bytes choose the place. None before the first one.
+    /// Connection IDs are random, so their first bytes are the index. Empty until the first use.
     slots: Vec<Option<Slot>>,
     schedules: KeyCache,
 }

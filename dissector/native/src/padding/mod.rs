@@ -1,7 +1,7 @@
-//! Records of captures without the padding of Initials, which can be put back to the byte.
+//! Records without the padding of Initials. The padding can be restored exactly.
 //!
-//! An Initial's keys come from a connection ID that was sent in the clear, and its PADDING is zeros. What they
-//! were sealed to is left out of a record, and the packet's tag, which stays, proves what is put back.
+//! An Initial's keys are derived from a connection ID that is sent in the clear, and its PADDING is zeros. So a record
+//! can omit the encrypted padding. The packet's tag stays in the record and proves that the restored bytes are correct.
 
 mod cut;
 mod form;
@@ -12,11 +12,11 @@ pub use cut::{Cutter, NotRestored, Padding, Sealed};
 pub use form::MAGIC;
 pub use restore::{Restored, Restorer};
 
-/// Stands in a pcap file's header where a precision of its times has its place, which no program writes or
-/// reads: some records of it may lack padding.
+/// A mark in the `sigfigs` field in a pcap file's header, which other programs neither set nor read. Records in a file
+/// with this mark may lack padding.
 pub const MARK: u32 = u32::from_be_bytes(*b"FFP1");
 
-/// Frames above this length keep their padding: no datagram is longer.
+/// Longest frame that may lack padding; no datagram is longer.
 const LONGEST: usize = u16::MAX as usize;
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Puts padding back into a record.
+//! Restores a record's padding.
 
 use firstflight_wire::{PacketType, TAG_LEN, parse_packet};
 
 use super::form::{Form, Gap};
 use super::keys::{InitialKeys, KeySource};
 
-/// What a record was.
+/// The result for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restored {
-    /// One that lacks no padding: nothing was added.
+    /// The record has the padding. Nothing was appended.
     AsItIs,
-    /// One whose frame was added: to the byte what was captured, as the tags prove.
+    /// The frame was appended, exactly as captured. The tags prove it.
     Whole,
-    /// One that claims to lack padding, which cannot be put back. So many bytes of it are of the frame.
+    /// The record claims to lack padding, but it cannot be restored. This many bytes belong to the frame.
     Damaged(usize),
 }
 
-/// Puts padding back into records.
+/// Restores the padding of records.
 #[derive(Default)]
 pub struct Restorer {
     keys: InitialKeys,
@@ -24,7 +24,7 @@ pub struct Restorer {
 }
 
 impl Restorer {
-    /// Appends to `out` the frame of `record`, of which `missing` bytes more were on the wire.
+    /// Appends the frame of `record` to `out`. `missing` is the number of bytes on the wire after the record.
     pub fn restore(&mut self, record: &[u8], missing: usize, out: &mut Vec<u8>) -> Restored {
         Refill {
             keys: &mut self.keys,
@@ -34,7 +34,7 @@ impl Restorer {
     }
 }
 
-/// Puts padding back into a record with keys from anywhere; `work` is room for a copy.
+/// Restores a record's padding with any source of keys. `work` is scratch memory.
 pub(super) struct Refill<'a, K> {
     pub(super) keys: &'a mut K,
     pub(super) work: &'a mut Vec<u8>,
@@ -58,7 +58,7 @@ impl<K: KeySource> Refill<'_, K> {
         Restored::Whole
     }
 
-    /// Appends the frame, which begins at `begin` of `out`; false if a gap is none of padding.
+    /// Appends the frame at offset `begin` of `out`. Returns false if a gap is not padding.
     fn fill(&mut self, form: &Form, kept: &[u8], out: &mut Vec<u8>, begin: usize) -> bool {
         let mut rest = kept;
         for gap in &form.gaps {
@@ -76,7 +76,7 @@ impl<K: KeySource> Refill<'_, K> {
                 return false;
             };
             let Ok(packet) = parse_packet(datagram, 0, 0) else {
-                // Zeros behind the last packet, which stand there already.
+                // Zeros after the last packet, which are already in place.
                 let tail = Gap {
                     start: at,
                     end: form.captured,

@@ -13,12 +13,12 @@ fn cid(byte: u8) -> ConnectionId {
     ConnectionId::from([byte; 8])
 }
 
-/// An Initial, or a packet of another kind that its keys do not fit, of `size` bytes with `plain` of frames.
+/// An Initial of `size` bytes with `plain` bytes of frames, or another type of packet, which the keys do not fit.
 fn packet(kind: PacketType, from_client: bool, plain: usize, size: usize) -> Vec<u8> {
     numbered(kind, from_client, (0, 1), plain, size)
 }
 
-/// The same with a packet number, of which so many bytes are sent.
+/// As `packet`, with a packet number and the number of bytes that encode it.
 fn numbered(
     kind: PacketType,
     from_client: bool,
@@ -49,20 +49,20 @@ fn material(from_client: bool) -> KeyMaterial {
     }
 }
 
-/// The Initials of a datagram that these keys open.
+/// The Initials in a datagram that these keys decrypt.
 fn opened(datagram: &[u8], from_client: bool) -> Vec<Padding> {
     opened_behind(datagram, from_client, None)
 }
 
-/// The same behind a packet with number `largest`.
+/// As `opened`, after a packet with number `largest`.
 fn opened_behind(datagram: &[u8], from_client: bool, largest: Option<u64>) -> Vec<Padding> {
     let keys = Keys::new(&material(from_client));
     let mut found = Vec::new();
     for packet in Packets::new(datagram, 0).flatten() {
         if packet.kind == PacketType::Initial
-            && let Ok(one) = keys.open(&mut datagram.to_vec(), &packet, largest)
+            && let Ok(opened) = keys.open(&mut datagram.to_vec(), &packet, largest)
         {
-            found.push(Padding::of(&packet, &one, cid(1), material(from_client)));
+            found.push(Padding::of(&packet, &opened, cid(1), material(from_client)));
         }
     }
     found
@@ -72,19 +72,19 @@ fn initial(from_client: bool, plain: usize, size: usize) -> Vec<u8> {
     packet(PacketType::Initial, from_client, plain, size)
 }
 
-/// A frame with the datagram behind headers of `HEADER` bytes.
+/// A frame with the datagram after headers of `HEADER` bytes.
 fn frame(parts: &[&[u8]]) -> Vec<u8> {
     [&[0xab; HEADER][..], &parts.concat()].concat()
 }
 
-/// The record without padding, if something can be left out of a frame whose datagram begins at `at`.
+/// The record without padding, if it is shorter. The frame's datagram is at `at`.
 fn cut_at(frame: &[u8], at: usize, from_client: bool) -> Option<Vec<u8>> {
     let opened = opened(frame.get(HEADER..).unwrap_or_default(), from_client);
     let cut = cut_by(&mut Cutter::default(), frame, (at, from_client), &opened);
     cut.expect("a reader restores it")
 }
 
-/// The same by a cutter that may have cut before, of a frame of which these Initials were opened.
+/// As `cut_at`, with an existing cutter and the decrypted Initials.
 fn cut_by(
     cutter: &mut Cutter,
     frame: &[u8],
@@ -118,7 +118,7 @@ fn what_is_cut_comes_back_to_the_byte() {
     let hello = initial(true, 290, 1252);
     let (ack, answer) = (initial(false, 5, 60), initial(false, 100, 700));
     let other = packet(PacketType::Handshake, false, 40, 300);
-    // Of client or server, the parts, and how many gaps are in the record.
+    // The sender, the packets of the datagram, and the number of gaps in the record.
     for (from_client, parts, gaps) in [
         (true, &[&hello[..]][..], 1),
         (true, &[&initial(true, 5, 1200)], 1),
@@ -134,7 +134,7 @@ fn what_is_cut_comes_back_to_the_byte() {
         let (form, _) = Form::read(&record).unwrap();
         assert_eq!(form.gaps.len(), gaps);
         assert_eq!(record.len(), whole.len() - form.missing() + form.size());
-        // Whatever the record lacks beyond that.
+        // With any number of further missing bytes.
         for more in [0, 700] {
             let missing = whole.len() - record.len() + more;
             assert_eq!(restored(&record, missing), (Restored::Whole, whole.clone()));
@@ -171,7 +171,7 @@ fn one_record_of_sixteen_is_restored_to_its_end() {
     let mut cutter = Cutter::default();
     let mut cut = |frame: &[u8]| cut_by(&mut cutter, frame, (HEADER, true), &opened);
     assert!(matches!(cut(&whole), Ok(Some(_))));
-    // What is left out is not what the keys give.
+    // The omitted bytes differ from the bytes that the keys give.
     whole[HEADER + 1000] ^= 1;
     let found: Vec<_> = (1..40).filter(|_| cut(&whole).is_err()).collect();
     assert_eq!(found, [16, 32]);
@@ -212,14 +212,14 @@ fn a_damaged_record_is_never_restored() {
             assert!(frame.is_empty(), "{at}");
             match how {
                 Restored::Whole => panic!("{at} was taken"),
-                // The form contradicts itself, or is none.
+                // The form is inconsistent or absent.
                 Restored::AsItIs => assert!(at >= form, "{at}"),
                 Restored::Damaged(left) if at < form => assert_eq!(left, gap),
                 Restored::Damaged(left) => assert!(left <= record.len()),
             }
         }
     }
-    // More was captured than sent; whole records end as they like.
+    // More bytes captured than sent. A complete record may end in any bytes.
     let (how, _) = restored(&record, missing - 1);
     assert_eq!(how, Restored::Damaged(gap));
     assert_eq!(restored(&record, 0), (Restored::AsItIs, vec![]));
@@ -229,7 +229,7 @@ fn a_damaged_record_is_never_restored() {
     }
 }
 
-/// A form of these gaps and its record, whatever they are worth.
+/// The record of a form with these gaps, which may be invalid.
 fn crafted(whole: &[u8], gaps: &[(usize, usize)], datagram: usize) -> Vec<u8> {
     let form = Form {
         gaps: gaps
@@ -265,7 +265,8 @@ fn gaps_that_are_no_padding_of_an_initial_are_damage() {
             HEADER,
         ),
         (&frame(&[&other]), &[(end - 100, end)], HEADER),
-        // Over the end of the first packet; not all that stands behind the last one; nothing else.
+        // Across the end of the first packet; only a part of the bytes after the last packet; a datagram without
+        // packets.
         (&two, &[(end - 100, end + 1252)], HEADER),
         (&two, &[(end + 16, end + 1252)], HEADER),
         (
@@ -299,7 +300,7 @@ fn forms_that_contradict_themselves_are_none() {
     let sound = crafted(&whole, &[(end - 100, end)], HEADER);
     assert!(Form::read(&sound).is_some());
     let size = sound.len();
-    // Offset from the end, and what stands there then.
+    // Offset from the end, and the new bytes there.
     for (back, bytes) in [
         (4, &[0xf2][..]),
         (5, &[0x80 | 21]),

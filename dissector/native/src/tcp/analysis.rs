@@ -1,18 +1,18 @@
-//! Classifies a segment as Wireshark 4.0 does under `tcp.analysis`, in one pass: the four exclusive classes
-//! and the marks that they depend on. It judges each segment by the highest numbers that both sides sent and
-//! acknowledged before, and by time; the rules are those of its first pass with default preferences.
+//! Classifies a segment as Wireshark 4.0 does under `tcp.analysis`, in one pass: the four exclusive classes and the
+//! marks that they depend on. The verdict depends on time and on the highest numbers that both sides sent and
+//! acknowledged before. The rules equal Wireshark's first pass with default preferences.
 
 use firstflight_wire::tcp::Flags;
 
 use crate::flow::coverage::before;
 
-/// Within this time of the last duplicate ACK, a segment that it asks for is a fast retransmission.
+/// Longest time between the last duplicate ACK and the fast retransmission that it requests.
 const FAST_NS: i64 = 20_000_000;
-/// A segment that comes later than this after the highest one is not out of order, while the round trip is
-/// unknown.
+/// While the round-trip time is unknown, a segment that arrives later than this after the highest one is not out of
+/// order.
 const OUT_OF_ORDER_NS: i64 = 3_000_000;
 
-/// What a segment that brings nothing new is.
+/// The class for a segment without new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Retransmission,
@@ -21,7 +21,7 @@ pub enum Class {
     OutOfOrder,
 }
 
-/// Marks of a segment beside its class; names as in `tcp.analysis`.
+/// Marks for a segment in addition to its class; names as in `tcp.analysis`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     pub lost_segment: bool,
@@ -34,14 +34,14 @@ pub struct Marks {
     pub zero_window_probe_ack: bool,
 }
 
-/// Class and marks of a segment.
+/// A segment's class and marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub class: Option<Class>,
     pub marks: Marks,
 }
 
-/// A segment, as far as it is judged.
+/// A segment's properties that the analysis needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedSegment {
     pub ns: i64,
@@ -55,7 +55,7 @@ pub struct ObservedSegment {
 }
 
 impl ObservedSegment {
-    /// The sequence number after it.
+    /// The sequence number after the segment.
     fn end(&self) -> u32 {
         let virtual_byte = u32::from(self.flags.any(Flags::SYN | Flags::FIN));
         self.seq
@@ -63,7 +63,7 @@ impl ObservedSegment {
             .wrapping_add(virtual_byte)
     }
 
-    /// Whether it takes up sequence numbers.
+    /// Whether it uses sequence numbers.
     fn is_in_sequence(&self) -> bool {
         self.length > 0 || self.flags.any(Flags::SYN | Flags::FIN)
     }
@@ -73,19 +73,19 @@ impl ObservedSegment {
     }
 }
 
-/// One side, as a sender. Zero stands for "not seen" in numbers, as it does in the oracle.
+/// A side as sender. In numbers, zero means "not seen", as in Wireshark.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     /// Initial sequence number, or a guess.
     base: Option<u32>,
     next: u32,
-    /// When `next` was reached.
+    /// Time at which `next` was reached.
     next_ns: i64,
-    /// Highest number up to which nothing is missing.
+    /// Highest number without gaps below it.
     contiguous: u32,
     last_ack: u32,
     last_ack_ns: i64,
-    /// Duplicates of `last_ack`; `None` while the other side's loss makes them meaningless.
+    /// Duplicates of `last_ack`; `None` while a loss of the other side makes them meaningless.
     duplicates: Option<u32>,
     window: Option<u16>,
     marks: Marks,
@@ -108,7 +108,7 @@ impl Analysis {
         analysis
     }
 
-    /// Whether a SYN from side `from` with this number begins another connection on the same ports.
+    /// Whether this SYN from side `from` starts another connection on the same ports.
     pub fn is_reuse(&self, from: usize, observed: &ObservedSegment) -> bool {
         observed.flags.is_syn()
             && self.sides[from & 1]
@@ -116,13 +116,13 @@ impl Analysis {
                 .is_some_and(|base| base != observed.seq)
     }
 
-    /// Judges a segment sent by side `from` (0 or 1).
+    /// Classifies a segment sent by side `from` (0 or 1).
     pub fn judge(&mut self, from: usize, observed: &ObservedSegment) -> Verdict {
         let [a, b] = &mut self.sides;
         let (fwd, rev) = if from & 1 == 0 { (a, b) } else { (b, a) };
         if let Some(base) = fwd.base {
             if observed.flags.is_syn() && base == observed.seq {
-                // A copy of the SYN: discards what a RST changed in sequence numbers since.
+                // A copy of the SYN reverts a RST's change to sequence numbers.
                 fwd.next = fwd.contiguous;
             } else if observed.flags.is_syn_ack() {
                 fwd.base = Some(observed.seq);
@@ -156,7 +156,7 @@ impl Analysis {
             && !observed.flags.any(Flags::SYN)
             && self.first_rtt_ns.is_none()
         {
-            // A round trip of nothing is none.
+            // A round-trip time of zero is ignored.
             self.first_rtt_ns = self
                 .syn_ns
                 .map(|syn| observed.ns - syn)
@@ -212,7 +212,7 @@ fn marks(fwd: &Side, rev: &Side, observed: &ObservedSegment) -> Marks {
     marks
 }
 
-/// Whether `observed` acknowledges what was not captured; each loss counts once.
+/// Whether `observed` acknowledges uncaptured data. Each loss counts once.
 fn acknowledges_uncaptured(rev: &mut Side, observed: &ObservedSegment) -> bool {
     if rev.contiguous == 0
         || !before(rev.contiguous, observed.ack)
@@ -239,7 +239,7 @@ fn classify(
     if !observed.is_in_sequence() || marks.keep_alive {
         return None;
     }
-    // One byte below the next expected one, and more after it: what follows a zero window probe.
+    // One byte below the next expected number, and more data after it: the segment follows a zero window probe.
     let follows_probe = observed.length > 1 && observed.seq == fwd.next.wrapping_sub(1);
     let is_old = fwd.next != 0 && before(observed.seq, fwd.next) && !follows_probe;
     let payload_end = observed.seq.wrapping_add(observed.length);

@@ -1,4 +1,4 @@
-//! One TCP connection: what its SYNs offered, what was used, how it went.
+//! A TCP connection: the options that its SYNs offered, the options in use, and its statistics.
 
 use std::net::SocketAddr;
 
@@ -11,40 +11,40 @@ use crate::flow::table::Live;
 use crate::flow::volume::{Carried, Volume};
 use crate::net::ip::Segment;
 
-/// Largest shift that counts (RFC 7323 2.3).
+/// Largest valid shift (RFC 7323 2.3).
 const MAX_SHIFT: u8 = 14;
 
-/// What a SYN or SYN-ACK offered.
+/// The options in a SYN or SYN-ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     pub mss: Option<u16>,
     pub wscale: Option<u8>,
     pub sack_permitted: bool,
     pub timestamps: bool,
-    /// ECE and CWR in a SYN, ECE alone in a SYN-ACK (RFC 3168 6.1.1).
+    /// ECE and CWR in a SYN, only ECE in a SYN-ACK (RFC 3168 6.1.1).
     pub ecn_setup: bool,
-    /// The capture does not hold all options: what was not seen may have been offered.
+    /// The capture cut the options, so others may have been offered.
     pub is_cut: bool,
 }
 
 impl Offer {
-    /// Whether an option that was `observed` or not was offered; `None` if that is unknown.
+    /// Whether an option was offered, given whether it was `observed`; `None` if unknown.
     pub fn known(&self, observed: bool) -> Option<bool> {
         (observed || !self.is_cut).then_some(observed)
     }
 }
 
-/// What one side did.
+/// Facts about one side.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// `None`: its SYN was not observed.
+    /// `None` if its SYN was not observed.
     pub offer: Option<Offer>,
     pub sack_packets: u64,
     pub sack_blocks: u64,
-    /// Packets beside SYNs with the bit.
+    /// Packets with the bit, without SYNs.
     pub ece_packets: u64,
     pub cwr_packets: u64,
-    /// Packets that arrived here marked with congestion experienced.
+    /// Packets that arrived at this side with congestion experienced.
     pub ce_packets: u64,
     highest_window: Option<u16>,
     pub zero_windows: u64,
@@ -55,7 +55,7 @@ pub struct Side {
     coverage: Coverage,
 }
 
-/// How many segments were of which class.
+/// Number of segments per class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
     pub retransmission: u64,
@@ -64,7 +64,7 @@ pub struct Classes {
     pub out_of_order: u64,
 }
 
-/// The end nearer to the place of capture, computed from the handshake's times.
+/// The side nearer to the capture, from the handshake's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureSide {
     Client,
@@ -80,11 +80,11 @@ pub struct Flow {
     pub server_side: Side,
     pub volume: Volume,
     pub classes: Classes,
-    /// Of the first SYN, SYN-ACK, and ACK of the client after it.
+    /// Times of the first SYN, the SYN-ACK, and the client's ACK after it.
     pub syn_ns: Option<i64>,
     pub syn_ack_ns: Option<i64>,
     pub handshake_ns: Option<i64>,
-    /// A SYN on the ports of a flow before it began this one.
+    /// The flow started with a SYN on the ports of an earlier flow.
     pub ports_reused: bool,
     pub ttl_server: Option<u8>,
     analysis: Analysis,
@@ -97,7 +97,7 @@ impl Live for Flow {
 }
 
 impl Flow {
-    /// A flow that `segment` begins. Without a SYN or SYN-ACK, the lower port is taken for the server's.
+    /// Creates a flow from the first `segment`. Without SYN and SYN-ACK, the lower port is the server's.
     pub fn new(ns: i64, segment: &Segment<'_>) -> Flow {
         let flags = segment.header.flags;
         let (src, dst) = (segment.src, segment.dst);
@@ -128,19 +128,19 @@ impl Flow {
         segment.src == self.client && segment.dst == self.server
     }
 
-    /// Whether `segment` begins another flow on the same ports.
+    /// Whether `segment` starts another flow on the same ports.
     pub fn is_reuse(&self, ns: i64, segment: &Segment<'_>) -> bool {
         let from = usize::from(!self.is_from_client(segment));
         self.analysis.is_reuse(from, &observed(ns, segment))
     }
 
-    /// Whether nothing more is to come but late packets.
+    /// Whether only late packets can follow.
     pub fn is_closed(&self) -> bool {
         self.client_side.resets + self.server_side.resets > 0
             || (self.client_side.fins > 0 && self.server_side.fins > 0)
     }
 
-    /// Takes a segment.
+    /// Adds a segment.
     pub fn segment(&mut self, ns: i64, segment: &Segment<'_>) -> Verdict {
         let from_client = self.is_from_client(segment);
         let observed = observed(ns, segment);
@@ -157,7 +157,7 @@ impl Flow {
         if segment.header.flags.any(Flags::SYN) {
             side.offer.get_or_insert(offer);
         }
-        // A SYN takes up the number before the first byte, so that the bytes of a stream are known from its first on.
+        // A SYN uses the number before the first byte, so the first byte of the stream is known.
         let is_syn = observed.flags.any(Flags::SYN);
         let first = observed.seq.wrapping_add(u32::from(is_syn));
         if is_syn && side.first_payload_ns.is_none() {
@@ -181,8 +181,8 @@ impl Flow {
         verdict
     }
 
-    /// Shift of the windows that a side announces; `None` if a SYN was not observed, or cut, 0 unless both
-    /// offered it (RFC 7323 2.2).
+    /// Shift for a side's windows; 0 unless both sides offered it (RFC 7323 2.2); `None` if a SYN was cut or not
+    /// observed.
     pub fn shift(&self, from_client: bool) -> Option<u8> {
         let (own, other) = if from_client {
             (&self.client_side, &self.server_side)
@@ -198,7 +198,7 @@ impl Flow {
         }
     }
 
-    /// Highest window that a side announced beside its SYN, in bytes; `None` if its scale is unknown.
+    /// Highest window that a side announced after its SYN, in bytes; `None` if its scale is unknown.
     pub fn highest_window(&self, from_client: bool) -> Option<i64> {
         let side = if from_client {
             &self.client_side
@@ -208,7 +208,7 @@ impl Flow {
         Some(i64::from(side.highest_window?) << self.shift(from_client)?)
     }
 
-    /// Where the capture was taken; `None` without a whole handshake.
+    /// The side of the capture; `None` without a complete handshake.
     pub fn capture_side(&self) -> Option<CaptureSide> {
         let (syn, syn_ack, end) = (self.syn_ns?, self.syn_ack_ns?, self.handshake_ns?);
         Some(if syn_ack - syn >= end - syn_ack {
@@ -258,7 +258,7 @@ impl Side {
         }
     }
 
-    /// Takes note of the options; gives what they offer if the segment is a SYN.
+    /// Records the options. Returns the offered ones, which are relevant if the segment is a SYN.
     fn options(&mut self, ns: i64, segment: &Segment<'_>, other: &mut Side) -> Offer {
         let flags = segment.header.flags;
         let mut offer = Offer {
@@ -281,7 +281,7 @@ impl Side {
                 TcpOption::Timestamps { value, echo } => {
                     offer.timestamps = true;
                     self.round_trips.sent(value, ns);
-                    // The echo is only valid beside an ACK (RFC 7323 3.2).
+                    // The echo is only valid with an ACK (RFC 7323 3.2).
                     if flags.any(Flags::ACK) {
                         other.round_trips.echoed(echo, ns);
                     }

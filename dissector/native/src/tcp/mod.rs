@@ -1,4 +1,4 @@
-//! TCP flows: which segment belongs to which, and when one is over.
+//! TCP flows: assigns segments to flows, and expires flows.
 
 pub mod analysis;
 pub mod flow;
@@ -22,9 +22,9 @@ type Tuple = (SocketAddr, SocketAddr);
 /// The live flows.
 pub struct Tcp {
     table: FlowTable<Tuple, Flow>,
-    /// Flows whose ports a new one took.
+    /// Flows that a new flow on the same ports replaced.
     replaced: VecDeque<Box<Flow>>,
-    /// Segments of flows that had been written out.
+    /// Segments of flows that were written out before.
     pub late: u64,
 }
 
@@ -37,8 +37,8 @@ impl Tcp {
         }
     }
 
-    /// Attributes a segment to its flow; returns the flow and the verdict on the segment, or `None` if the
-    /// flow was written out before.
+    /// Assigns a segment to the flow. Returns the flow and the verdict on the segment, or `None` if the flow was
+    /// written out before.
     pub fn segment(&mut self, ns: i64, segment: &Segment<'_>) -> Option<(&Flow, Verdict)> {
         let key = tuple(segment.src, segment.dst);
         let is_reuse = self
@@ -67,19 +67,19 @@ impl Tcp {
         Some((flow, verdict))
     }
 
-    /// A flow that is over by `now_ns`, if there is one; call it until there is none.
+    /// Removes and returns a flow that is expired at `now_ns`. Call it until it returns `None`.
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<Flow>> {
         self.replaced
             .pop_front()
             .or_else(|| self.table.expired(now_ns))
     }
 
-    /// Any flow left: for the end of a capture.
+    /// Removes and returns any remaining flow, at the end of a capture.
     pub fn drain(&mut self) -> Option<Box<Flow>> {
         self.replaced.pop_front().or_else(|| self.table.drain())
     }
 
-    /// Flows written out early because there were too many.
+    /// Flows removed early due to a limit.
     pub fn evicted(&self) -> u64 {
         self.table.evicted()
     }

@@ -1,17 +1,16 @@
-//! Round trips from TCP timestamps (RFC 7323): from the first packet with a value to the first that echoes
-//! it.
+//! Round trips from TCP timestamps (RFC 7323): from the first packet with a value to the first packet that echoes it.
 
 use std::collections::VecDeque;
 
 use crate::flow::coverage::before;
 use crate::flow::quantiles::Durations;
 
-/// Values that wait for their echo; while there are as many, new ones are passed over.
+/// Maximum number of values that wait for their echo; beyond it, new ones are ignored.
 const MAX_WAITING: usize = 1024;
-/// Samples kept one by one.
+/// Maximum number of samples kept individually.
 const EXACT_SAMPLES: usize = 1 << 14;
 
-/// Values that one side sent, and the samples that their echoes gave.
+/// Values that one side sent, and the samples from their echoes.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrips {
     waiting: VecDeque<(u32, i64)>,

@@ -1,4 +1,4 @@
-//! Downloads from a server in this process, on loopback, which answers as each case says.
+//! Downloads on loopback from a server in this process, which answers as each case specifies.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use boring::pkey::PKey;
 use boring::x509::X509;
 
 use super::*;
-use crate::contract::Method;
-use crate::contract::tests::request;
+use crate::tests::request;
+use firstflight_contract::Method;
 use quiche::ConnectionId;
 
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// What a server does with the request on a stream.
+/// The server's reaction to the request on a stream.
 type Respond = fn(&mut h3::Connection, &mut quiche::Connection, u64);
 
-/// Certificate and key, each a PEM file, which all tests share.
+/// PEM files of the certificate and the key, which all tests share.
 fn certificate() -> &'static (PathBuf, PathBuf) {
     static FILES: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -63,7 +63,7 @@ fn server_config() -> quiche::Config {
     config.set_initial_max_stream_data_uni(1 << 20);
     config.set_initial_max_streams_bidi(10);
     config.set_initial_max_streams_uni(10);
-    // Header sections leave in one piece or not at all.
+    // A header section is sent in one flight or not at all.
     config.set_initial_congestion_window_packets(1000);
     config
 }
@@ -114,7 +114,7 @@ fn serve(socket: &UdpSocket, respond: Respond) {
     }
 }
 
-/// The answer of the client about a server that does so.
+/// The client's answer for a server that reacts with `respond`.
 fn answer(method: Method, verify: bool, respond: Respond) -> Answer {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let asked = Request {
@@ -149,7 +149,7 @@ fn send(
     }
 }
 
-/// Name, request, server; end, status and body bytes that must come of it.
+/// Name, method and server reaction; the expected end, status and number of body bytes.
 type Case = (&'static str, Method, Respond, End, Option<u16>, u64);
 
 #[test]

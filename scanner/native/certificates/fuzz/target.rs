@@ -1,4 +1,4 @@
-//! What is fuzzed: every reader of certificates. What they give is bounded.
+//! The fuzz target: every function that reads certificates. Their results must be bounded.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use firstflight_certificates::{
 /// Any time within the validity of the samples.
 const AT: u64 = 1_900_000_000;
 
-/// Names that are asked for: of every form, and none.
+/// Names to match, of every form, and texts that are not names.
 const NAMES: [&str; 7] = [
     "a.example",
     "x.b.example",
@@ -20,7 +20,7 @@ const NAMES: [&str; 7] = [
     "a..example",
 ];
 
-/// The input as a certificate, as leaf and intermediate of a chain, and as a file of roots.
+/// Uses the input as a certificate, as leaf and intermediate in a chain, and as a file of roots.
 pub fn certificate(input: &[u8]) {
     static MOZILLA: LazyLock<Roots> = LazyLock::new(Roots::mozilla);
     let found = describe(input);

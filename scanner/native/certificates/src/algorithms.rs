@@ -1,4 +1,4 @@
-//! Names of keys and signatures: short where the algorithm is known, else its object identifier.
+//! Names of keys and signatures: a short name for a known algorithm, otherwise its object identifier.
 
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
@@ -8,8 +8,8 @@ use crate::oid::dotted;
 const RSA: &str = "1.2.840.113549.1.1.1";
 const EC: &str = "1.2.840.10045.2.1";
 
-/// Object identifier, name and bits of a key (RFC 5480, 8410, 9881). `None`: they depend on the key, or nobody
-/// counts them.
+/// Object identifier, name and bits of a key (RFC 5480, 8410, 9881). `None`: the bits depend on the key, or
+/// are not usually given.
 const KEYS: [(&str, &str, Option<u16>); 12] = [
     (RSA, "rsa", None),
     ("1.2.840.113549.1.1.10", "rsa_pss", None),
@@ -26,7 +26,7 @@ const KEYS: [(&str, &str, Option<u16>); 12] = [
     ("2.16.840.1.101.3.4.3.19", "ml_dsa_87", None),
 ];
 
-/// Object identifier and name of a signature algorithm (RFC 4055, 5758, 8410, 9881).
+/// Object identifier and name for a signature algorithm (RFC 4055, 5758, 8410, 9881).
 const SIGNATURES: [(&str, &str); 14] = [
     ("1.2.840.113549.1.1.4", "rsa_md5"),
     ("1.2.840.113549.1.1.5", "rsa_sha1"),
@@ -44,8 +44,9 @@ const SIGNATURES: [(&str, &str); 14] = [
     ("2.16.840.1.101.3.4.3.19", "ml_dsa_87"),
 ];
 
-/// Algorithm and bits of a public key. Bits are those of an RSA modulus or of a curve's order; `None` if they
-/// are not known or above 65,535. An EC key on a curve that is not known has the curve's object identifier.
+/// Returns the algorithm and the bits of a public key. The bits are the size of an RSA modulus or of a
+/// curve's order; `None` if they are unknown or above 65,535. An EC key on an unknown curve has the object
+/// identifier of the curve.
 pub fn key(info: &SubjectPublicKeyInfo<'_>) -> (String, Option<u16>) {
     let mut id = dotted(info.algorithm.algorithm.as_bytes());
     if id == EC {
@@ -72,7 +73,7 @@ fn rsa_bits(info: &SubjectPublicKeyInfo<'_>) -> Option<u16> {
     u16::try_from(bits).ok()
 }
 
-/// The algorithm that a certificate was signed with.
+/// Returns the algorithm that signed a certificate.
 pub fn signature(algorithm: &AlgorithmIdentifier<'_>) -> String {
     let id = dotted(algorithm.algorithm.as_bytes());
     let known = SIGNATURES.iter().find(|(known, _)| *known == id);
@@ -153,7 +154,7 @@ mod tests {
             }
             describe(&der)
         };
-        // The last number of P-256's curve, of EC keys, of ECDSA with SHA-256.
+        // Changes the last number in the identifiers of the curve P-256 and of ECDSA with SHA-256.
         let curve = [0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
         let found = changed(&curve, &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 6]);
         assert_eq!(found.key_algorithm, "1.2.840.10045.3.1.6");

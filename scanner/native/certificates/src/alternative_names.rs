@@ -9,16 +9,16 @@ use crate::oid::{dotted, hex};
 
 /// Most names in a list.
 pub const MOST: usize = 1000;
-/// Longest text of a list in bytes.
+/// Longest text for a list in bytes.
 pub const MOST_BYTES: usize = 65_536;
 
-/// A JSON array of the names in their order, and how many were left out because there are more than [`MOST`] or
-/// the text is longer than [`MOST_BYTES`]. DNS names and addresses stand as they are, others behind their
-/// type in RFC 5280 and a colon.
+/// Returns a JSON array of the names in their order, and the number of omitted names. Names are omitted if
+/// there are more than [`MOST`] or the text is longer than [`MOST_BYTES`]. DNS names and addresses are
+/// written as they are. Other names have the prefix of their type in RFC 5280 and a colon.
 pub fn json(list: &[GeneralName<'_>]) -> (String, usize) {
     let mut out = String::from("[");
     for (i, name) in list.iter().enumerate() {
-        // A text of UTF-8 always has a form in JSON.
+        // JSON can represent any UTF-8 text.
         let text = serde_json::to_string(&text(name)).unwrap_or_default();
         let separator = usize::from(i > 0);
         if i == MOST || out.len() + separator + text.len() + 1 > MOST_BYTES {
@@ -99,7 +99,8 @@ mod tests {
             (vec!["a"; 1000], 1000, 0),
             (vec!["a"; 1001], 1000, 1),
             (vec!["a"; 5000], 1000, 4000),
-            // The text is 7 bytes longer than the first name of two if the second is empty, 4 longer alone.
+            // If the second of two names is empty, the text is 7 bytes longer than the first name. With a
+            // single name, it is 4 bytes longer.
             (vec![&long[..65_529], "", "b"], 2, 1),
             (vec![&long[..65_530], "", "b"], 1, 2),
             (vec![&long[..65_532], ""], 1, 1),

@@ -1,4 +1,4 @@
-//! The fields of one certificate.
+//! A certificate's fields.
 
 use x509_parser::extensions::{ParsedExtension, X509Extension};
 use x509_parser::prelude::FromDer;
@@ -9,20 +9,22 @@ use crate::oid::{dotted, hex};
 use crate::parts::{self, Parts};
 use crate::{algorithms, alternative_names, names, sha256};
 
-/// Longest serial number in bytes that is kept whole; RFC 5280 4.1.2.2 allows 20.
+/// Longest serial number, in bytes, that is kept whole. RFC 5280 4.1.2.2 allows 20.
 const MOST_SERIAL: usize = 64;
 
-/// A certificate as the columns of its row say it, without its place in a chain.
+/// The columns in a certificate's row, without the position in a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificate {
-    /// Of the DER, hex.
+    /// SHA-256 of the DER, hex.
     pub sha256: String,
-    /// Of the next certificate of the chain, which [`describe`] does not know: for the caller.
+    /// SHA-256 of the next certificate in the chain. The caller sets it, because [`describe`] has only one
+    /// certificate.
     pub issuer_sha256: Option<String>,
     /// Distinguished names (RFC 4514).
     pub subject: String,
     pub issuer: String,
-    /// Subject alternative names, a JSON array: DNS names and addresses as they are, others behind their type.
+    /// Subject alternative names, a JSON array: DNS names and addresses as they are, others with the prefix
+    /// of their type.
     pub sans: String,
     /// Hex, as encoded.
     pub serial: String,
@@ -31,21 +33,22 @@ pub struct Certificate {
     pub key_bits: Option<u16>,
     /// rsa_sha256, ecdsa_sha384, ..., or an object identifier.
     pub signature_algorithm: String,
-    /// Basic constraints say that it is a CA's.
+    /// The basic constraints mark a CA certificate.
     pub is_ca: bool,
-    /// Embedded signed certificate timestamps (RFC 6962 3.3), of which there may be none; `None` if their list
-    /// does not parse.
+    /// Number of embedded signed certificate timestamps (RFC 6962 3.3), possibly 0; `None` if their list does
+    /// not parse.
     pub scts: Option<u8>,
     pub der_bytes: u32,
     /// Nanoseconds since 1970, UTC; `None` outside the years 1678 to 2261.
     pub not_before: Option<i64>,
     pub not_after: Option<i64>,
-    /// What of it could not be read or kept, in one line; `None` if all could.
+    /// The faults in reading or keeping the fields, as a line of text; `None`: no faults.
     pub error: Option<String>,
 }
 
-/// Reads a certificate. A field that cannot be read is empty or `None`, `error` names it, and the others are there.
-/// Of what is no certificate only `sha256`, `der_bytes` and `error` are known; `sans` is then an empty array.
+/// Reads a certificate. A field that cannot be read is empty or `None`; `error` names it, and the other
+/// fields are set. If `der` is not a certificate, only `sha256`, `der_bytes` and `error` are set, and `sans`
+/// is an empty array.
 pub fn describe(der: &[u8]) -> Certificate {
     let mut found = Certificate {
         sha256: sha256(der),
@@ -67,7 +70,8 @@ pub fn describe(der: &[u8]) -> Certificate {
     found
 }
 
-/// When a certificate is valid: the first and the last second since 1970; `None` if it cannot be read.
+/// Returns the first and the last second, since 1970, in which a certificate is valid; `None` if they cannot
+/// be read.
 pub(crate) fn validity(der: &[u8]) -> Option<(i64, i64)> {
     let parts = Parts::of(der)?;
     let [not_before, not_after] = [parts.not_before, parts.not_after].map(ASN1Time::from_der);
@@ -99,7 +103,7 @@ fn fill(found: &mut Certificate, parts: &Parts<'_>, marks: &mut Vec<String>) {
 }
 
 fn name(which: &str, name: &[u8], marks: &mut Vec<String>) -> String {
-    // The parser ends at a relative name that it cannot read.
+    // The parser stops at a relative name that it cannot read.
     let names = parts::list(name).map_or(0, Iterator::count);
     let parsed = X509Name::from_der(name).ok().map(|(_, name)| name);
     let Some(name) = parsed.filter(|name| name.iter_rdn().count() == names) else {
@@ -125,7 +129,7 @@ fn time(which: &str, time: &[u8], marks: &mut Vec<String>) -> Option<i64> {
     ns
 }
 
-/// Extensions that columns are read from: object identifier, and what its failure is called.
+/// Extensions that columns are read from: object identifier, and name in error messages.
 const READ: [(&str, &str); 3] = [
     (ALTERNATIVE_NAMES, "subject alternative names"),
     ("2.5.29.19", "basic constraints"),
@@ -134,7 +138,7 @@ const READ: [(&str, &str); 3] = [
 const ALTERNATIVE_NAMES: &str = "2.5.29.17";
 const TIMESTAMPS: &str = "1.3.6.1.4.1.11129.2.4.2";
 
-/// Of an extension that is there twice, which RFC 5280 4.2 forbids, the first counts.
+/// Reads the extensions. RFC 5280 4.2 forbids an extension to occur twice; if it does, the first one counts.
 fn extensions(found: &mut Certificate, extensions: &[u8], marks: &mut Vec<String>) {
     found.scts = Some(0);
     if extensions.is_empty() {
@@ -186,7 +190,7 @@ fn extensions(found: &mut Certificate, extensions: &[u8], marks: &mut Vec<String
         }
     }
     if unread > 0 {
-        // Any of them may have been the timestamps.
+        // An unreadable extension may have been the timestamps.
         found.scts = found.scts.filter(|count| *count > 0);
         marks.push(format!("{unread} extensions do not parse"));
     }

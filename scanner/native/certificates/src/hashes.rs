@@ -1,4 +1,4 @@
-//! What certificates and chains are identified by.
+//! Hashes that identify certificates and chains.
 
 use sha2::{Digest, Sha256};
 
@@ -9,7 +9,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// SHA-256 of a chain's certificates one behind the other, leaf first, 64 hex digits.
+/// SHA-256 over a chain's concatenated certificates, leaf first, 64 hex digits.
 pub fn chain_sha256(chain: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for der in chain {
@@ -18,7 +18,7 @@ pub fn chain_sha256(chain: &[&[u8]]) -> String {
     hex(&hash.finalize())
 }
 
-/// SHA-256 of a chain that also depends on where each certificate ends.
+/// SHA-256 over a chain that also depends on the boundaries between the certificates.
 pub fn chain_key(chain: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for der in chain {

@@ -1,16 +1,17 @@
-//! What a server's chain of DER certificates says, and whether it leads to a root.
+//! Reads a server's chain of DER certificates, and verifies whether it leads to a root.
 //!
 //! | module | |
 //! | --- | --- |
 //! | `parts` | a certificate split into its fields |
 //! | `describe` | the fields of one certificate |
-//! | `algorithms`, `names`, `alternative_names`, `oid` | parts of it as text |
-//! | `hashes` | what certificates and chains are identified by |
-//! | `possession`, `pss` | whether a server has the key of its certificate |
+//! | `algorithms`, `names`, `alternative_names`, `oid` | parts of a certificate as text |
+//! | `hashes` | hashes that identify certificates and chains |
+//! | `possession`, `pss` | whether a server has the private key for a certificate |
 //! | `matching` | whether a certificate is for a name |
 //! | `roots`, `verify` | trust: the store of roots, the path to one of them |
 //!
-//! Certificates come from anybody: nothing here panics on them, and every text that they fill is bounded.
+//! Certificates are untrusted input: no function panics on them, and every text taken from a certificate is
+//! bounded.
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]
@@ -21,6 +22,9 @@ mod describe;
 mod hashes;
 mod matching;
 mod names;
+#[cfg(test)]
+#[path = "../../../../tests/numbers.rs"]
+mod numbers;
 mod oid;
 mod parts;
 mod possession;

@@ -3,9 +3,9 @@
 use rustls_pki_types::{CertificateDer, ServerName};
 use webpki::EndEntityCert;
 
-/// Whether the subject alternative names of a certificate have `name`, a DNS name or an IP address in text form
-/// (RFC 9525 6; a wildcard stands for one whole label, the common name does not count). `None` if `name` is
-/// neither or the certificate cannot be parsed.
+/// Returns whether the subject alternative names in a certificate include `name`, a DNS name or an IP address
+/// in text form (RFC 9525 6). A wildcard matches one whole label; the common name does not count. Returns
+/// `None` if `name` is neither, or if the certificate cannot be parsed.
 pub fn name_matches(leaf: &[u8], name: &str) -> Option<bool> {
     let name = ServerName::try_from(name).ok()?;
     let der = CertificateDer::from(leaf);

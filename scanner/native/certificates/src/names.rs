@@ -5,7 +5,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::oid::{dotted, hex};
 
-/// Longest text of a name in bytes.
+/// Longest text for a name in bytes.
 pub const MOST_BYTES: usize = 4096;
 
 /// Attribute types with a short name (RFC 4514 3, RFC 4519 2); others are written as numbers.
@@ -28,8 +28,8 @@ const TYPES: [(&str, &str); 16] = [
     ("0.9.2342.19200300.100.1.25", "DC"),
 ];
 
-/// The name as text, its last relative name first, and whether all of it is there: a text of more than
-/// [`MOST_BYTES`] bytes is cut between two characters.
+/// Returns the name as text, with the last relative name first, and whether the text is complete. A text of
+/// more than [`MOST_BYTES`] bytes is cut between two characters.
 pub fn text(name: &X509Name<'_>) -> (String, bool) {
     let mut out = String::new();
     let parts: Vec<_> = name.iter_rdn().collect();
@@ -60,7 +60,8 @@ fn push_attribute(out: &mut String, attribute: &AttributeTypeAndValue<'_>) {
     out.push('=');
     match known.and_then(|_| string(value)) {
         Some(string) => push_escaped(out, &string),
-        // RFC 4514 2.4: of a type without a name, or no string; nothing of it is needed beyond the limit.
+        // RFC 4514 2.4: the type has no name, or the value is not a string. Bytes beyond the limit are not
+        // needed.
         None => {
             let der = value.to_der_vec().unwrap_or_default();
             out.push('#');
@@ -69,7 +70,7 @@ fn push_attribute(out: &mut String, attribute: &AttributeTypeAndValue<'_>) {
     }
 }
 
-/// The characters of a value, `None` if it is no string or has bytes that none are.
+/// Returns a value's characters; `None` if it is not a string or has invalid bytes.
 fn string(value: &Any<'_>) -> Option<String> {
     let bytes = value.data;
     if value.class() != Class::Universal {
@@ -91,7 +92,7 @@ fn string(value: &Any<'_>) -> Option<String> {
     }
 }
 
-/// RFC 4514 2.4, and control characters as bytes in hex.
+/// Escapes as RFC 4514 2.4 requires, and writes control characters as bytes in hex.
 fn push_escaped(out: &mut String, string: &str) {
     let last = string.chars().count().saturating_sub(1);
     for (i, character) in string.chars().enumerate() {

@@ -1,10 +1,10 @@
 //! Object identifiers as text (ITU-T X.690 8.19).
 
-/// Longest encoding that is written as numbers. No identifier in use comes near it.
+/// Longest encoding that is written as numbers. Identifiers in use are far shorter.
 const MOST_BYTES: usize = 40;
 
-/// `1.2.840.113549` for the content of an OBJECT IDENTIFIER; its first bytes in hex, behind `0x`, if that is too
-/// long or none.
+/// Returns the text for the content of an OBJECT IDENTIFIER, such as `1.2.840.113549`. Content that is too
+/// long or not an identifier becomes `0x` and the first bytes in hex.
 pub fn dotted(content: &[u8]) -> String {
     let numbers = (content.len() <= MOST_BYTES).then(|| numbers(content));
     match numbers.flatten() {
@@ -19,7 +19,7 @@ pub fn dotted(content: &[u8]) -> String {
     }
 }
 
-/// The numbers of an identifier; `None` if it is cut or one is above 64 bits.
+/// Returns an identifier's numbers; `None` if it is cut, or if a number is above 64 bits.
 fn numbers(content: &[u8]) -> Option<Vec<u64>> {
     let mut numbers = Vec::new();
     let mut number = 0u64;
@@ -29,7 +29,8 @@ fn numbers(content: &[u8]) -> Option<Vec<u64>> {
             continue;
         }
         if numbers.is_empty() {
-            // The first two share one number: 40 for each of the first, which is 2 at most.
+            // The first two numbers share one encoded number: 40 times the first number, which is at most 2,
+            // plus the second.
             let first = (number / 40).min(2);
             numbers.push(first);
             number -= 40 * first;
@@ -39,7 +40,7 @@ fn numbers(content: &[u8]) -> Option<Vec<u64>> {
     (content.last()? & 0x80 == 0).then_some(numbers)
 }
 
-/// Two digits for each byte.
+/// Returns two hex digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |value: u8| char::from(DIGITS[usize::from(value)]);

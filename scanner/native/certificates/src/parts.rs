@@ -1,9 +1,9 @@
-//! A certificate split into its fields, none of which is read (RFC 5280 4.1): a field that cannot be read costs
-//! no other.
+//! Splits a certificate into its fields without reading them (RFC 5280 4.1), so that an unreadable field does
+//! not affect the other fields.
 
 use x509_parser::asn1_rs::{Class, FromDer, Header, Tag};
 
-/// The fields of a certificate, each a whole DER element unless it says otherwise.
+/// A certificate's fields. Each is a whole DER element unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts<'a> {
     /// The bytes of the number.
@@ -14,15 +14,15 @@ pub struct Parts<'a> {
     pub not_after: &'a [u8],
     pub subject: &'a [u8],
     pub public_key: &'a [u8],
-    /// What is in `[3]`; empty without extensions.
+    /// The content of `[3]`; empty without extensions.
     pub extensions: &'a [u8],
     pub signature_algorithm: &'a [u8],
-    /// Bytes behind the certificate.
+    /// Number of bytes after the certificate.
     pub behind: usize,
 }
 
 impl<'a> Parts<'a> {
-    /// Splits a certificate; `None` if its fields are not those of RFC 5280 4.1, in this order.
+    /// Splits a certificate. Returns `None` if it does not have the fields of RFC 5280 4.1 in their order.
     pub fn of(der: &'a [u8]) -> Option<Parts<'a>> {
         let (certificate, behind) = expect(der, Tag::Sequence)?;
         let (signed, rest) = expect(certificate.content, Tag::Sequence)?;
@@ -30,7 +30,7 @@ impl<'a> Parts<'a> {
         expect(rest, Tag::BitString)?;
 
         let (first, rest) = Element::read(signed.content)?;
-        // A certificate of version 1 does not say its version.
+        // A certificate of version 1 has no version field.
         let rest = if first.is_context(0) {
             rest
         } else {
@@ -60,13 +60,14 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The elements of a list (of extensions, of relative names), each whole; `None` if it is no list.
+/// Returns the elements in a list (of extensions, of relative names), each as a whole; `None` if `of` is not
+/// a list.
 pub fn list(of: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let (list, _) = expect(of, Tag::Sequence)?;
     Some(elements(list.content).map(|element| element.whole))
 }
 
-/// One element.
+/// A DER element.
 struct Element<'a> {
     class: Class,
     tag: Tag,
@@ -75,7 +76,7 @@ struct Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// Reads the first element of `bytes`; returns it, and what follows it.
+    /// Reads the first element of `bytes`. Returns the element and the bytes after it.
     fn read(bytes: &'a [u8]) -> Option<(Element<'a>, &'a [u8])> {
         let (behind, header) = Header::from_der(bytes).ok()?;
         let content = behind.get(..header.length().definite().ok()?)?;
@@ -95,13 +96,13 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Reads an element of a universal type; returns it, and what follows it.
+/// Reads an element with a universal type. Returns the element and the bytes after it.
 fn expect(bytes: &[u8], tag: Tag) -> Option<(Element<'_>, &[u8])> {
     Element::read(bytes)
         .filter(|(element, _)| element.class == Class::Universal && element.tag == tag)
 }
 
-/// The elements that `bytes` begin with, up to what is none.
+/// Returns the elements at the start of `bytes`, up to the first bytes that are not an element.
 fn elements(mut bytes: &[u8]) -> impl Iterator<Item = Element<'_>> {
     std::iter::from_fn(move || {
         let (element, rest) = Element::read(bytes)?;

@@ -1,5 +1,5 @@
-//! Whether a server has the key of its certificate: the signature of CertificateVerify (RFC 8446 4.4.3), which is
-//! verified by the key alone. Whether the certificate can be used is another question.
+//! Verifies that a server has the private key for its certificate, by the signature of CertificateVerify (RFC
+//! 8446 4.4.3). The verification uses only the key. Whether the certificate can be used is another question.
 
 use aws_lc_rs::digest::{Algorithm, SHA256, SHA384, SHA512};
 use aws_lc_rs::signature::{
@@ -14,9 +14,10 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 use crate::parts::Parts;
 use crate::{algorithms, pss};
 
-/// Whether `signature` is of `message`, by the key of the certificate `leaf` (DER) and a `scheme` of RFC 8446
-/// 4.2.3. `Some(false)` also for a scheme that TLS 1.3 forbids here and for one of another kind of key. `None` if
-/// that cannot be checked: the certificate, its key or the scheme is not understood.
+/// Returns whether `signature` is a signature of `message` by the key of the certificate `leaf` (DER), with a
+/// `scheme` of RFC 8446 4.2.3. Returns `Some(false)` also if TLS 1.3 forbids the scheme here, or if the
+/// scheme needs another kind of key. Returns `None` if no check is possible: the certificate, its key or the
+/// scheme is not understood.
 pub fn has_signed(leaf: &[u8], scheme: u16, message: &[u8], signature: &[u8]) -> Option<bool> {
     let scheme = Scheme::of(scheme)?;
     let parts = Parts::of(leaf)?;
@@ -33,7 +34,7 @@ pub fn has_signed(leaf: &[u8], scheme: u16, message: &[u8], signature: &[u8]) ->
     }
 }
 
-/// Kinds of keys that signatures are verified by.
+/// Kinds of keys that can verify signatures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Rsa,
@@ -44,10 +45,11 @@ enum Kind {
 }
 
 impl Kind {
-    /// The kind of a key's algorithm (`key_algorithm` of a certificate).
+    /// Returns the kind of key for an algorithm (`key_algorithm` in a certificate).
     fn of(algorithm: &str) -> Option<Kind> {
         match algorithm {
-            // Both object identifiers of an RSA key (RFC 8446 4.2.3): what they permit is the certificate's.
+            // Both object identifiers of an RSA key (RFC 8446 4.2.3). This code does not
+            // check restrictions on the key's use.
             "rsa" | "rsa_pss" => Some(Kind::Rsa),
             "ec_p256" => Some(Kind::P256),
             "ec_p384" => Some(Kind::P384),
@@ -100,7 +102,7 @@ fn by_rsa(
     pss::verify((key.modulus, key.exponent), hash, message, signature)
 }
 
-/// `None` if the library does not take the key.
+/// Verifies a signature. Returns `None` if the library does not accept the key.
 fn by(
     algorithm: &'static dyn VerificationAlgorithm,
     key: &[u8],

@@ -1,16 +1,16 @@
-//! RSASSA-PSS signatures (RFC 8017 8.1.2) by keys of any size: the TLS library verifies those of 2048 to 8192
-//! bits alone.
+//! RSASSA-PSS signatures (RFC 8017 8.1.2) by keys of any size. The TLS library supports only keys of 2048 to
+//! 8192 bits.
 
 use aws_lc_rs::digest::{Algorithm, digest};
 use x509_parser::num_bigint::BigUint;
 
-/// Largest key in bits, and largest exponent: what the work of one verification is bounded by. Browsers take
-/// exponents of 33 bits at most.
+/// Largest key and largest exponent in bits. They bound a verification's work. Browsers accept exponents
+/// of at most 33 bits.
 const MOST_BITS: u64 = 16_384;
 const MOST_EXPONENT_BITS: u64 = 64;
 
-/// Whether `signature` is of `message`, with salts as long as the hash (RFC 8446 4.2.3). `None` for a key that is
-/// too large to try, or none.
+/// Returns whether `signature` is a signature of `message` with a salt as long as the hash (RFC 8446 4.2.3).
+/// Returns `None` if the key is too large to try, or invalid.
 pub fn verify(
     (modulus, exponent): (&[u8], &[u8]),
     hash: &'static Algorithm,
@@ -32,7 +32,8 @@ pub fn verify(
     Some(is_encoding_of(&encoded, n.bits() - 1, hash, message))
 }
 
-/// Whether an encoded message of `bits` bits, whose leading zeros may lack, is one of `message` (RFC 8017 9.1.2).
+/// Returns whether an encoded message of `bits` bits is an encoding of `message` (RFC 8017 9.1.2). Its
+/// leading zeros may be missing.
 fn is_encoding_of(encoded: &[u8], bits: u64, hash: &'static Algorithm, message: &[u8]) -> bool {
     let (length, of_hash) = (bits.div_ceil(8) as usize, hash.output_len());
     let Some(lacking) = length.checked_sub(encoded.len()) else {
@@ -42,7 +43,7 @@ fn is_encoding_of(encoded: &[u8], bits: u64, hash: &'static Algorithm, message: 
     let Some((&0xbc, encoded)) = encoded.split_last() else {
         return false;
     };
-    // A byte in front of the salt, at least.
+    // At least one byte precedes the salt.
     let Some(masked) = encoded
         .len()
         .checked_sub(of_hash)

@@ -15,7 +15,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Those that Mozilla trusts for servers, as of the crate webpki-roots.
+    /// Returns the roots that Mozilla trusts for servers, from the crate webpki-roots.
     pub fn mozilla() -> Self {
         Roots {
             anchors: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
@@ -23,8 +23,8 @@ impl Roots {
         }
     }
 
-    /// Those of a file: certificates in PEM, one behind the other, or one in DER. Other sections of PEM are
-    /// passed over. Fails for a file without a certificate and for a certificate that cannot be parsed; the
+    /// Reads a file of roots: certificates in PEM, one after the other, or one certificate in DER. Other PEM
+    /// sections are skipped. Fails if the file has no certificate, or if a certificate cannot be parsed. The
     /// error is one sentence.
     pub fn of_pem(file: &[u8]) -> Result<Self, String> {
         let certificates = if file.first() == Some(&0x30) {
@@ -33,7 +33,7 @@ impl Roots {
             CertificateDer::pem_slice_iter(file)
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|error| {
-                    format!("the file of roots is no PEM ({error}): give certificates in PEM or one in DER")
+                    format!("the file of roots is not valid PEM ({error}): give certificates in PEM or one in DER")
                 })?
         };
         if certificates.is_empty() {
@@ -56,8 +56,8 @@ impl Roots {
         })
     }
 
-    /// What the store is, in one line: origin, number of roots, and a hash of their names and keys that does
-    /// not depend on their order.
+    /// Returns a line of text that identifies the store: its origin, the number of roots, and a hash of their
+    /// names and keys. The hash does not depend on the order of the roots.
     pub fn name(&self) -> String {
         let mut parts: Vec<[&[u8]; 2]> = self
             .anchors
@@ -97,13 +97,13 @@ mod tests {
         let key = a.key().serialize_pem();
         let both = Roots::of_pem(format!("{key}{}{}", a.pem(), b.pem()).as_bytes()).unwrap();
         let turned = Roots::of_pem(format!("# B\n{}\n{}", b.pem(), a.pem()).as_bytes()).unwrap();
-        let one = Roots::of_pem(a.pem().as_bytes()).unwrap();
+        let single = Roots::of_pem(a.pem().as_bytes()).unwrap();
         let der = Roots::of_pem(a.der()).unwrap();
-        let counts = [&both, &turned, &one, &der].map(|roots| roots.anchors().len());
+        let counts = [&both, &turned, &single, &der].map(|roots| roots.anchors().len());
         assert_eq!(counts, [2, 2, 1, 1]);
         assert_eq!(both.name(), turned.name());
-        assert_eq!(one.name(), der.name());
-        assert_ne!(both.name(), one.name());
+        assert_eq!(single.name(), der.name());
+        assert_ne!(both.name(), single.name());
         assert!(both.name().starts_with("file, 2 roots, sha256 "));
     }
 
@@ -119,8 +119,11 @@ mod tests {
                 root("A").key().serialize_pem().into_bytes(),
                 "has no certificate",
             ),
-            (pem.replace("-----END", "END").into_bytes(), "is no PEM"),
-            (pem.replacen("MI", "M?", 1).into_bytes(), "is no PEM"),
+            (
+                pem.replace("-----END", "END").into_bytes(),
+                "is not valid PEM",
+            ),
+            (pem.replacen("MI", "M?", 1).into_bytes(), "is not valid PEM"),
             (
                 format!("{pem}{wrong}").into_bytes(),
                 "certificate 2 in the file",

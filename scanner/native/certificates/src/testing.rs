@@ -5,7 +5,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
-/// Of a server's certificate for a DNS name or address, valid in the year 2030.
+/// Parameters of a server's certificate for a DNS name or address, valid in the year 2030.
 pub fn parameters(name: &str) -> CertificateParams {
     let mut parameters = CertificateParams::new([name.to_owned()]).unwrap();
     parameters.not_before = date_time_ymd(2030, 1, 1);
@@ -14,7 +14,7 @@ pub fn parameters(name: &str) -> CertificateParams {
     parameters
 }
 
-/// Seconds since 1970 of the first and the last moment of [`parameters`].
+/// Start and end of the validity of [`parameters`], in seconds since 1970.
 pub const NOT_BEFORE: u64 = 1_893_456_000;
 pub const NOT_AFTER: u64 = 1_924_992_000;
 
@@ -56,17 +56,4 @@ pub fn leaf(mut parameters: CertificateParams, above: &Authority) -> Vec<u8> {
     }
     let key = KeyPair::generate().unwrap();
     parameters.signed_by(&key, above).unwrap().der().to_vec()
-}
-
-/// A small generator: the same numbers in every run.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    pub fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % below
-    }
 }

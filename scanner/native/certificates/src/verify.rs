@@ -11,21 +11,21 @@ use crate::Roots;
 use crate::describe::validity;
 use crate::hashes::chain_key;
 
-/// Verifies chains against one store, and remembers the outcomes of the last of them.
+/// Verifies chains against a store, and remembers the latest outcomes.
 pub struct Verifier {
     roots: Roots,
-    /// By chain: when the outcome holds, and the outcome.
+    /// By chain: the time range in which the outcome holds, and the outcome.
     known: HashMap<[u8; 32], (Range<i64>, Outcome)>,
-    /// Their order of arrival.
+    /// The remembered chains in their order of arrival.
     order: VecDeque<[u8; 32]>,
     most: usize,
 }
 
-/// Nothing, or why there is no path.
+/// Success, or why there is no path.
 type Outcome = Result<(), &'static str>;
 
 impl Verifier {
-    /// A verifier that remembers `most` chains.
+    /// Creates a verifier that remembers `most` chains.
     pub fn new(roots: Roots, most: usize) -> Self {
         Verifier {
             roots,
@@ -35,15 +35,15 @@ impl Verifier {
         }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn roots(&self) -> &Roots {
         &self.roots
     }
 
-    /// Whether `chain` (DER, leaf first, the others in any order) leads to a root of the store at `at`, in
-    /// seconds since 1970: signatures, validity, constraints, and use by a TLS server. Not whether the leaf is
-    /// for a name ([`crate::name_matches`]), nor whether a certificate was revoked. The error is a few words,
-    /// the same for all chains with the same fault.
+    /// Verifies that `chain` (DER, leaf first, the others in any order) leads to a root of the store at `at`,
+    /// in seconds since 1970. Checks signatures, validity, constraints, and use by a TLS server. Does not
+    /// check whether the leaf is for a name ([`crate::name_matches`]), or whether a certificate was revoked.
+    /// The error is a few words, which are the same for all chains with the same fault.
     pub fn verify(&mut self, chain: &[&[u8]], at: u64) -> Result<(), String> {
         let key = chain_key(chain);
         let now = i64::try_from(at).unwrap_or(i64::MAX);
@@ -69,13 +69,13 @@ impl Verifier {
     }
 }
 
-/// The seconds around `now` in which no certificate of the chain begins or ceases to be valid. Roots have no
-/// validity in a store.
+/// Returns the seconds around `now` in which no certificate of the chain becomes valid or invalid. Roots in a
+/// store have no validity.
 fn steady(chain: &[&[u8]], now: i64) -> Range<i64> {
     let mut range = i64::MIN..i64::MAX;
     for der in chain {
         let Some((not_before, not_after)) = validity(der) else {
-            // Not known: good for this second alone.
+            // The validity is unknown. The outcome holds only for this second.
             return now..now.saturating_add(1);
         };
         for change in [not_before, not_after.saturating_add(1)] {
@@ -108,7 +108,7 @@ fn path(roots: &Roots, chain: &[&[u8]], at: u64) -> Outcome {
     .map_err(words)
 }
 
-/// The fault without what differs between chains.
+/// Returns the fault, without details that differ between chains.
 fn words(error: Error) -> &'static str {
     match error {
         Error::UnknownIssuer => "no path to a root of the store",

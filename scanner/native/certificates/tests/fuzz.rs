@@ -1,11 +1,13 @@
-//! The fuzz target on the stable toolchain, for a bounded time: certificates, damaged in ways that repeat in every
-//! run.
+//! Runs the fuzz target on the stable toolchain for a bounded time. The input is certificates with damage
+//! that repeats in every run.
 //!
 //! FIRSTFLIGHT_FUZZ_SECONDS sets the time (default 1). For cargo-fuzz, `FIRSTFLIGHT_FUZZ_SEEDS=DIR cargo test
 //! --release --test fuzz -- --ignored` writes the samples to DIR.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[path = "../../../../tests/numbers.rs"]
+mod numbers;
 #[path = "../fuzz/target.rs"]
 mod target;
 
@@ -18,19 +20,10 @@ use rcgen::{
     GeneralSubtree, IsCa, KeyPair, NameConstraints, SanType, date_time_ymd,
 };
 
-/// A small generator: the same numbers in every run.
-struct Numbers(u64);
+use numbers::Numbers;
 
 impl Numbers {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % below.max(1)
-    }
-
-    /// Overwrites bytes by tags, lengths and others, cuts parts out, doubles them.
+    /// Overwrites bytes with tags, lengths and other values, removes parts, and duplicates parts.
     fn damage(&mut self, bytes: &mut Vec<u8>) {
         const EDGES: [u8; 20] = [
             0, 1, 2, 3, 4, 5, 6, 0x0c, 0x13, 0x17, 0x18, 0x1e, 0x30, 0x31, 0x7f, 0x80, 0x81, 0x82,
@@ -68,7 +61,8 @@ fn parameters() -> CertificateParams {
     of
 }
 
-/// Certificates with everything that is read: names of every type, constraints, timestamps, odd texts.
+/// Certificates with everything that the target reads: names of every type, constraints, timestamps, odd
+/// texts.
 fn samples() -> Vec<Vec<u8>> {
     let key = KeyPair::generate().unwrap();
     let plain = parameters();

@@ -1,4 +1,4 @@
-//! The options that every engine with a list of targets has: limits, sources, lists, contact.
+//! The options of every engine with a list of targets: limits, sources, lists, contact.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -12,11 +12,12 @@ use crate::inputs::InputOptions;
 use crate::rate_limit::RateLimits;
 use crate::shared_limits::SharedLimits;
 
-/// What clap knows `--version VALUE` by, a QUIC version: `--version` alone is its own.
+/// Name of the option `--version VALUE`, a QUIC version, in clap. Without a value, `--version` is clap's own
+/// option.
 pub const VERSION_OPTION: &str = "quic-version";
 
-/// Returns the arguments with `--version VALUE` and `--version=VALUE` in the form that clap tells from
-/// `--version` alone.
+/// Renames `--version VALUE` and `--version=VALUE` to [`VERSION_OPTION`], so that clap can tell them from
+/// `--version` without a value.
 pub fn with_version_option(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     for place in 0..arguments.len() {
@@ -32,9 +33,21 @@ pub fn with_version_option(arguments: impl Iterator<Item = OsString>) -> Vec<OsS
     arguments
 }
 
-/// How targets may be contacted, and from where.
+/// Options for sending to targets: limits, sources, lists, contact.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SendingArguments {
+    /// Names and addresses to probe, instead of a list; every address of a name is a target
+    #[arg(value_name = "NAME", conflicts_with_all = ["targets", "feed", "segments"])]
+    pub names: Vec<String>,
+
+    /// Resolver for the names: IP, IP:PORT or IP#PORT (repeatable; default: the first of /etc/resolv.conf)
+    #[arg(long, value_name = "RESOLVER", conflicts_with_all = ["targets", "feed"])]
+    pub resolver: Vec<String>,
+
+    /// Port for targets that are names (default: 443)
+    #[arg(long, value_name = "N", conflicts_with_all = ["targets", "feed"], value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+
     /// New probes per second to one address; 0 = no limit
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = rate)]
     pub per_address_rate: f64,
@@ -43,12 +56,12 @@ pub struct SendingArguments {
     #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = rate)]
     pub per_prefix_rate: f64,
 
-    /// Share the limits per address and prefix with other vantage points: this is number K of N (from 0);
-    /// each has a prefix to itself for LENGTH seconds at a time, the last PAUSE of which nobody probes it
+    /// Share the limits per address and prefix with other vantage points. This is number K (from 0) of N. Only
+    /// one vantage point probes a prefix for LENGTH seconds at a time, and none does for the last PAUSE seconds
     #[arg(long, value_name = "K/N:LENGTH:PAUSE", value_parser = shared_limits)]
     pub turn: Option<SharedLimits>,
 
-    /// How far this machine's clock is ahead of that of the other vantage points; turns are corrected by it
+    /// Correct turns by this offset: how far this machine's clock is ahead of the other vantage points' clocks
     #[arg(
         long,
         value_name = "N",
@@ -58,11 +71,11 @@ pub struct SendingArguments {
     )]
     pub clock_offset_ms: i64,
 
-    /// Source address (repeatable; default: what the routing table says)
+    /// Source address (repeatable; default: chosen by the routing table)
     #[arg(long, value_name = "IP")]
     pub source: Vec<IpAddr>,
 
-    /// Source ports, bound for the whole run (default: 16 free ones from 61000 on)
+    /// Source ports, bound for the whole run (default: 16 free ports from 61000 upwards)
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     pub ports: Option<(u16, u16)>,
 
@@ -70,11 +83,11 @@ pub struct SendingArguments {
     #[arg(long, value_name = "FILE")]
     pub blocklist: Vec<PathBuf>,
 
-    /// Names (with their subdomains), addresses and networks whose owners opted out (repeatable)
+    /// Names (with their subdomains), addresses and networks that opted out (repeatable)
     #[arg(long, value_name = "FILE")]
     pub optout: Vec<PathBuf>,
 
-    /// How owners of probed servers reach you; sent as the reason phrase of every close
+    /// How owners of probed servers can reach you; sent as the reason phrase of every close
     #[arg(long, value_name = "TEXT", value_parser = contact)]
     pub contact: Option<String>,
 
@@ -83,7 +96,7 @@ pub struct SendingArguments {
     #[arg(long, value_name = "CIDR")]
     pub allow_net: Vec<String>,
 
-    /// Check lists and settings, report what would be done, send nothing
+    /// Check lists and settings and describe the run, but send nothing
     #[arg(long)]
     pub dry_run: bool,
 
@@ -97,8 +110,8 @@ pub struct SendingArguments {
 }
 
 impl SendingArguments {
-    /// Returns the limits per address and prefix for `targets` targets; `start`: UTC when the monotonic clock
-    /// was 0; `seed`: of the random order.
+    /// Returns the limits per address and prefix for `targets` targets. `start`: UTC time at which the
+    /// monotonic clock was 0; `seed`: seed of the random order.
     pub fn rate_limits(&self, start: Stamp, seed: u64, targets: usize) -> RateLimits {
         let offset = self.clock_offset_ms.saturating_mul(1_000_000);
         let shared = self
@@ -108,8 +121,8 @@ impl SendingArguments {
             .with_seed(seed)
     }
 
-    /// Returns the options about lists of the engine `name`, whose targets are in the file `targets`; `feed`:
-    /// standard input is the feed.
+    /// Returns the list options of the engine `name`. `targets`: file of targets; `feed`: standard input is
+    /// the feed.
     pub fn inputs<'a>(
         &'a self,
         name: &'static str,
@@ -119,6 +132,7 @@ impl SendingArguments {
         InputOptions {
             name,
             targets,
+            names: &self.names,
             feed,
             allow_net: &self.allow_net,
             blocklist: &self.blocklist,
@@ -148,7 +162,7 @@ pub fn positive(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Reads a number from 0 on.
+/// Reads a number of at least 0.
 pub fn rate(text: &str) -> Result<f64, String> {
     number(text).and_then(|n| {
         if n >= 0.0 {
@@ -159,7 +173,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Reads a time above 0, up to a minute.
+/// Reads a number of seconds above 0, at most 60.
 pub fn seconds(text: &str) -> Result<f64, String> {
     positive(text).and_then(|n| {
         if n <= 60.0 {
@@ -170,7 +184,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Reads milliseconds, up to a minute.
+/// Returns a parser for milliseconds, at most a minute.
 pub fn milliseconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=60_000)
 }
@@ -187,7 +201,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
         .ok_or_else(|| wrong.into())
 }
 
-/// Reads a turn.
+/// Reads the value of `--turn`.
 fn shared_limits(text: &str) -> Result<SharedLimits, String> {
     let wrong = "write it like 0/4:15:3: number and count of vantage points, seconds of a turn, \
                  seconds of pause in it";
@@ -211,7 +225,7 @@ fn shared_limits(text: &str) -> Result<SharedLimits, String> {
 /// Checks a contact, which must fit into a packet of 1200 bytes.
 fn contact(text: &str) -> Result<String, String> {
     match text.trim() {
-        "" => Err("must say how to reach you".into()),
+        "" => Err("must state how to reach you".into()),
         text if text.chars().any(char::is_control) => Err("must be one line of text".into()),
         text if text.len() > 500 => Err("must not be longer than 500 bytes".into()),
         text => Ok(text.to_owned()),

@@ -1,16 +1,16 @@
-//! Client connection IDs: a keyed hash of the probe, so that an answer identifies its probe and a forged
-//! one does not. Where they lie in packets (RFC 8999 5).
+//! Client connection IDs. Each is a keyed hash of a probe: an answer identifies its probe, and a forged answer
+//! does not. The module also finds connection IDs in packets (RFC 8999 5).
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-/// Key of the hash; without it nobody can guess a connection ID in use.
+/// Key of the hash. Without it, nobody can guess a connection ID in use.
 #[derive(Clone, Copy)]
 pub struct CidKey(SipHasher24);
 
 impl CidKey {
-    /// A key of 16 bytes.
+    /// Creates a key from 16 bytes.
     pub fn new(key: &[u8; 16]) -> Self {
         CidKey(SipHasher24::new_with_key(key))
     }
@@ -38,7 +38,7 @@ pub fn parse_key(text: &str) -> Result<[u8; 16], String> {
     Ok(key)
 }
 
-/// Returns the destination connection ID of a packet to us, if it can be one of ours.
+/// Returns the destination connection ID in a received packet, if it can be one of ours.
 pub fn destination_cid(bytes: &[u8]) -> Option<[u8; 8]> {
     if bytes.first()? & 0x80 == 0 {
         return bytes.get(1..)?.first_chunk().copied();

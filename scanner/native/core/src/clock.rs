@@ -1,4 +1,4 @@
-//! The two clocks: monotonic for when to do something, the kernel's wall clock for stamps.
+//! The two clocks: the monotonic clock schedules work, the kernel's wall clock gives stamps.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,15 +15,16 @@ pub const SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Copy)]
 pub struct Clock(Instant);
 
-/// The wall clock is known this exactly when a clock starts, in ns.
+/// Accuracy of the wall clock, in ns, at which [`Clock::start_by_wall`] stops trying.
 const EXACT: Stamp = 100_000;
 
-/// So often a clock is started for that.
+/// Most attempts to reach that accuracy.
 const STARTS: usize = 100;
 
 impl Clock {
-    /// Starts at 0. Returns the wall clock of that moment, too: not later than it was, so that nothing that is
-    /// planned by it happens too early, and at most 100 us earlier, unless the machine is never that fast.
+    /// Starts a clock at 0. Also returns the wall clock at that moment. The returned time is never later than the
+    /// real one, so that planned work does not happen too early. It is at most 100 us earlier, unless the
+    /// machine is never that fast.
     pub fn start_by_wall() -> (Self, Stamp) {
         let between_two_looks = || {
             let (before, clock, after) = (wall(), Clock::start(), wall());
@@ -42,7 +43,7 @@ impl Clock {
         (best.1, best.2)
     }
 
-    /// Starts at 0.
+    /// Starts a clock at 0.
     pub fn start() -> Self {
         Clock(Instant::now())
     }
@@ -53,21 +54,21 @@ impl Clock {
     }
 }
 
-/// Returns nanoseconds since 1970, UTC, of the clock that the kernel's stamps come from.
+/// Returns the wall clock that the kernel's stamps use, in nanoseconds since 1970, UTC.
 pub fn wall() -> Stamp {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |passed| passed.as_nanos() as Stamp)
 }
 
-/// Returns when on the monotonic clock that came which the kernel stamped `at` and which is read at `now`: the
-/// process may have been suspended since. A clock that is set meanwhile is no measure: nothing came later than
-/// it is read.
+/// Returns the arrival time, on the monotonic clock, of a datagram that the kernel stamped `at` and that is
+/// read at `now`. The process may have been suspended in between. A change of the wall clock in between
+/// falsifies the result, but it is never later than `now`.
 pub fn came_at(at: Stamp, now: Mono) -> Mono {
     now.saturating_sub(u64::try_from(wall() - at).unwrap_or(0))
 }
 
-/// Returns a wait as a difference of stamps.
+/// Returns a wait as a difference of stamps, at most `Stamp::MAX`.
 pub fn as_stamp(wait: Mono) -> Stamp {
     Stamp::try_from(wait).unwrap_or(Stamp::MAX)
 }
@@ -90,7 +91,7 @@ mod tests {
             let (earliest, (clock, start)) = (wall(), Clock::start_by_wall());
             let (passed, latest) = (clock.now(), wall());
             assert!(earliest <= start);
-            // Whatever held this thread up in between, the clock is not ahead of the wall clock.
+            // However long this thread was delayed, the clock is not ahead of the wall clock.
             assert!(start + as_stamp(passed) <= latest + 1_000, "{passed}");
         }
     }

@@ -1,4 +1,4 @@
-//! The end of a run over a list of targets: its summary, what is reported, the exit status.
+//! The end of a run over a list of targets: the summary, report and exit status.
 
 use std::path::Path;
 
@@ -12,23 +12,23 @@ use crate::policy::Followed;
 use crate::rate_limit::batch;
 use crate::records::{Outcome, OutputArguments, Tally, summary};
 
-/// What an engine counts during a run.
+/// The counts of an engine's run.
 pub trait Counted: Default + Serialize {
-    /// Of its records.
+    /// A record's outcome.
     type Outcome: Outcome;
 
     /// Returns the counts of targets and records.
     fn tally(&self) -> &Tally<Self::Outcome>;
 
-    /// Returns how many records have no times for want of a transmit stamp, and how many datagrams were dropped
-    /// for want of a receive stamp.
+    /// Returns the number of records without times because a transmit stamp is missing, and the number of
+    /// datagrams dropped because a receive stamp is missing.
     fn missing_stamps(&self) -> (u64, u64);
 }
 
-/// What is left when a run is over.
+/// A finished run's result.
 pub struct RunResult<C> {
     pub counts: C,
-    /// Most new targets, most datagrams in any second.
+    /// Most new targets and most datagrams in any second.
     pub highest: (u64, u64),
     pub lists: Followed,
     pub interrupted: bool,
@@ -36,7 +36,7 @@ pub struct RunResult<C> {
     pub written: Result<u32, Failure>,
 }
 
-/// What the summaries of all engines have.
+/// The fields that the summaries of all engines share.
 #[derive(Serialize)]
 pub struct Common<C> {
     pub tool: &'static str,
@@ -48,7 +48,7 @@ pub struct Common<C> {
     pub rate: f64,
     pub per_address_rate: f64,
     pub per_prefix_rate: f64,
-    /// New targets that are sent to at once at most.
+    /// Most new targets per batch.
     pub batch: u64,
     /// Most new targets in any second.
     pub max_new_per_second: u64,
@@ -60,14 +60,15 @@ pub struct Common<C> {
     pub contact: Option<String>,
     pub sources: Vec<String>,
     pub source_ports: Vec<u16>,
-    /// Of the random order.
+    /// Seed of the random order.
     pub seed: u64,
     /// Last segment written.
     pub last_segment: Option<u32>,
 }
 
 impl<C: Counted> Common<C> {
-    /// The settings in force of the program `tool` and its version; what comes of them is filled in at the end.
+    /// Creates a summary with the settings in force of the program `tool` (name and version). [`conclude`]
+    /// fills in the results.
     pub fn new(
         tool: (&'static str, &'static str),
         targets: Option<&Path>,
@@ -98,7 +99,7 @@ impl<C: Counted> Common<C> {
         }
     }
 
-    /// Returns the message about a finished run.
+    /// Returns the lines of the report about a finished run.
     fn lines(&self) -> Vec<String> {
         let tally = self.counts.tally();
         let mut lines = vec![format!(
@@ -123,12 +124,12 @@ impl<C: Counted> Common<C> {
         }
         if receive > 0 {
             lines.push(format!(
-                "warning: {receive} datagrams came without a time stamp and were dropped"
+                "warning: {receive} datagrams without a receive stamp were dropped"
             ));
         }
         if let Some(held) = self.lists.unconfirmed_s.filter(|held| *held > 0.0) {
             lines.push(format!(
-                "nothing new began for {held:.1} s, because the opt-out list was not confirmed"
+                "no probe started for {held:.1} s, because the opt-out list was not confirmed"
             ));
         }
         if self.interrupted {
@@ -143,14 +144,15 @@ impl<C: Counted> Common<C> {
 
 /// The summary of an engine's run.
 pub trait RunSummary: Serialize {
-    /// What it counts.
+    /// The engine's counts.
     type Counts: Counted;
 
-    /// Returns the part that all engines have.
+    /// Returns the fields that all engines share.
     fn common(&mut self) -> &mut Common<Self::Counts>;
 }
 
-/// Reports and writes what came of a run of `name` that took `duration_s`; returns the exit status.
+/// Reports the result of a run of `name` that took `duration_s`, writes the summary, and returns the exit
+/// status.
 pub fn conclude<S: RunSummary>(
     name: &str,
     output: &OutputArguments,

@@ -1,13 +1,13 @@
 //! Sockets connected to servers that answer questions: UDP with fresh source ports, TCP per question.
 //!
-//! As [`crate::egress`] is the way out for datagrams to targets, this is the one for questions to a few
-//! servers: [`Connected`] asks the policy about every datagram and every TCP connection right before it
-//! leaves, takes no more than the server's rate allows, and counts. Engines know sockets by number only.
+//! [`crate::egress`] sends datagrams to targets; this module sends questions to a few servers. [`Connected`]
+//! checks the policy right before every datagram and every TCP connection, accepts no more questions than the
+//! server's rate allows, and counts them. Engines refer to sockets by number only.
 //!
-//! A question can be forged from elsewhere by guessing what it carries, so a source port serves for few
-//! questions (RFC 5452 9.2): [`SOCKETS`] sockets per server are in use at a time, one chosen at random for
-//! each batch, and each is replaced after [`QUESTIONS`] questions. It is closed when the last of them is
-//! over. The kernel chooses the ports at random (RFC 6056 3.3.1) and drops datagrams of other senders.
+//! An off-path attacker can forge an answer by guessing the question's contents, so a source port serves for
+//! few questions (RFC 5452 9.2). [`SOCKETS`] sockets per server are in use at a time, and each batch uses
+//! a random one. A socket is replaced after [`QUESTIONS`] questions, and closed when the last of these is
+//! finished. The kernel chooses the ports at random (RFC 6056 3.3.1) and drops datagrams from other senders.
 
 mod poll;
 mod server;
@@ -35,56 +35,56 @@ use udp::Udp;
 
 /// Sockets in use at a time per server.
 pub const SOCKETS: usize = 8;
-/// After this many questions a socket is replaced.
+/// Number of questions after which a socket is replaced.
 pub const QUESTIONS: u32 = 100;
-/// Most batches read from a socket before the next one.
+/// Most batches read from a socket before the next socket is read.
 const READS: usize = 16;
 
-/// What came of a socket.
+/// An event on a socket.
 pub enum Event<'a> {
-    /// A datagram from the socket's server, and when it arrived.
+    /// A datagram from the socket's server, and the arrival time.
     Datagram {
         socket: u32,
         bytes: &'a [u8],
         at: Mono,
     },
-    /// A whole message over TCP, without its length.
+    /// A complete message over TCP, without the length prefix.
     Message {
         socket: u32,
         bytes: &'a [u8],
         at: Mono,
     },
-    /// The socket reports an error (ICMP, a connection that is refused or closed); the engine closes it.
+    /// The socket reports an error (ICMP, or a refused or closed connection). The engine closes the socket.
     Failed { socket: u32, error: io::Error },
 }
 
-/// Why a question could not leave.
+/// Why a question was not sent.
 #[derive(Debug)]
 pub enum Unsent {
     Refused(Refusal),
     System(io::Error),
 }
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Debug, Default)]
 pub struct Handed {
-    /// So many datagrams left.
+    /// Number of sent datagrams.
     pub left: usize,
-    /// An error of datagrams that had left before, which the kernel reports to the next sender.
+    /// An error of earlier datagrams, which the kernel reports on the next send.
     pub earlier: Option<io::Error>,
-    /// Why the others did not leave.
+    /// Why the other datagrams were not sent.
     pub refused: Option<io::Error>,
 }
 
-/// What left, for the summary.
+/// Counts of sent traffic, for the summary.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Sent {
     pub datagrams: u64,
-    /// TCP connections that were begun.
+    /// TCP connections started.
     pub connections: u64,
-    /// UDP sockets that were opened, each with another source port.
+    /// UDP sockets opened, each with a new source port.
     pub sockets: u64,
-    /// Datagrams that came to a socket from another address than its server's.
+    /// Datagrams that arrived at a socket from an address other than the server's.
     pub from_elsewhere: u64,
 }
 
@@ -94,7 +94,7 @@ enum Slot {
     Tcp(Box<Tcp>),
 }
 
-/// The sockets of a run, and the only place where they are used.
+/// A run's sockets. No other code uses them.
 pub struct Connected {
     policy: Policy,
     clock: Clock,
@@ -106,12 +106,12 @@ pub struct Connected {
     inbox: Inbox,
     random: ChaCha8Rng,
     sent: Sent,
-    /// Up to when everything that came is read.
+    /// Time up to which all arrivals are read.
     drained: Mono,
 }
 
 impl Connected {
-    /// Opens no socket yet. Fails if the policy forbids a server; `random` chooses sockets.
+    /// Opens no socket yet. Fails if the policy forbids a server. `random` chooses sockets.
     pub fn new(
         policy: Policy,
         servers: &[Server],
@@ -141,7 +141,7 @@ impl Connected {
         })
     }
 
-    /// Returns how many questions may leave to a server now, at most a batch; none while the opt-out list is
+    /// Returns how many questions may leave to a server now: at most a batch, and 0 while the opt-out list is
     /// not confirmed.
     pub fn allow(&mut self, server: usize, now: Mono) -> usize {
         if self.policy.look(now) < Trust::All {
@@ -150,33 +150,33 @@ impl Connected {
         self.servers[server].allow(now).min(BATCH as u64) as usize
     }
 
-    /// Returns when the next question may leave to a server, at the earliest.
+    /// Returns the earliest time at which the next question may leave to a server.
     pub fn next_at(&self, server: usize) -> Mono {
         let held = self.policy.wait_for(Trust::All);
         self.servers[server].next_at().max(held)
     }
 
-    /// Returns whether nothing may be asked, because the opt-out list is not confirmed.
+    /// Returns whether no question may be sent because the opt-out list is not confirmed.
     pub fn is_held(&self) -> bool {
         self.policy.trust() < Trust::All
     }
 
-    /// Returns what the summary says of the lists.
+    /// Returns the summary's fields about the lists.
     pub fn followed(&self) -> Followed {
         self.policy.followed()
     }
 
-    /// Returns what has left.
+    /// Returns the counts of sent traffic.
     pub fn sent(&self) -> Sent {
         self.sent
     }
 
-    /// Returns the most questions that left to a server in any second; `None` if its rate is not limited.
+    /// Returns the most questions sent to a server in any second; `None` if its rate is not limited.
     pub fn highest(&self, server: usize) -> Option<u64> {
         self.servers[server].highest()
     }
 
-    /// Chooses the socket for the next batch to a server, and opens one where there is none.
+    /// Chooses the socket for the next batch to a server, and opens one if necessary.
     pub fn begin(&mut self, server: usize) -> Result<u32, Unsent> {
         let place = self.random.next_u32() as usize % SOCKETS;
         let current = &self.servers[server].current;
@@ -192,7 +192,7 @@ impl Connected {
                 self.sent.sockets += 1;
                 Ok(socket)
             }
-            // No more descriptors: better a port that others know than no question.
+            // No descriptor is free. A port that others may know is better than no question.
             Err(_) if !self.servers[server].current.is_empty() => {
                 Ok(self.servers[server].current[0])
             }
@@ -200,8 +200,8 @@ impl Connected {
         }
     }
 
-    /// Adds a question, which `fill` writes, to the batch of `socket`. At most as many as [`Self::allow`]
-    /// returned.
+    /// Adds a question, which `fill` writes, to the batch of `socket`. Add at most as many questions as
+    /// [`Self::allow`] returned.
     pub fn push(
         &mut self,
         socket: u32,
@@ -218,8 +218,8 @@ impl Connected {
         filled.map_err(|()| Unsent::System(io::ErrorKind::InvalidInput.into()))
     }
 
-    /// Sends the batch from `socket` and empties it. A first refusal may be about earlier datagrams, so the batch
-    /// is offered once more.
+    /// Sends the batch from `socket` and empties it. The first refusal may be about earlier datagrams, so the
+    /// batch is then offered a second time.
     pub fn send(&mut self, socket: u32) -> Handed {
         let mut handed = Handed::default();
         if let Some(Slot::Udp(udp)) = self.slots.get_mut(socket as usize) {
@@ -247,7 +247,8 @@ impl Connected {
         handed
     }
 
-    /// Begins a TCP connection to a server for one question (RFC 7766 5: a length of 16 bits goes before it).
+    /// Starts a TCP connection to a server for one question. A 16-bit length precedes the question (RFC 7766
+    /// 5).
     pub fn connect(&mut self, server: usize, question: &[u8]) -> Result<u32, Unsent> {
         let address = self.servers[server].address;
         self.check(address.ip())?;
@@ -260,7 +261,7 @@ impl Connected {
         Ok(socket)
     }
 
-    /// Notes that a question of this socket is over, answered or not.
+    /// Notes that a question of this socket is finished, answered or not.
     pub fn over(&mut self, socket: u32) {
         let done = match self.slots.get_mut(socket as usize) {
             Some(Slot::Udp(udp)) => {
@@ -275,12 +276,12 @@ impl Connected {
         }
     }
 
-    /// Closes a socket at once.
+    /// Closes a socket immediately.
     pub fn close(&mut self, socket: u32) {
         let Some(slot) = self.slots.get_mut(socket as usize) else {
             return;
         };
-        // Dropping the descriptor takes it out of the epoll set, too.
+        // Dropping the descriptor also removes it from the epoll set.
         match std::mem::replace(slot, Slot::Free) {
             Slot::Free => return,
             Slot::Udp(udp) => {
@@ -292,8 +293,8 @@ impl Connected {
         self.free.push(socket);
     }
 
-    /// Reads all sockets that have something, and calls `each` with it. Returns the time up to which
-    /// everything that came is read.
+    /// Reads all sockets that are ready, and calls `each` for every event. Returns the time up to which all
+    /// arrivals are read.
     pub fn read(&mut self, mut each: impl FnMut(Event<'_>)) -> Mono {
         let (now, wall_now) = (self.clock.now(), wall());
         let (ready, mut drained) = self.poll.ready();
@@ -303,8 +304,8 @@ impl Connected {
                     let (elsewhere, empty) =
                         udp.read(&mut self.inbox, READS, |datagram| match datagram {
                             Ok((bytes, stamp)) => {
-                                // How long ago, by the kernel's stamp; a clock that is set meanwhile is no
-                                // measure.
+                                // Age of the datagram by the kernel's stamp. A negative age or an age of a
+                                // second or more counts as 0, because the clock may have been set in between.
                                 let age =
                                     stamp.and_then(|stamp| u64::try_from(wall_now - stamp).ok());
                                 let age =
@@ -335,7 +336,7 @@ impl Connected {
         self.drained
     }
 
-    /// Sleeps until something comes, at most `longest`.
+    /// Sleeps until a socket is ready, at most `longest`.
     pub fn wait(&mut self, longest: Mono) {
         self.poll.wait(longest);
     }
@@ -362,7 +363,7 @@ impl Connected {
     }
 }
 
-/// What a server that may not be contacted leads to.
+/// Returns the error about a server that may not be contacted.
 fn refused(ip: IpAddr, why: Refusal) -> Failure {
     Failure::Usage(match why {
         Refusal::NotTheLab => format!(
@@ -374,7 +375,8 @@ fn refused(ip: IpAddr, why: Refusal) -> Failure {
     })
 }
 
-/// Returns whether a datagram of `peer` came from a server; the zone of a link-local address is not compared.
+/// Returns whether `peer`, a datagram's sender, is the server. The zone of a link-local address is not
+/// compared.
 fn is_server(server: SocketAddr, peer: SocketAddr) -> bool {
     (server.ip(), server.port()) == (peer.ip(), peer.port())
 }

@@ -1,11 +1,12 @@
-//! TCP connections to targets that are reset as soon as they are open: for what a SYN and its answer agree on.
+//! TCP connections to targets. Each is reset as soon as it is established. They show which options a SYN and
+//! its SYN-ACK agree on.
 //!
-//! As [`crate::egress`] is the way out for datagrams to targets, this is the one for connections to them:
-//! [`Connects`] asks the policy about every address right before the SYN leaves, begins no more connections
-//! than the rate allows, and counts them. Engines know connections by number only.
+//! [`crate::egress`] sends datagrams to targets; this module connects to them. [`Connects`] checks the policy
+//! for every address right before the SYN leaves, starts no more connections than the rate allows, and counts
+//! them. Engines refer to connections by number only.
 //!
-//! The kernel sends SYNs again by itself, at most [`SYNS`] in all, and resets what was open when a connection
-//! is closed (SO_LINGER 0), so that no server waits for its end.
+//! The kernel retransmits SYNs, up to [`SYNS`] SYNs per connection. Closing an established connection resets
+//! it (SO_LINGER 0), so that no server waits for the end of a connection.
 
 mod agreed;
 mod descriptors;
@@ -25,18 +26,18 @@ use descriptors::raise_limit;
 use socket::Connecting;
 pub use socket::SYNS;
 
-/// Most connections that one wait reports; the others come with the next one.
+/// Most connections that one wait reports; the next wait reports the others.
 const EVENTS: usize = 256;
 
-/// So many sources and ports are tried for a connection if other programs have them.
+/// Most sources and ports tried for a connection while other programs use them.
 const MOST_TAKEN: usize = 16;
 
-/// Why a connection was not begun; nothing was sent.
+/// Why a connection was not started. Nothing was sent.
 #[derive(Debug)]
 pub enum NotBegun {
     /// The policy forbids it.
     Refused(Refusal),
-    /// More connections than [`Connects::allow_new`] returned, or than [`Connects::room`].
+    /// More connections than [`Connects::allow_new`] or [`Connects::room`] returned.
     OverRate,
     System(io::Error),
 }
@@ -46,52 +47,52 @@ pub enum NotBegun {
 pub enum Verdict {
     /// The server answered the SYN with a SYN-ACK.
     Open(Agreed),
-    /// The server answered with a SYN-ACK that does not agree to ECN, which the kernel did not see: another
-    /// connection, with [`Ecn::Known`], tells the rest.
+    /// The server answered with a SYN-ACK that does not agree to ECN. The kernel did not see this SYN-ACK: a
+    /// second connection, with [`Ecn::Known`], finds the other options.
     NotEcn,
-    /// The kernel gave the connection up, or somebody refused it.
+    /// The kernel gave up the connection, or a host refused it.
     Failed(io::Error),
 }
 
-/// Whether a connection is to tell if the server agrees to ECN.
+/// Whether a connection has to find out if the server agrees to ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     Asked,
-    /// It was not offered, or the answer is known: what the kernel says of it does not count.
+    /// ECN was not offered, or the answer is already known. The kernel's report about ECN is ignored.
     Known,
 }
 
-/// Where connections leave from.
+/// The source addresses and ports of connections.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// Addresses, taken in turn; of a family without one, the routing table's.
+    /// Addresses, used in turn. For a family without an address, the routing table chooses.
     pub sources: Vec<IpAddr>,
-    /// First and last port, taken in turn; without them the system chooses.
+    /// First and last port, used in turn; `None`: the system chooses.
     pub ports: Option<(u16, u16)>,
 }
 
-/// The connections of a run, and the only place where they are begun.
+/// A run's connections. No other code starts connections.
 pub struct Connects {
     policy: Policy,
     from: Origin,
     pacer: Pacer,
     clock: Clock,
     allowed: u64,
-    /// Of the sources.
+    /// Selects the next source and port.
     turn: usize,
     open: Vec<Option<Connecting>>,
     free: Vec<u32>,
-    /// Those that ended while they were begun.
+    /// Connections that ended while they were started.
     at_once: Vec<u32>,
     epoll: Epoll,
     reported: Vec<u32>,
-    /// Up to when all ends are read.
+    /// Time up to which all finished connections are read.
     drained: Mono,
 }
 
 impl Connects {
-    /// Begins at most `rate` connections per second, at most `most` of them open at a time, fewer if the
-    /// system does not give so many descriptors. Opens none yet.
+    /// Starts at most `rate` connections per second and keeps at most `most` open, or fewer if the system
+    /// permits fewer descriptors. Does not open a connection yet.
     pub fn new(
         policy: Policy,
         from: Origin,
@@ -120,17 +121,17 @@ impl Connects {
         &self.policy
     }
 
-    /// Reads lists again that have changed, a few times a second at most; returns what may be sent now.
+    /// Reads changed lists again, a few times a second at most. Returns the trust in the lists.
     pub fn look(&mut self, now: Mono) -> Trust {
         self.policy.look(now)
     }
 
-    /// Returns how many connections may be begun besides those that are open.
+    /// Returns how many connections may be started in addition to the open ones.
     pub fn room(&self) -> usize {
         self.free.len()
     }
 
-    /// Returns how many connections the rate allows now; none while the opt-out list is not confirmed.
+    /// Returns how many connections the rate allows now; 0 while the opt-out list is not confirmed.
     pub fn allow_new(&mut self, now: Mono) -> u64 {
         self.allowed = match self.policy.look(now) {
             Trust::All => self.pacer.new_probes(now),
@@ -139,17 +140,18 @@ impl Connects {
         self.allowed
     }
 
-    /// Returns when the rate allows the next one.
+    /// Returns the time at which the rate allows the next connection.
     pub fn next_new(&self) -> Mono {
         self.pacer.next_new().max(self.policy.wait_for(Trust::All))
     }
 
-    /// Returns the most connections that began in any second, twice: each counts as one datagram.
+    /// Returns the most connections and the most datagrams in any second. Both numbers are equal: a
+    /// connection counts as one datagram.
     pub fn highest(&self) -> (u64, u64) {
         self.pacer.highest()
     }
 
-    /// Opens a connection from the next source and port, or from one behind them if others have these.
+    /// Opens a connection from the next source and port, or from a later pair if other programs use it.
     fn open(&mut self, to: SocketAddr, ecn: Ecn) -> io::Result<Connecting> {
         let mut tries = 0;
         loop {
@@ -163,8 +165,8 @@ impl Connects {
         }
     }
 
-    /// Begins a connection to `to`, on behalf of `domain`. Returns its number, and where it comes from if the
-    /// system says that.
+    /// Starts a connection to `to` on behalf of `domain`. Returns the number, and the local address if the
+    /// system reports it.
     pub fn begin(
         &mut self,
         to: SocketAddr,
@@ -176,7 +178,8 @@ impl Connects {
             .check(to.ip(), domain)
             .map_err(NotBegun::Refused)?;
         let number = *self.free.last().ok_or(NotBegun::OverRate)?;
-        // What the system refuses takes its share as well: a list is not given up faster than the rate.
+        // A connection that the system refuses also counts. Otherwise a list could be used up faster than the
+        // rate.
         self.allowed = left;
         self.pacer.sent_new(self.clock.now(), 1);
         let connecting = self.open(to, ecn).map_err(NotBegun::System)?;
@@ -195,11 +198,11 @@ impl Connects {
         Ok((number, local))
     }
 
-    /// Closes the connections that ended since the last call, and calls `each` with how. Returns the time up
-    /// to which all ends are read.
+    /// Closes the connections that ended since the last call, and calls `each` with their verdicts. Returns
+    /// the time up to which all finished connections are read.
     pub fn read(&mut self, mut each: impl FnMut(u32, Verdict)) -> Mono {
         let now = self.clock.now();
-        // More may have ended since the last wait.
+        // More connections may have ended since the last wait.
         let before = self.reported.len();
         self.wait(0);
         if self.reported.len() - before < EVENTS {
@@ -211,7 +214,7 @@ impl Connects {
             let Some(result) = slot.as_mut().and_then(Connecting::verdict) else {
                 continue;
             };
-            // Dropping the descriptor resets what is open and takes it out of the epoll set.
+            // Dropping the descriptor resets an open connection and removes it from the epoll set.
             *slot = None;
             self.free.push(number);
             each(number, result);
@@ -219,14 +222,14 @@ impl Connects {
         self.drained
     }
 
-    /// Returns whether a connection that has not ended was answered by a SYN-ACK that does not agree to ECN: it is
-    /// [`Verdict::NotEcn`] already, and the kernel would go on to wait.
+    /// Returns whether an unfinished connection received a SYN-ACK that does not agree to ECN. The verdict is
+    /// then [`Verdict::NotEcn`] already, although the kernel would continue to wait.
     pub fn is_not_ecn(&self, number: u32) -> bool {
         let slot = self.open.get(number as usize);
         slot.is_some_and(|open| open.as_ref().is_some_and(Connecting::has_dropped))
     }
 
-    /// Gives a connection up.
+    /// Abandons a connection.
     pub fn close(&mut self, number: u32) {
         if let Some(slot) = self.open.get_mut(number as usize)
             && slot.take().is_some()
@@ -237,14 +240,14 @@ impl Connects {
         }
     }
 
-    /// Sleeps until a connection ends, at most `longest`.
+    /// Sleeps until a connection has ended, at most `longest`.
     pub fn wait(&mut self, longest: Mono) {
         let longest = if self.at_once.is_empty() { longest } else { 0 };
         self.reported.extend(self.epoll.wait::<EVENTS>(longest));
     }
 }
 
-/// Returns whether another program has the port.
+/// Returns whether another program uses the port.
 fn is_taken(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrInUse
 }

@@ -1,7 +1,7 @@
-//! The only way out: every datagram of every engine is handed to the kernel here.
+//! The only way out: this module hands every datagram of every engine to the kernel.
 //!
-//! [`Egress`] asks the policy about the very address that a datagram goes to, takes no more datagrams than
-//! the rate allows at the moment, and counts those that left. Engines never see a socket.
+//! [`Egress`] checks the policy for the destination of each datagram, accepts no more datagrams than the rate
+//! allows at the moment, and counts the datagrams that left. Engines never see a socket.
 
 pub(crate) mod batch;
 mod next_try;
@@ -26,16 +26,17 @@ use stamps::{StampRequest, StampRequests};
 
 pub use crate::messages::BATCH;
 
-/// Which ceiling a datagram counts against.
+/// The limits that a datagram counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// The first datagram to a target: the rate of new probes, and the ceiling of all datagrams.
+    /// The first datagram to a target. It counts against the rate of new probes and the limit on all
+    /// datagrams.
     New,
-    /// Everything else: the ceiling of all datagrams.
+    /// Any other datagram. It counts against the limit on all datagrams.
     Other,
 }
 
-/// Why a datagram was not taken.
+/// Why a datagram was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken<E> {
     /// The policy forbids it.
@@ -46,27 +47,27 @@ pub enum NotTaken<E> {
     OverRate,
 }
 
-/// Sends datagrams in batches. `K` is what the engine knows a transmit stamp by.
+/// Sends datagrams in batches. `K` is the engine's key for a transmit stamp.
 pub struct Egress<K> {
     policy: Policy,
     ports: Ports,
     pacer: Pacer,
     clock: Clock,
     batch: Batch,
-    /// Of each datagram in the batch.
+    /// The class of each datagram in the batch.
     classes: Vec<Class>,
-    /// How many datagrams may still be added before the pacer is asked again.
+    /// How many datagrams may still be added before the next call of the pacer.
     allowed_new: u64,
     allowed_other: u64,
-    /// By number of the port.
+    /// By port number.
     stamps: Vec<StampRequests<K>>,
     /// Whether an error about an earlier datagram was read after the last refusal.
     explained: bool,
 }
 
 impl<K> Egress<K> {
-    /// Sends from `ports`, at most `rate` new probes per second, and so many times that plus a batch of all
-    /// datagrams: the engine says how many a probe takes.
+    /// Sends from `ports`. The limits are `rate` new probes per second, and `per_probe` times `rate` plus a
+    /// batch of datagrams of all kinds. `per_probe` is the number of datagrams per probe of the engine.
     pub fn new(policy: Policy, ports: Ports, (rate, per_probe): (f64, u64), clock: Clock) -> Self {
         Egress {
             stamps: (0..ports.len()).map(|_| StampRequests::default()).collect(),
@@ -82,7 +83,7 @@ impl<K> Egress<K> {
         }
     }
 
-    /// Lets up to `batch` new probes leave at once, instead of those of 10 ms.
+    /// Lets up to `batch` new probes leave together, instead of the probes of 10 ms.
     pub fn in_batches(mut self, (rate, per_probe): (f64, u64), batch: u64) -> Self {
         self.pacer = Pacer::in_batches(rate, per_probe, batch, self.clock.now());
         self
@@ -100,14 +101,15 @@ impl<K> Egress<K> {
         &self.ports
     }
 
-    /// Returns how many new probes leave at once at most.
+    /// Returns the most new probes that leave together.
     #[inline]
     pub fn burst(&self) -> u64 {
         self.pacer.batch()
     }
 
-    /// Returns how many datagrams of class [`Class::New`] may be added now, and none of the other class: both
-    /// together could pass the ceiling of all. None while the opt-out list is not confirmed.
+    /// Returns how many datagrams of class [`Class::New`] may be added now; 0 while the opt-out list is not
+    /// confirmed. Datagrams of the other class may not be added, because both classes together could exceed
+    /// the limit on all datagrams.
     pub fn allow_new(&mut self, now: Mono) -> u64 {
         self.allowed_other = 0;
         self.allowed_new = match self.policy.look(now) {
@@ -117,7 +119,8 @@ impl<K> Egress<K> {
         self.allowed_new
     }
 
-    /// Returns how many datagrams of class [`Class::Other`] may be added now, and none of the other class.
+    /// Returns how many datagrams of class [`Class::Other`] may be added now. Datagrams of the other class
+    /// may not be added.
     pub fn allow_other(&mut self, now: Mono) -> u64 {
         self.allowed_new = 0;
         self.allowed_other = match self.policy.look(now) {
@@ -144,19 +147,19 @@ impl<K> Egress<K> {
         self.pacer.next_other().max(held)
     }
 
-    /// Returns the most new probes, and the most datagrams, that left in any second.
+    /// Returns the most new probes and the most datagrams that left in any second.
     pub fn highest(&self) -> (u64, u64) {
         self.pacer.highest()
     }
 
-    /// Returns whether the batch takes no more.
+    /// Returns whether the batch is full.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.batch.is_full()
     }
 
-    /// Adds a datagram to `to`, on behalf of `domain`, which `fill` writes; `stamp` asks for its transmit
-    /// stamp. The batch must not be full.
+    /// Adds a datagram to `to` on behalf of `domain`. `fill` writes the datagram; `stamp` requests its
+    /// transmit stamp. The batch must not be full.
     #[inline]
     pub fn push<E>(
         &mut self,
@@ -182,8 +185,8 @@ impl<K> Egress<K> {
         Ok(())
     }
 
-    /// Hands the batch from number `from` on to the kernel, by port number `port`. Returns how many
-    /// datagrams it took, or why it did not take the first.
+    /// Hands the datagrams of the batch from number `from` on to the kernel, through port number `port`.
+    /// Returns how many datagrams the kernel accepted, or why it did not accept the first.
     pub fn send(&mut self, port: usize, from: usize) -> io::Result<usize> {
         let sent = self.batch.send(self.ports.get(port).as_fd(), from)?;
         let new = self.classes[from..from + sent]
@@ -207,13 +210,13 @@ impl<K> Egress<K> {
         self.classes.clear();
     }
 
-    /// Notes that the next transmit stamp of `port` is that of `key`. `earliest`: wall clock before sending.
+    /// Notes that the next transmit stamp of `port` belongs to `key`. `earliest`: wall clock before sending.
     #[inline]
     pub fn await_stamp(&mut self, port: usize, key: K, earliest: Stamp) {
         self.stamps[port].push(StampRequest { key, earliest });
     }
 
-    /// Returns whose transmit stamp number `number` of `port` is.
+    /// Returns the key of the datagram that transmit stamp number `number` of `port` belongs to.
     #[inline]
     pub fn stamped(&mut self, port: usize, number: u32, stamp: Stamp) -> Option<K> {
         self.stamps[port]
@@ -221,8 +224,8 @@ impl<K> Egress<K> {
             .map(|request| request.key)
     }
 
-    /// Numbers the transmit stamps of `port` from 0 again. Needed after a failed send, once the port's
-    /// error queue is read: whether the datagram took a number differs between kernels.
+    /// Restarts the numbers of the transmit stamps of `port` at 0. This is needed after a failed send, once
+    /// the port's error queue is read: kernels differ in whether a failed datagram has a number.
     pub fn restart_stamps(&mut self, port: usize) {
         if self.ports.get(port).restart_stamps().is_ok() {
             self.stamps[port].restart();

@@ -1,4 +1,4 @@
-//! Sockets by number, and waiting for them (epoll).
+//! Waits for sockets by number (epoll).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +10,7 @@ pub use rustix::event::epoll::EventFlags;
 use crate::Failure;
 use crate::clock::{Mono, SECOND};
 
-/// Watches sockets; one that is closed is watched no longer.
+/// Watches sockets. A closed socket is no longer watched.
 pub struct Epoll {
     epoll: OwnedFd,
 }
@@ -18,7 +18,7 @@ pub struct Epoll {
 impl Epoll {
     pub fn new() -> Result<Epoll, Failure> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| Failure::Usage(format!("the system gives no epoll: {e}")))?;
+            .map_err(|e| Failure::Usage(format!("cannot create an epoll instance: {e}")))?;
         Ok(Epoll { epoll })
     }
 
@@ -28,8 +28,8 @@ impl Epoll {
         Ok(epoll::add(&self.epoll, socket, data, flags)?)
     }
 
-    /// Sleeps until something comes, at most `longest`; a signal ends the wait. Returns the numbers of at
-    /// most `N` sockets; the others come with the next call.
+    /// Sleeps until a socket is ready, at most `longest`; a signal interrupts the wait. Returns the numbers
+    /// of at most `N` sockets; the next call returns the others.
     pub fn wait<const N: usize>(&self, longest: Mono) -> impl Iterator<Item = u32> + use<N> {
         let none = epoll::Event {
             flags: EventFlags::empty(),
@@ -73,7 +73,7 @@ mod tests {
             found
         };
         assert_eq!(numbers(epoll.wait::<4>(SECOND).collect()), [8, 9]);
-        // The one that was not returned is the next.
+        // The next wait returns the other socket.
         let first: Vec<_> = epoll.wait::<1>(SECOND).collect();
         let second: Vec<_> = epoll.wait::<1>(SECOND).collect();
         assert_eq!(numbers([first, second].concat()), [8, 9]);

@@ -1,22 +1,22 @@
-//! What ends a run early: one sentence for people and an exit status.
+//! Errors that stop a run early: one sentence for the user, and an exit status.
 
 use std::fmt;
 
-/// The sentence says what is wrong, where, and what to do.
+/// The sentence states the problem, the location, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Wrong use or configuration; nothing was sent.
+    /// Wrong usage or configuration. Nothing was sent.
     Usage(String),
-    /// Unreadable input; what was recorded before is kept.
+    /// Unreadable input. Earlier records are kept.
     Input(String),
-    /// Records cannot be written any more; those written before are kept.
+    /// Records can no longer be written. Earlier records are kept.
     Output(String),
     /// A defect of this program: the counts do not add up.
     Accounting(String),
 }
 
 impl Failure {
-    /// Exit status as in docs/interfaces.md.
+    /// Returns the exit status, as in docs/interfaces.md.
     pub fn exit_status(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,

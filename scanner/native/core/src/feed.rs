@@ -1,5 +1,5 @@
-//! The feed: commands on standard input while a run goes on. [`Schedule`] holds the probes that are planned
-//! for set times, pauses groups of targets, and notes what was skipped and why.
+//! The feed: commands on standard input during a run. [`Schedule`] holds the probes that are planned for set
+//! times, pauses groups of targets, and notes skipped probes and the reasons.
 
 mod commands;
 mod pauses;

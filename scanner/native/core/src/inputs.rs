@@ -1,5 +1,5 @@
-//! The lists of a run: targets, and addresses and names never to contact; read and checked before anything
-//! is sent.
+//! A run's lists: targets, and addresses and names never to contact. They are read and checked before
+//! anything is sent.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -16,35 +16,43 @@ use crate::policy::{Policy, Refusal};
 use crate::targets::TargetList;
 use crate::targets::csv;
 
-/// How many rejected lines are named one by one.
+/// Most rejected lines that are reported one by one.
 const NAMED: u64 = 100;
 
 /// The options about lists and addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct InputOptions<'a> {
-    /// Begins each line of messages.
+    /// Prefix of each message.
     pub name: &'static str,
     pub targets: Option<&'a Path>,
+    /// Names given instead of a list. Engines do not resolve names.
+    pub names: &'a [String],
     /// Standard input is the feed.
     pub feed: bool,
     pub allow_net: &'a [String],
     pub blocklist: &'a [PathBuf],
     pub optout: &'a [PathBuf],
     pub source: &'a [IpAddr],
-    /// Whoever is probed receives a contact.
+    /// Probed servers receive a contact.
     pub contact: bool,
 }
 
 /// The lists.
 pub struct Lists {
     pub policy: Policy,
-    /// Empty if none was given.
+    /// Empty if no list was given.
     pub targets: TargetList,
 }
 
 impl Lists {
-    /// Reads and checks what the options name.
+    /// Reads and checks the lists of the options.
     pub fn read(options: &InputOptions<'_>) -> Result<Lists, Failure> {
+        if let Some(name) = options.names.first() {
+            return Err(Failure::Usage(format!(
+                "{name} was not resolved: the command firstflight {} resolves names, this program takes addresses",
+                options.name
+            )));
+        }
         let policy = Policy::read(
             options.allow_net,
             options.blocklist,
@@ -69,8 +77,8 @@ impl Lists {
         Ok(lists)
     }
 
-    /// Returns in words what a run with these lists, and with what the machine's opt-out list names now, would do
-    /// at `rate` new targets per second.
+    /// Describes a run with these lists, and with the present entries of the machine's opt-out list, at
+    /// `rate` new targets per second.
     pub fn plan(&mut self, rate: f64) -> String {
         self.policy.look_well(Clock::start());
         let list = &self.targets;
@@ -88,7 +96,7 @@ impl Lists {
         )
     }
 
-    /// Refuses a list with addresses of the lab outside the lab: the whole list must be a mistake.
+    /// Refuses a list with addresses of the lab outside the lab. The whole list must be a mistake.
     fn check_lab(&self) -> Result<(), Failure> {
         let outside = |ip, domain| matches!(self.policy.check(ip, domain), Err(Refusal::NotTheLab));
         let mut targets = self.targets.iter();
@@ -103,7 +111,7 @@ impl Lists {
         }
     }
 
-    /// Refuses a list with addresses that need a contact, if none is given.
+    /// Refuses a list with addresses that require a contact, if no contact is given.
     fn check_contact(&self) -> Result<(), Failure> {
         let mut targets = self.targets.iter();
         match targets.find(|target| self.policy.needs_contact(target.ip())) {
@@ -130,7 +138,7 @@ fn read_targets(program: &str, path: &Path) -> Result<TargetList, Failure> {
     csv::read(input, &name, |line, why| rejected.line(line, why))
 }
 
-/// Names the first rejected lines of a list on standard error; the others are only counted.
+/// Reports the first rejected lines in a list on standard error, and only counts the others.
 pub struct Rejected<'a> {
     program: &'a str,
     list: &'a str,
@@ -138,7 +146,7 @@ pub struct Rejected<'a> {
 }
 
 impl<'a> Rejected<'a> {
-    /// `program` begins each message.
+    /// `program` is the prefix of each message.
     pub fn new(program: &'a str, list: &'a str) -> Rejected<'a> {
         Rejected {
             program,
@@ -147,14 +155,14 @@ impl<'a> Rejected<'a> {
         }
     }
 
-    /// Notes a rejected line, and why it is.
+    /// Notes a rejected line and the reason.
     pub fn line(&mut self, number: impl Display, why: impl Display) {
         let Rejected { program, list, .. } = self;
         self.count += 1;
         if self.count <= NAMED {
             tell!("{program}: {list}, line {number} rejected: {why}");
         } else if self.count == NAMED + 1 {
-            tell!("{program}: more lines of {list} rejected; they are counted");
+            tell!("{program}: further rejected lines of {list} are only counted");
         }
     }
 }
@@ -174,6 +182,7 @@ mod tests {
         let lists = Lists::read(&InputOptions {
             name: "probe",
             targets: Some(&list),
+            names: &[],
             feed: false,
             allow_net: &["127.0.0.0/8".to_owned()],
             blocklist: &[blocklist],

@@ -2,23 +2,25 @@
 //! signals.
 //!
 //! An engine implements a protocol: it writes datagrams and interprets answers. This crate does the rest.
-//! It alone owns sockets; an engine sends through [`egress`], which asks [`policy`] about every datagram.
+//! Only this crate owns sockets. An engine sends through [`egress`], which checks [`policy`] for every
+//! datagram.
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`policy`] | may this address be contacted: block and opt-out lists, special ranges, the lab |
+//! | [`policy`] | whether an address may be contacted: block and opt-out lists, special ranges, the lab |
 //! | [`egress`] | hands datagrams to the kernel, within the rate; source ports, transmit stamps |
-//! | [`connects`] | TCP connections to targets: what a SYN and its answer agree on |
-//! | [`connected`] | sockets connected to servers that are asked: fresh ports, TCP, a rate per server |
+//! | [`connects`] | TCP connections to targets: the options that a SYN and its SYN-ACK agree on |
+//! | [`connected`] | sockets connected to servers that answer questions: fresh ports, TCP, a rate per server |
 //! | [`receive`] | reads datagrams, ICMP and transmit stamps |
 //! | [`rate_limit`], [`shared_limits`] | limits per run, address and prefix; sharing them |
-//! | [`inputs`], [`targets`] | reads the lists; which target is next |
-//! | [`feed`] | commands while a run goes on: planned probes, paused groups |
+//! | [`inputs`], [`targets`] | reads the lists; selects the next target |
+//! | [`feed`] | commands during a run: planned probes, paused groups |
 //! | [`records`] | segments, JSON lines, the summary, counts, resuming |
 //! | [`arguments`] | options that engines share |
 //! | [`program`] | command line in, exit status out |
-//! | [`conclusion`] | summary, report and exit status of a run |
-//! | [`cid`] | connection IDs by which an engine knows its probes |
+//! | [`run`] | a run's loop |
+//! | [`conclusion`] | a run's summary, report and exit status |
+//! | [`cid`] | connection IDs that identify probes |
 //! | [`signals`], [`progress`], [`timers`], [`clock`], [`random`] | |
 //!
 //! `examples/echo_ping` is the smallest engine.
@@ -44,6 +46,7 @@ pub mod random;
 pub mod rate_limit;
 pub mod receive;
 pub mod records;
+pub mod run;
 pub mod shared_limits;
 pub mod signals;
 pub mod targets;

@@ -1,14 +1,14 @@
-//! Buffers for batches of messages, as sendmmsg(2) and recvmmsg(2) take them. The buffers stay; nothing is
-//! allocated per datagram.
+//! Buffers for batches of messages, in the form of sendmmsg(2) and recvmmsg(2). The buffers are reused, so
+//! that a datagram needs no allocation.
 
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Datagrams per call.
 pub const BATCH: usize = 64;
-/// Room for a datagram to be sent, for what the error queue quotes, and for the start of a received
-/// datagram: nearly always all of it, so that a batch stays in the cache.
+/// Room for a datagram to send, for the quote in the error queue, and for the start of a received datagram.
+/// Nearly every received datagram fits into it, so that a batch stays in the cache.
 pub const ROOM: usize = 2048;
-/// Room for the rest of a received datagram: no UDP datagram is larger than 64 KiB (RFC 768: a length of 16
+/// Room for the rest of a received datagram. A UDP datagram is at most 64 KiB long (RFC 768: a length of 16
 /// bits).
 pub const REST: usize = (1 << 16) - ROOM;
 pub const CONTROL: usize = 256;
@@ -23,25 +23,25 @@ pub struct Frame {
     pub control: ControlBytes,
 }
 
-/// For each message of a batch: address, control bytes, payload.
+/// For each message in a batch: address, control bytes, payload.
 pub struct Buffers {
     pub frames: Box<[Frame]>,
     /// Payloads, [`ROOM`] bytes each.
     pub bytes: Box<[u8]>,
-    /// The rest of each payload, `rest` bytes each. Zeroed by the system: memory that no datagram reached
-    /// is never touched.
+    /// The rest of each payload, `rest` bytes each. The system zeroes this memory on first use: memory that
+    /// no datagram reaches is never touched.
     pub beyond: Box<[u8]>,
     /// One vector per message, or two if there is a rest.
     pub vectors: Box<[libc::iovec]>,
     pub headers: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes`, `beyond` and `vectors` of
-// the same value, whose boxes move with it; no other value points there.
+// SAFETY: the pointers in `vectors` and `headers` point into `frames`, `bytes`, `beyond` and `vectors` of the
+// same value. Moving the value does not move the contents of these boxes, and no other value points there.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// Buffers for payloads of at most [`ROOM`] and `rest` bytes.
+    /// Creates buffers for payloads of at most [`ROOM`] and `rest` bytes.
     pub fn new(rest: usize) -> Self {
         let frame = || Frame {
             name: empty_address(),
@@ -84,14 +84,13 @@ impl Buffers {
     }
 }
 
-/// Room for an address.
+/// Returns an address of zeros.
 pub fn empty_address() -> libc::sockaddr_in6 {
     // SAFETY: sockaddr_in6 is plain integers, for which zero is a value.
     unsafe { std::mem::zeroed() }
 }
 
-/// Writes `address` where the kernel reads it; returns its length. An IPv4 address is written in the first
-/// 16 bytes.
+/// Writes `address` in the kernel's form and returns the length. An IPv4 address occupies the first 16 bytes.
 pub fn write_address(to: &mut libc::sockaddr_in6, address: SocketAddr) -> libc::socklen_t {
     match address {
         SocketAddr::V4(v4) => {

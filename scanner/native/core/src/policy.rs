@@ -1,10 +1,10 @@
-//! The egress policy: which addresses may be contacted. Block list, opt-out list, special ranges, networks
-//! allowed without a contact.
+//! The egress policy: which addresses may be contacted. It consists of block lists, opt-out lists, special
+//! ranges, and networks allowed without a contact.
 //!
-//! [`crate::egress`] asks it about the address of every datagram, right before the datagram leaves.
+//! [`crate::egress`] checks the address of every datagram right before the datagram leaves.
 
 mod current;
-mod list_line;
+pub mod list_line;
 mod listed;
 mod namespace;
 mod networks;
@@ -25,9 +25,9 @@ pub use special::is_ours;
 
 use crate::policy::networks::{NetworkSet, parse_network};
 use crate::policy::special::{is_allowable, platform_set, special_name, special_networks};
-use namespace::lab_ranges;
+use namespace::{lab_ranges, reached};
 
-/// Why nothing may be sent.
+/// Why no packet may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     BlockList,
@@ -39,7 +39,7 @@ pub enum Refusal {
     Own,
     /// An address of the lab, and this is not the lab.
     NotTheLab,
-    /// The opt-out list was not confirmed: whoever has opted out since is not known.
+    /// The opt-out list was not confirmed, so that recent opt-outs may be missing.
     Unconfirmed,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Refusal {
 /// The lists in force.
 #[derive(Debug)]
 pub struct Policy {
-    /// Special ranges and this machine's own addresses: contacted only where allowed.
+    /// Special ranges and this machine's own addresses. They are contacted only where allowed.
     special: NetworkSet,
     allowed: NetworkSet,
     /// Special ranges that cannot be allowed.
@@ -69,16 +69,16 @@ pub struct Policy {
     lab: NetworkSet,
     namespace: Namespace,
     listed: Listed,
-    /// The files that `listed` comes from; `None`: it stays as it is.
+    /// The files of `listed`; `None`: the entries never change.
     current: Option<Current>,
-    /// Servers that the settings name.
+    /// Servers named in the settings.
     servers: Vec<IpAddr>,
 }
 
 impl Policy {
-    /// `allow`: CIDR texts of `--allow-net`; `blocklist`, `optout`: (file name for messages, text) of each
-    /// list. A line that cannot be read is an error: an incomplete list would not protect everybody.
-    /// `namespace`: where packets leave from.
+    /// Builds a policy from texts. `allow`: CIDR texts of `--allow-net`; `blocklists`, `optouts`: (file name
+    /// for messages, text) of each list; `namespace`: the network namespace that packets leave from. A line
+    /// that cannot be read is an error: an incomplete list would not protect everybody.
     pub fn new(
         allow: &[String],
         blocklists: &[(String, String)],
@@ -94,8 +94,8 @@ impl Policy {
         Policy::of(allow, listed, None, namespace)
     }
 
-    /// The same of files, which are read again when they change ([`Self::look`]), and of the machine's opt-out
-    /// list, if the environment names one.
+    /// Builds a policy from files, which are read again when they change ([`Self::look`]). The machine's
+    /// opt-out list is added if the environment names one.
     pub fn read(
         allow: &[String],
         blocklists: &[PathBuf],
@@ -106,10 +106,10 @@ impl Policy {
         let machine = match std::env::var(current::VARIABLE) {
             Ok(machine) => Some(machine),
             Err(std::env::VarError::NotPresent) => None,
-            // A list that nobody reads must not look like none.
+            // A list that nobody reads must not look like no list.
             Err(std::env::VarError::NotUnicode(_)) => {
                 return Err(Failure::Usage(format!(
-                    "{} is no text in UTF-8: name the list by another path; nothing was sent",
+                    "{} is not UTF-8 text: give the list another path; nothing was sent",
                     current::VARIABLE
                 )));
             }
@@ -128,7 +128,7 @@ impl Policy {
         for text in allow {
             let network = parse_network(text).ok_or_else(|| {
                 Failure::Usage(format!(
-                    "--allow-net {text} is no network: write it like 127.0.0.0/8"
+                    "--allow-net {text} is not a network: write it like 127.0.0.0/8"
                 ))
             })?;
             if !is_allowable(&network) {
@@ -157,7 +157,7 @@ impl Policy {
         })
     }
 
-    /// Reads lists again that have changed, a few times a second at most; returns what may be sent now.
+    /// Reads changed lists again, a few times a second at most. Returns the trust in the lists.
     #[inline]
     pub fn look(&mut self, now: Mono) -> Trust {
         match &mut self.current {
@@ -166,13 +166,13 @@ impl Policy {
         }
     }
 
-    /// Returns what may be sent, as of the last look.
+    /// Returns the trust in the lists, as of the last look.
     #[inline]
     pub fn trust(&self) -> Trust {
         self.current.as_ref().map_or(Trust::All, Current::trust)
     }
 
-    /// Returns when something more may be sent than now, at the earliest, if `needed` is not permitted.
+    /// Returns the earliest time at which the trust may rise, or 0 if it is at least `needed` now.
     #[inline]
     pub fn wait_for(&self, needed: Trust) -> Mono {
         match &self.current {
@@ -181,7 +181,7 @@ impl Policy {
         }
     }
 
-    /// Looks again, and waits until a list that is being changed is whole; for programs that look seldom.
+    /// Looks again, and waits until a list that is changing is complete. For programs that look seldom.
     pub fn look_well(&mut self, clock: Clock) -> Trust {
         let mut trust = self.look(clock.now());
         while let Some(current) = self.current.as_ref().filter(|one| one.is_changing()) {
@@ -192,7 +192,7 @@ impl Policy {
         trust
     }
 
-    /// Returns what the summary says of the lists.
+    /// Returns the summary's fields about the lists.
     pub fn followed(&self) -> Followed {
         self.current
             .as_ref()
@@ -200,19 +200,24 @@ impl Policy {
             .unwrap_or_default()
     }
 
-    /// Names the servers that the settings give, such as resolvers. Special ranges do not forbid them: a
-    /// provider's or a cloud's resolver often lies in one. The lists do, and so does the lab's mark.
+    /// Adds servers from the settings, such as resolvers. Special ranges do not forbid them, because a
+    /// provider's or a cloud's resolver often has an address in such a range. The lists and the lab's mark
+    /// still apply.
     pub fn with_servers(mut self, servers: &[IpAddr]) -> Policy {
         self.servers = servers.to_vec();
         self
     }
 
-    /// Returns why no packet may go to `ip` for `domain` (empty: none), if so. Lists come before permissions.
+    /// Returns why no packet may go to `ip` for `domain` (empty: no domain), if so. Lists take precedence
+    /// over permissions.
     pub fn check(&self, ip: IpAddr, domain: &str) -> Result<(), Refusal> {
-        if self.listed.blocked.contains(ip) {
+        // Packets to an IPv4-mapped address would go to the IPv4 address.
+        let plain = ip.to_canonical();
+        let is_in = |set: &NetworkSet| set.contains(ip) || (plain != ip && set.contains(plain));
+        if is_in(&self.listed.blocked) {
             return Err(Refusal::BlockList);
         }
-        if self.listed.opted_out.contains(ip) {
+        if is_in(&self.listed.opted_out) {
             return Err(Refusal::OptOutNetwork);
         }
         if self.listed.covers(domain) {
@@ -225,13 +230,14 @@ impl Policy {
         if !may && !self.servers.contains(&ip) {
             return Err(special_name(ip).map_or(Refusal::Own, Refusal::Special));
         }
-        if self.lab.contains(ip) && !self.namespace.loops_back(ip) {
+        let is_of_lab = reached(ip).any(|address| self.lab.contains(address));
+        if is_of_lab && !self.namespace.loops_back(ip.to_canonical()) {
             return Err(Refusal::NotTheLab);
         }
         Ok(())
     }
 
-    /// Returns whether probing `ip` needs a contact, as every address outside the allowed networks does.
+    /// Returns whether probing `ip` requires a contact. Every address outside the allowed networks does.
     pub fn needs_contact(&self, ip: IpAddr) -> bool {
         !self.allowed.contains(ip)
     }
@@ -239,97 +245,85 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
-    fn policy(allow: &[&str], block: &str, optout: &str) -> Result<Policy, Failure> {
-        let allow: Vec<String> = allow.iter().map(|a| (*a).to_owned()).collect();
-        Policy::new(
-            &allow,
-            &[("block".into(), block.into())],
-            &[("optout".into(), optout.into())],
-            Namespace::here(&[]).unwrap(),
-        )
+    /// A policy, and addresses to check. `firstflight/egress/permitted.py` passes the same cases.
+    #[derive(Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Case {
+        about: String,
+        allow: Vec<String>,
+        block: String,
+        optout: String,
+        own: Vec<String>,
+        servers: Vec<IpAddr>,
+        /// Parts of the message if the policy is refused.
+        refused: Option<Vec<String>>,
+        /// Address, name, and why the policy forbids them; null: it does not.
+        checks: Vec<(IpAddr, String, Option<String>)>,
     }
 
-    fn check(policy: &Policy, ip: &str, domain: &str) -> Result<(), Refusal> {
-        policy.check(ip.parse().unwrap(), domain)
-    }
-
-    #[test]
-    fn lists_win_over_permission() {
-        let g = policy(
-            &["127.0.0.0/8"],
-            "127.0.0.9 # his\n",
-            "example.org\n127.0.1.0/24\n",
-        )
-        .unwrap();
-        assert_eq!(check(&g, "127.0.0.1", "a.test"), Ok(()));
-        assert_eq!(check(&g, "127.0.0.9", ""), Err(Refusal::BlockList));
-        assert_eq!(check(&g, "127.0.1.77", ""), Err(Refusal::OptOutNetwork));
-        assert_eq!(
-            check(&g, "127.0.0.1", "www.Example.ORG."),
-            Err(Refusal::OptOutName)
-        );
-        assert_eq!(check(&g, "127.0.0.1", "notexample.org"), Ok(()));
-        assert_eq!(
-            check(&g, "10.0.0.1", ""),
-            Err(Refusal::Special("private use"))
-        );
-        assert_eq!(
-            check(&g, "::ffff:127.0.0.1", ""),
-            Err(Refusal::Special("IPv4-mapped"))
-        );
-        assert_eq!(check(&g, "8.8.8.8", ""), Ok(()));
-        assert!(
-            g.needs_contact("8.8.8.8".parse().unwrap())
-                && !g.needs_contact("127.0.0.1".parse().unwrap())
-        );
-    }
-
-    #[test]
-    fn named_servers_may_lie_in_special_ranges_but_not_on_lists() {
-        let servers = ["169.254.169.253", "168.63.129.16", "10.0.0.53", "10.0.0.9"];
-        let servers = servers.map(|ip| ip.parse().unwrap());
-        let g = policy(&[], "10.0.0.9", "").unwrap().with_servers(&servers);
-        for (ip, expected) in [
-            ("169.254.169.253", Ok(())),
-            ("168.63.129.16", Ok(())),
-            ("10.0.0.53", Ok(())),
-            ("10.0.0.9", Err(Refusal::BlockList)),
-            ("10.0.0.54", Err(Refusal::Special("private use"))),
-        ] {
-            assert_eq!(check(&g, ip, ""), expected, "{ip}");
+    impl Case {
+        fn policy(&self) -> Result<Policy, Failure> {
+            let list = |name: &str, text: &str| [(name.to_owned(), text.to_owned())];
+            let policy = Policy::new(
+                &self.allow,
+                &list("block", &self.block),
+                &list("optout", &self.optout),
+                Namespace::here(&[])?.with_own(&self.own)?,
+            )?;
+            Ok(policy.with_servers(&self.servers))
         }
     }
 
     #[test]
-    fn lists_may_have_mapped_networks_and_a_byte_order_mark() {
-        let g = policy(
-            &["127.0.0.0/8"],
-            "\u{feff}# ours\r\n::ffff:127.0.0.6\r\n",
-            "\u{feff}example.org\n::ffff:127.0.2.0/120\n",
-        )
-        .unwrap();
-        assert_eq!(check(&g, "127.0.0.6", ""), Err(Refusal::BlockList));
-        assert_eq!(check(&g, "127.0.2.9", ""), Err(Refusal::OptOutNetwork));
-        assert_eq!(check(&g, "127.0.3.9", ""), Ok(()));
-        assert_eq!(
-            check(&g, "127.0.0.1", "example.org"),
-            Err(Refusal::OptOutName)
-        );
+    fn policies_decide_as_the_table_says() {
+        let table = include_str!("../../../../tests/rules/policies.json");
+        let cases: Vec<Case> = serde_json::from_str(table).unwrap();
+        assert!(cases.iter().map(|case| case.checks.len()).sum::<usize>() > 150);
+        for case in cases {
+            match (case.policy(), &case.refused) {
+                (Ok(policy), None) => {
+                    for (ip, name, why) in &case.checks {
+                        let found = policy.check(*ip, name).err().map(|why| why.to_string());
+                        assert_eq!(found, *why, "{}: {ip} {name}", case.about);
+                    }
+                }
+                (Err(failure), Some(parts)) => {
+                    let message = failure.to_string();
+                    let has_all = parts.iter().all(|part| message.contains(part));
+                    assert!(has_all, "{}: {message}", case.about);
+                }
+                (found, _) => panic!("{}: {:?}", case.about, found.err()),
+            }
+        }
     }
 
     #[test]
-    fn a_broken_line_stops_everything() {
-        assert!(matches!(policy(&[], "10.0.0.0/8\nten\n", ""),
-                Err(Failure::Input(m)) if m.contains("block, line 2")));
-        assert!(
-            matches!(policy(&[], "", "\n10.1.2\n"), Err(Failure::Input(m)) if m.contains("optout, line 2"))
-        );
-        assert!(matches!(
-            policy(&["0.0.0.0/0"], "", ""),
-            Err(Failure::Usage(_))
-        ));
-        assert!(matches!(policy(&["lo"], "", ""), Err(Failure::Usage(_))));
+    fn only_allowed_networks_need_no_contact() {
+        let allow = ["127.0.0.0/8".to_owned()];
+        let policy = Policy::new(&allow, &[], &[], Namespace::here(&[]).unwrap()).unwrap();
+        for (ip, expected) in [("8.8.8.8", true), ("10.0.0.1", true), ("127.0.0.1", false)] {
+            assert_eq!(policy.needs_contact(ip.parse().unwrap()), expected, "{ip}");
+        }
+    }
+
+    #[test]
+    fn a_refused_policy_has_the_status_of_its_fault() {
+        for (allow, block, status) in [("lo", "", 2), ("0.0.0.0/0", "", 2), ("::1", "ten\u{fc}", 3)]
+        {
+            let case = Case {
+                allow: vec![allow.to_owned()],
+                block: block.to_owned(),
+                ..Case::default()
+            };
+            assert_eq!(
+                case.policy().unwrap_err().exit_status(),
+                status,
+                "{allow} {block}"
+            );
+        }
     }
 }

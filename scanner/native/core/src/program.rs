@@ -8,13 +8,13 @@ use firstflight_usage::tell;
 
 use crate::Failure;
 
-/// Reads the arguments of this process and executes them with `run`, which returns the exit status. What is wrong
-/// is one sentence on standard error, after `command`, which is what people type.
+/// Parses the arguments of this process and executes them with `run`, which returns the exit status. Reports
+/// an error as one sentence on standard error, with the prefix `command`, the command that users type.
 pub fn execute<O: Parser>(command: &str, run: impl FnOnce(&O) -> Result<u8, Failure>) -> ExitCode {
     execute_from(std::env::args_os(), command, run)
 }
 
-/// As [`execute`], with these arguments; the first one is the program.
+/// Like [`execute`], with the given arguments. The first argument is the program.
 pub fn execute_from<O: Parser>(
     arguments: impl IntoIterator<Item = OsString>,
     command: &str,

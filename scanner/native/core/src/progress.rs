@@ -1,5 +1,5 @@
-//! Progress of a run: a bar on a terminal, a line every few seconds elsewhere, a file for other programs. They
-//! say how fast the run is and what limits it.
+//! Reports a run's progress: a bar on a terminal, a line every few seconds elsewhere, and a file for
+//! other programs. The reports include the speed of the run and the reason that limits it.
 
 mod limit;
 
@@ -15,12 +15,12 @@ use firstflight_usage::tell;
 pub use limit::Limit;
 use limit::Span;
 
-/// Between two updates of a bar, between two lines, between two states in the file.
+/// Time between two updates of the bar, between two lines, and between two states in the file.
 const BAR_PAUSE: Duration = Duration::from_millis(200);
 const LINE_PAUSE: Duration = Duration::from_secs(5);
 const FILE_PAUSE: Duration = Duration::from_millis(500);
 
-/// A run at one moment. `left`: what is still to begin, if that is known.
+/// A run's state. `left`: targets that have not started, if known.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub done: u64,
@@ -29,7 +29,7 @@ pub struct Now {
     pub limit: Limit,
 }
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Debug, Serialize)]
 struct Written {
     done: u64,
@@ -48,12 +48,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For `targets` targets, if that is known; `name` begins each line; `file`: where to write states (JSON).
+    /// Creates a report for `targets` targets, if known. `name`: prefix of each line; `file`: path for the
+    /// states (JSON).
     pub fn new(name: &'static str, targets: Option<u64>, file: Option<&Path>) -> Self {
         Self::begun(name, targets, file, Instant::now())
     }
 
-    /// As [`Self::new`], for a run that begins at `now`.
+    /// Like [`Self::new`], for a run that starts at `now`.
     fn begun(name: &'static str, targets: Option<u64>, file: Option<&Path>, now: Instant) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
@@ -73,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// Takes note of the state, and reports it, not more often than the pauses allow.
+    /// Notes the state, and reports it at most as often as the pauses allow.
     pub fn tick(&mut self, state: &Now) {
         self.tick_at(Instant::now(), state);
     }
@@ -89,7 +90,7 @@ impl Progress {
                 per_s,
                 limit: limit.words(),
             };
-            // A run does not fail because its state cannot be shown.
+            // A run continues even if the state cannot be written.
             let _ = replace(&written, path);
         }
         let Some((per_s, limit)) = self.shown.note(now, state) else {

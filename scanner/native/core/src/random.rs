@@ -9,7 +9,7 @@ use crate::Failure;
 pub fn seeded_by_system() -> Result<ChaCha8Rng, Failure> {
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Failure::Usage(format!("the system gives no random numbers: {e}")))?;
+        .map_err(|e| Failure::Usage(format!("cannot get random numbers from the system: {e}")))?;
     Ok(ChaCha8Rng::from_seed(seed))
 }
 

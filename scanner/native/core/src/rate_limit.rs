@@ -1,11 +1,11 @@
-//! Limits per address and per prefix (/24, /48) without head-of-line blocking: a target whose address or
-//! prefix has reached its limit waits here while others go first.
+//! Limits per address and per prefix (/24, /48) without head-of-line blocking. A target waits here while its
+//! address or prefix is at the limit, and other targets go first.
 //!
-//! A prefix keeps a heap of its addresses with waiting targets, ordered by when the address may be
-//! contacted again; one heap over all prefixes gives the next one. Targets of one address wait in a list
-//! threaded through `next`, so that waiting targets cost four bytes each, besides the states of their addresses
-//! (some 150 bytes) and prefixes (some 250). With turns, all that is left of a list waits here from the first
-//! pause on.
+//! Each prefix has a heap of the addresses with waiting targets, ordered by the time at which the address may
+//! be contacted again. One heap over all prefixes gives the next prefix. The targets of an address form a
+//! list that is linked through `next`. A waiting target therefore takes four bytes, in addition to about 150
+//! bytes per address and 250 bytes per prefix. If vantage points share the limits by turns, all remaining
+//! targets in a list wait here from the first pause on.
 
 mod pacer;
 
@@ -22,15 +22,15 @@ use crate::shared_limits::SharedWindows;
 
 type Due = BinaryHeap<Reverse<(Mono, u64, IpAddr)>>;
 
-/// End of a list of targets.
+/// Marks the end of a list of targets.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 struct Prefix {
     free_at: Mono,
-    /// A planned probe took the last share: the next one is for the waiting targets.
+    /// A planned probe took the last share. The next share is for the waiting targets.
     planned_last: bool,
-    /// (when the address is free, address); only addresses with waiting targets.
+    /// (time from which the address is free, address). Only addresses with waiting targets are included.
     waiting: BinaryHeap<Reverse<(Mono, IpAddr)>>,
 }
 
@@ -58,26 +58,27 @@ impl Address {
 pub struct RateLimits {
     address_gap: Mono,
     prefix_gap: Mono,
-    /// When this vantage point may probe which prefix.
+    /// When this vantage point may probe each prefix.
     shared: Option<SharedWindows>,
-    /// Gives the order of prefixes with the same time.
+    /// Selects the order of prefixes with the same time.
     seed: u64,
     limited: bool,
     addresses: HashMap<IpAddr, Address>,
     prefixes: HashMap<IpAddr, Prefix>,
-    /// (when, place among those with the same time, prefix); an entry is stale unless it is the prefix's
-    /// present time.
+    /// (time, rank among the prefixes with the same time, prefix). An entry is stale unless its time is the
+    /// current time of the prefix.
     due: Due,
     next: Vec<u32>,
     waiting: usize,
     sweep_at: usize,
-    /// Addresses whose probes may leave since [`RateLimits::left`]; `true`: the limit per address does not apply.
+    /// Addresses of the probes allowed since the last [`RateLimits::left`]; `true`: the limit per address
+    /// does not apply.
     leaving: Vec<(IpAddr, bool)>,
 }
 
 impl RateLimits {
-    /// Rates in probes per second, 0 = no limit; `shared`: of this vantage point, if limits are shared with
-    /// others; `targets`: size of the list.
+    /// Creates limits. Rates are in probes per second, 0 = no limit. `shared`: windows of this vantage point,
+    /// if it shares limits with others; `targets`: size of the list.
     pub fn new(
         address_rate: f64,
         prefix_rate: f64,
@@ -112,8 +113,8 @@ impl RateLimits {
         }
     }
 
-    /// Prefixes that may be probed from the same moment on, as all that wait for a turn, have a random order,
-    /// which `seed` gives.
+    /// Sets the seed of the random order among prefixes that may be probed from the same moment on, such as
+    /// all prefixes that wait for a turn.
     pub fn with_seed(self, seed: u64) -> Self {
         RateLimits { seed, ..self }
     }
@@ -123,7 +124,7 @@ impl RateLimits {
         self.waiting
     }
 
-    /// Returns whether `target` at `ip` may be probed now, which then counts as done; otherwise it waits
+    /// Returns whether `target` at `ip` may be probed now. If so, it counts as probed; otherwise it waits
     /// here.
     pub fn admit(&mut self, target: u32, ip: IpAddr, now: Mono) -> bool {
         if !self.limited {
@@ -157,9 +158,9 @@ impl RateLimits {
         false
     }
 
-    /// Takes the share of `ip` for a planned probe, or returns the time from which there is one. `owned`:
-    /// the limit per address does not apply, and this probe is not counted there. While targets of the list
-    /// wait, planned probes get every other share at most.
+    /// Takes a share of `ip` for a planned probe, or returns the time from which a share is free. `owned`:
+    /// the limit per address does not apply, and this probe does not count against it. While targets of the
+    /// list wait, planned probes get at most every other share.
     pub fn take(&mut self, ip: IpAddr, now: Mono, owned: bool) -> Result<(), Mono> {
         if !self.limited {
             return Ok(());
@@ -193,7 +194,7 @@ impl RateLimits {
         Ok(())
     }
 
-    /// Takes a waiting target that may be probed now, which then counts as done.
+    /// Removes and returns a waiting target that may be probed now. It counts as probed.
     pub fn release(&mut self, now: Mono) -> Option<u32> {
         while let Some(&Reverse((when, _, key))) = self.due.peek() {
             if when > now {
@@ -211,7 +212,7 @@ impl RateLimits {
             }
             let open = allowed_from(self.shared, key, now);
             if open > now {
-                // The turn in which it was due is over.
+                // The turn in which it was due has passed.
                 prefix.free_at = open;
                 schedule(&mut self.due, (self.shared, self.seed), key, prefix);
                 continue;
@@ -221,7 +222,7 @@ impl RateLimits {
                 continue;
             };
             if address.free_at > free_at {
-                // A planned probe went there meanwhile.
+                // A planned probe went to this address in the meantime.
                 prefix.waiting.push(Reverse((address.free_at, ip)));
                 schedule(&mut self.due, (self.shared, self.seed), key, prefix);
                 continue;
@@ -242,8 +243,8 @@ impl RateLimits {
         None
     }
 
-    /// Notes that all probes that were allowed so far have left, by the time of `clock`: from then on the next
-    /// ones to the same addresses and prefixes wait, however long these took to leave.
+    /// Notes that all probes allowed before have left, at the latest at the time of `clock`. The next probes
+    /// to the same addresses and prefixes wait from that time on, however long these probes took to leave.
     pub fn left(&mut self, clock: Clock) {
         if !self.leaving.is_empty() {
             self.left_at(clock.now());
@@ -281,7 +282,7 @@ impl RateLimits {
     }
 }
 
-/// Returns the first moment from `from` on at which this vantage point may probe the prefix `key`.
+/// Returns the first time at or after `from` at which this vantage point may probe the prefix `key`.
 fn allowed_from(shared: Option<SharedWindows>, key: IpAddr, from: Mono) -> Mono {
     shared.map_or(from, |shared| shared.allowed_from(key, from))
 }
@@ -298,8 +299,8 @@ fn schedule(
     }
 }
 
-/// Returns the place of a prefix among those with the same time. By their addresses, the prefixes of one network
-/// would follow each other.
+/// Returns a prefix's rank among the prefixes with the same time. In the order of addresses, the
+/// prefixes in a network would follow each other.
 fn place(seed: u64, when: Mono, key: IpAddr) -> u64 {
     let bits = match key {
         IpAddr::V4(ip) => u128::from(ip.to_bits()),
@@ -308,7 +309,7 @@ fn place(seed: u64, when: Mono, key: IpAddr) -> u64 {
     SipHasher24::new_with_keys(seed, when).hash(&bits.to_be_bytes())
 }
 
-/// The /24 or /48 around an address.
+/// Returns the /24 or /48 of an address.
 fn prefix_of(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => IpAddr::V4((ip.to_bits() & !0xff).into()),

@@ -1,5 +1,4 @@
-//! Receiving: reads the ports and their error queues; an engine sees datagrams, ICMP messages and transmit
-//! stamps.
+//! Reads the ports and their error queues. An engine sees datagrams, ICMP messages and transmit stamps.
 
 mod cmsg;
 pub(crate) mod inbox;
@@ -18,7 +17,7 @@ use crate::egress::{BATCH, Ports};
 use inbox::Inbox;
 use poll::{MOST, Poll};
 
-/// Most batches read from a port before the next port.
+/// Most batches read from a port before the next port is read.
 const READS: usize = 16;
 
 /// SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6, SO_EE_ORIGIN_TIMESTAMPING (linux/errqueue.h).
@@ -29,22 +28,22 @@ const ORIGIN_STAMP: u8 = 4;
 /// An ICMP message about a datagram that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Icmp {
-    /// Type and code as in the message, of ICMP or, with `v6`, of ICMPv6.
+    /// Type and code of the message, of ICMP or, with `v6`, of ICMPv6.
     pub kind: u8,
     pub code: u8,
     pub v6: bool,
-    /// Who sent it.
+    /// Sender of the message.
     pub offender: Option<IpAddr>,
 }
 
 impl Icmp {
-    /// Returns whether it says that the port is unreachable.
+    /// Returns whether it reports an unreachable port.
     pub fn is_port_unreachable(&self) -> bool {
         (self.kind, self.code) == if self.v6 { (1, 4) } else { (3, 3) }
     }
 }
 
-/// Something that came to a port.
+/// An event on a port.
 pub enum Event<'a> {
     /// A datagram from `peer`.
     Datagram {
@@ -52,7 +51,7 @@ pub enum Event<'a> {
         control: &'a Control,
         bytes: &'a mut [u8],
     },
-    /// An ICMP message that quotes a datagram to `to`; `quote` is what it quotes of the payload.
+    /// An ICMP message that quotes a datagram to `to`. `quote` is the quoted part of the payload.
     Icmp {
         to: SocketAddr,
         icmp: Icmp,
@@ -69,7 +68,7 @@ pub struct Receiver {
     datagrams: Inbox,
     errors: Inbox,
     clock: Clock,
-    /// Up to when everything that came is read.
+    /// Time up to which all arrivals are read.
     drained: Mono,
 }
 
@@ -86,8 +85,8 @@ impl Receiver {
         })
     }
 
-    /// Reads all ports, error queues first, and calls `each` with the number of the port. Returns the time
-    /// up to which everything that came is read.
+    /// Reads all ports, error queues first, and calls `each` with the port number and the event. Returns the
+    /// time up to which all arrivals are read.
     pub fn read_all(&mut self, mut each: impl FnMut(usize, Event<'_>)) -> Mono {
         let before = self.clock.now();
         let ready = self.poll.ready();
@@ -102,7 +101,7 @@ impl Receiver {
         self.drained
     }
 
-    /// Returns whether the port is empty now.
+    /// Reads a port's datagrams. Returns whether the port is empty now.
     fn read_datagrams(&mut self, port: usize, each: &mut impl FnMut(usize, Event<'_>)) -> bool {
         for _ in 0..READS {
             let socket = self.ports[port].as_fd();
@@ -119,7 +118,7 @@ impl Receiver {
                     );
                 }
             });
-            // An error here is one of an ICMP message that the error queue has reported already.
+            // An error here belongs to an ICMP message that the error queue has already reported.
             if read.is_ok_and(|n| n < BATCH) {
                 return true;
             }
@@ -127,7 +126,7 @@ impl Receiver {
         false
     }
 
-    /// Reads the error queue of a port until it is empty: transmit stamps and ICMP.
+    /// Reads a port's error queue until it is empty: transmit stamps and ICMP.
     pub fn read_errors(&mut self, port: usize, each: &mut impl FnMut(usize, Event<'_>)) {
         for _ in 0..READS {
             let socket = self.ports[port].as_fd();
@@ -153,14 +152,14 @@ impl Receiver {
                     _ => {}
                 }
             });
-            // What comes from now on makes the port ready again.
+            // A later arrival makes the port ready again.
             if read.is_ok_and(|n| n < BATCH) {
                 break;
             }
         }
     }
 
-    /// Sleeps until something comes, at most `longest`.
+    /// Sleeps until a port is ready, at most `longest`.
     pub fn wait(&self, longest: Mono) {
         self.poll.wait(longest);
     }

@@ -1,4 +1,4 @@
-//! Records of finished targets: the thread that writes them, segments, the summary of a run.
+//! Records of finished targets: the writing thread, segments, a run's summary.
 
 mod arrow_columns;
 mod folder_lock;
@@ -28,18 +28,17 @@ use serde::Serialize;
 use crate::Failure;
 use crate::targets::{Target, TargetList, TargetRef};
 
-/// Rows on their way to a segment, of one kind of record.
+/// Rows of the same kind of record, collected for a segment.
 ///
-/// Columns that every kind with one row per target has: `target` (uint32), `ip`, `domain` and `outcome`
-/// (text).
+/// Every kind with one row per target has the columns `target` (uint32), `ip`, `domain` and `outcome` (text).
 pub trait Columns: Default + Send + 'static {
-    /// A segment is closed at this many rows.
+    /// Number of rows at which a segment is closed.
     const MOST_ROWS: usize = 65_536;
 
     /// One row, with texts borrowed where possible; serialized as a JSON line.
     type Row<'a>: Serialize;
 
-    /// Names and types of the columns.
+    /// Returns the names and types of the columns.
     fn schema() -> Arc<Schema>;
 
     /// Adds a row.
@@ -48,7 +47,7 @@ pub trait Columns: Default + Send + 'static {
     /// Returns the number of rows.
     fn len(&self) -> usize;
 
-    /// Returns whether the segment is to be closed, however young it is.
+    /// Returns whether the segment must be closed, whatever the age.
     fn is_full(&self) -> bool {
         self.len() >= Self::MOST_ROWS
     }
@@ -62,32 +61,32 @@ pub trait Columns: Default + Send + 'static {
     fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError>;
 }
 
-/// A finished target, on its way to the thread that makes a row of it.
+/// A finished target, which the writing thread turns into a row.
 pub trait Record: Send + 'static {
-    /// The columns of its row.
+    /// The columns of the row.
     type Columns: Columns;
 
-    /// The target it is about.
+    /// Returns the target of this record.
     fn target(&self) -> &TargetRef;
 
     /// Makes the row.
     fn row<'a>(&'a self, target: &Target<'a>) -> <Self::Columns as Columns>::Row<'a>;
 }
 
-/// Something finished that the writing thread makes rows of, any number of them. A [`Record`] has one row.
+/// A finished item, which the writing thread turns into any number of rows. A [`Record`] has one row.
 pub trait Rows: Send + Sized + 'static {
-    /// The columns of its rows.
+    /// The columns of the rows.
     type Columns: Columns;
     /// Rows of other kinds.
     type Sides: SideTables;
-    /// What rows are made with, besides this.
+    /// Additional data from which rows are made.
     type Context: Send + 'static;
-    /// How many the thread gets at once.
+    /// Number of items that the thread receives at a time.
     const BATCH: usize = 256;
-    /// With more than this beside the full queue, nothing new is sent.
+    /// Most items kept in addition to the full queue. Above this number, no new probe starts.
     const MOST_KEPT: usize = 65_536;
 
-    /// Passes the rows on; all of them get into the same segment.
+    /// Passes the rows on. All rows are written to the same segment.
     fn write(
         &self,
         context: &Self::Context,

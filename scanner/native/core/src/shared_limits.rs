@@ -1,28 +1,28 @@
-//! Limits that several vantage points share: only one at a time may probe a prefix, so that the limits of
-//! the prefix are kept by all of them together, without communication.
+//! Limits that several vantage points share. Only one vantage point at a time may probe a prefix, so that all
+//! vantage points together keep the limits of the prefix without communication.
 //!
-//! Time (UTC) is divided into turns of one length. A prefix belongs to one vantage point per turn, and to
-//! the next one in the next turn; a fixed hash of the prefix selects the first. At the end of each turn is
-//! a pause in which nobody probes the prefix: it covers the difference of the vantage points' clocks and
-//! the packets in flight. See docs/design/0008-limits-of-all.md.
+//! Time (UTC) is divided into turns of equal length. In each turn, a prefix belongs to one vantage point; in
+//! the next turn, it belongs to the next vantage point. A fixed hash of the prefix selects the first. The
+//! last part of each turn is a pause, in which nobody probes the prefix. The pause covers the difference
+//! between the vantage points' clocks and the packets in flight. See docs/design/0008-limits-of-all.md.
 
 use std::net::IpAddr;
 
 use crate::clock::Mono;
 use crate::clock::Stamp;
 
-/// The share of one vantage point.
+/// A vantage point's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// Which vantage point this is, from 0, and of how many.
+    /// Index of this vantage point, from 0, and number of vantage points.
     pub index: u64,
     pub of: u64,
-    /// Length of a turn, and of the pause at its end, ns.
+    /// Length of a turn, and of the pause at the end, ns.
     pub length: u64,
     pub pause: u64,
 }
 
-/// When a vantage point may probe which prefix, on the clock of this run.
+/// When a vantage point may probe each prefix, on the clock of this run.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedWindows {
     limits: SharedLimits,
@@ -31,7 +31,7 @@ pub struct SharedWindows {
 }
 
 impl SharedLimits {
-    /// Returns the windows of a run whose monotonic clock was 0 at `start` (UTC, ns).
+    /// Returns a run's windows. `start`: UTC time, in ns, at which its monotonic clock was 0.
     pub fn on_clock(self, start: Stamp) -> SharedWindows {
         SharedWindows {
             limits: self,
@@ -41,7 +41,7 @@ impl SharedLimits {
 }
 
 impl SharedWindows {
-    /// Returns the first moment from `now` on at which `prefix` may be probed.
+    /// Returns the first time at or after `now` at which `prefix` may be probed.
     pub fn allowed_from(&self, prefix: IpAddr, now: Mono) -> Mono {
         let SharedLimits {
             index,
@@ -72,7 +72,7 @@ fn hash(prefix: IpAddr) -> u64 {
         IpAddr::V4(ip) => fold(&ip.octets()),
         IpAddr::V6(ip) => fold(&ip.octets()),
     };
-    // The low bits of FNV depend on the low bits of the bytes alone.
+    // The low bits of FNV depend only on the low bits of the bytes.
     (hash ^ hash >> 32) % (1 << 32)
 }
 
@@ -102,16 +102,16 @@ mod tests {
                     })
                     .collect();
                 assert!(open.len() <= 1);
-                if let [one] = open[..] {
-                    if let Some((before, at)) = last.filter(|(before, _)| *before != one) {
-                        assert!(now - at > 2 * SECOND, "{before} {one}");
+                if let [index] = open[..] {
+                    if let Some((before, at)) = last.filter(|(before, _)| *before != index) {
+                        assert!(now - at > 2 * SECOND, "{before} {index}");
                     }
-                    last = Some((one, now));
-                    hours[one] += 1;
+                    last = Some((index, now));
+                    hours[index] += 1;
                 }
             }
         }
-        // 12 of 15 seconds are of a vantage point, a quarter of them each one's.
+        // In every 15 seconds, 12 are open, and each vantage point has a quarter of that time.
         assert!(
             hours.iter().all(|tenths| (2300..2500).contains(tenths)),
             "{hours:?}"

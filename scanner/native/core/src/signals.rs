@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: after the first the run ends in order, after the second at once.
+//! SIGINT and SIGTERM. After the first signal the run stops in order; after the second it stops immediately.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Catches the signals from now on.
     pub fn catch() -> Result<Signals, Failure> {
         let signals = Signals::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -31,19 +31,19 @@ impl Signals {
         unsafe { signal_hook::low_level::register(signal, move || signals.note()) }
     }
 
-    /// Notes that one has come.
+    /// Notes a signal.
     pub fn note(&self) {
         if self.first.swap(true, Ordering::Relaxed) {
             self.second.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether one has come.
+    /// Returns whether a signal was received.
     pub fn stop(&self) -> bool {
         self.first.load(Ordering::Relaxed)
     }
 
-    /// Returns whether another has come since.
+    /// Returns whether a second signal was received.
     pub fn stop_now(&self) -> bool {
         self.second.load(Ordering::Relaxed)
     }

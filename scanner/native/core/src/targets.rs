@@ -1,5 +1,5 @@
-//! Targets: those of the list, kept as compact text (about 16 bytes a target above the text itself) and
-//! parsed again when a target is probed, and those of the feed.
+//! Targets of the list and of the feed. The list is kept as compact text (about 16 bytes per target in
+//! addition to the text) and parsed again when a target is probed.
 
 mod backlog;
 pub(crate) mod csv;
@@ -15,7 +15,7 @@ pub use order::shuffle;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Numbers from here on are planned probes of the feed, never lines of a list.
+/// Smallest number of a planned probe of the feed. Lines in a list have smaller numbers.
 pub const FIRST_PLANNED: u32 = 1 << 31;
 
 /// Why a target cannot be added to a list.
@@ -35,26 +35,26 @@ struct Entry {
 pub struct TargetList {
     text: String,
     entries: Vec<Entry>,
-    /// Origin AS by number of the target, 0 if none is given; empty if the list has no such column.
+    /// Origin AS by target number, 0 if it is not given. Empty if the list has no such column.
     asns: Vec<u32>,
     has_asn: bool,
-    /// Lines that were not understood.
+    /// Lines that could not be parsed.
     pub rejected: u64,
 }
 
-/// One line of the list.
+/// A line of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// Number of the line in the input, from 1 (the header).
+    /// Line number in the input. The header is line 1.
     pub line: u32,
     /// The address as given.
     pub ip_text: &'a str,
     /// Empty: no SNI.
     pub domain: &'a str,
     pub port: u16,
-    /// Targets of one group can be paused together; 0: of none.
+    /// Targets in a group can be paused together; 0: no group.
     pub group: u32,
-    /// Origin AS of the address, as given; 0: none.
+    /// Origin AS of the address, as given; 0: not given.
     pub asn: u32,
 }
 
@@ -66,13 +66,13 @@ pub struct FedTarget {
     pub ip: IpAddr,
     pub domain: Box<str>,
     pub port: u16,
-    /// By convention of the feed, the origin AS of the address; 0: none.
+    /// By convention of the feed, the origin AS of the address; 0: not given.
     pub group: u32,
-    /// Its owner agreed to more than the limit per address.
+    /// The owner agreed to more probes than the limit per address permits.
     pub owned: bool,
 }
 
-/// Names a target: a line of the list, or one of the feed.
+/// Identifies a target of the list or of the feed.
 #[derive(Clone, Debug)]
 pub enum TargetRef {
     Listed(u32),
@@ -90,14 +90,14 @@ impl Target<'_> {
         SocketAddr::new(self.ip(), self.port)
     }
 
-    /// Returns the name as it goes into SNI: without the root's dot (RFC 6066 3).
+    /// Returns the name for SNI: without the root's dot (RFC 6066 3).
     pub fn sni(&self) -> &str {
         self.domain.strip_suffix('.').unwrap_or(self.domain)
     }
 }
 
 impl TargetList {
-    /// Adds a target whose address and name have been checked.
+    /// Adds a target. Check the address and name before.
     pub fn push(&mut self, target: &Target<'_>) -> Result<(), &'static str> {
         self.entries.push(Entry {
             offset: u32::try_from(self.text.len()).map_err(|_| TOO_LONG)?,
@@ -116,7 +116,7 @@ impl TargetList {
         Ok(())
     }
 
-    /// An empty list, whose targets will have their origin AS or not.
+    /// Creates an empty list. `has_asn`: whether the targets have an origin AS.
     pub fn with_asn(has_asn: bool) -> TargetList {
         TargetList {
             has_asn,
@@ -124,7 +124,7 @@ impl TargetList {
         }
     }
 
-    /// Returns whether the list gives the origin AS of its targets.
+    /// Returns whether the list has an origin AS for each target.
     pub fn has_asn(&self) -> bool {
         self.has_asn
     }
@@ -136,8 +136,8 @@ impl TargetList {
         self.asns.shrink_to_fit();
     }
 
-    /// Returns the targets numbered in `order`, in that order: targets that are probed one after the other
-    /// are neighbours in memory, which saves most of the cost of reading a long list in random order.
+    /// Returns the targets numbered in `order`, in that order. Targets that are probed one after the other
+    /// are then neighbours in memory, which saves most of the cost of reading a long list in random order.
     pub fn picked(&self, order: &[u32]) -> TargetList {
         let mut list = TargetList {
             text: String::with_capacity(self.text.len()),
@@ -209,7 +209,8 @@ impl TargetList {
         (0..self.len()).map(|i| self.get(i as u32))
     }
 
-    /// Returns the number of the target at this line of the input; for a list in the order of the input.
+    /// Returns the number of the target at this line of the input. The list must be in the order of the
+    /// input.
     pub fn at_line(&self, line: u32) -> Option<u32> {
         self.entries
             .binary_search_by_key(&line, |e| e.line)

@@ -1,17 +1,17 @@
-//! Timers. All waits of one kind have the same length, so each kind is a queue in order of time.
+//! Timers. All waits of a kind have the same length, so each kind is a queue in order of time.
 
 use std::collections::VecDeque;
 
 use crate::clock::Mono;
 
-/// Timers of one kind, in order.
+/// Timers of the same kind, in order.
 pub struct Timers<T> {
     queue: VecDeque<(Mono, T)>,
     wait: Mono,
 }
 
 impl<T> Timers<T> {
-    /// Every timer expires `wait` nanoseconds after its start.
+    /// Every timer expires `wait` nanoseconds after the start.
     pub fn new(wait: Mono) -> Self {
         Timers {
             queue: VecDeque::new(),
@@ -19,13 +19,13 @@ impl<T> Timers<T> {
         }
     }
 
-    /// Starts a timer at `from`. One that starts earlier than the one before it expires late, by the
+    /// Starts a timer at `from`. A timer that starts earlier than the previous one expires late, by the
     /// difference.
     pub fn start(&mut self, from: Mono, what: T) {
         self.queue.push_back((from + self.wait, what));
     }
 
-    /// Takes the next timer that expired before `now`.
+    /// Removes and returns the next timer that has expired at `now`.
     pub fn pop(&mut self, now: Mono) -> Option<T> {
         if self.queue.front().is_some_and(|(when, _)| *when <= now) {
             self.queue.pop_front().map(|(_, what)| what)

@@ -1,4 +1,4 @@
-//! JSON files that are replaced as a whole: checked before anything is sent, written in one step.
+//! JSON files that are replaced as a whole. Their paths are checked before anything is sent.
 
 use std::fs;
 use std::io;
@@ -24,12 +24,12 @@ pub fn check_writable(option: &str, path: &Path) -> Result<(), Failure> {
         })
 }
 
-/// Returns whether `path` is a device or a pipe, which no file must replace.
+/// Returns whether `path` is a device or a pipe, which must not be replaced by a file.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// Writes to a temporary file and renames it.
+/// Writes to a temporary file and renames it. Writes directly to a device or a pipe.
 pub fn replace(content: &impl Serialize, path: &Path) -> io::Result<()> {
     let text = serde_json::to_string_pretty(content)? + "\n";
     if is_special(path) {

@@ -1,4 +1,4 @@
-//! All integration tests of this crate, as one program: each further one would be linked again.
+//! All integration tests of this crate, as one program. Each further program would have to be linked again.
 
 mod echo_ping;
 mod one_way_out;

@@ -1,7 +1,7 @@
-//! The second engine (examples/echo_ping) against echo servers of this test: limits, lists, segments,
-//! resume and an orderly end by a signal come from the core alone.
+//! Tests the second engine (examples/echo_ping) against echo servers. The core provides the limits, lists,
+//! segments, resume and an orderly stop on a signal.
 //!
-//! The engine contacts 127.0.0.0/8 only, by its own rules (a test below), so it runs in any namespace.
+//! The engine's own rules permit only 127.0.0.0/8 (see a test below), so that it runs in any namespace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -19,7 +19,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_ipc::reader::FileReader;
 
-/// A folder for one test, removed at its end.
+/// A folder for one test, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -47,12 +47,13 @@ impl Drop for Folder {
     }
 }
 
-/// Answers every datagram to `address` (port 0: any) with its payload, and passes on the line number in it.
+/// Answers every datagram to `address` (port 0: any) with the payload. Passes on the line number in the
+/// payload.
 fn echo_server(address: &str) -> (SocketAddr, Receiver<u32>) {
     let socket = UdpSocket::bind(address).unwrap();
     let local = socket.local_addr().unwrap();
     let (to, from) = channel();
-    // Ends with the test's process.
+    // The thread stops with the test's process.
     std::thread::spawn(move || {
         let mut bytes = [0; 64];
         while let Ok((length, peer)) = socket.recv_from(&mut bytes) {
@@ -65,12 +66,12 @@ fn echo_server(address: &str) -> (SocketAddr, Receiver<u32>) {
     (local, from)
 }
 
-/// The lines of all datagrams that came so far.
+/// Returns the line numbers of all datagrams received since the last call.
 fn lines(from: &Receiver<u32>) -> Vec<u32> {
     from.try_iter().collect()
 }
 
-/// A timeout (ms) that no stall of this test lets expire.
+/// A timeout (ms) that does not expire even if this test stalls.
 const PATIENT: &str = "60000";
 
 /// Starts the engine on a list of `targets` (IP, name, port), which waits for echoes.
@@ -259,7 +260,7 @@ fn nothing_outside_this_machine_can_be_contacted() {
 fn limits_of_the_run_the_address_and_the_prefix_are_kept() {
     let (server, _came) = echo_server("127.0.13.1:0");
     let same = [("127.0.13.1", "a.test", server.port()); 5];
-    // The limits are lower bounds of the run's length, whatever the machine is busy with.
+    // The limits are lower bounds for the length of the run, however busy the machine is.
     for (rate, limit) in [
         ("10", None),
         ("1000", Some("--per-address-rate")),
@@ -331,7 +332,7 @@ fn an_engine_waits_for_an_earlier_one_on_its_folder() {
     let mut line = String::new();
     let mut messages = BufReader::new(second.stderr.take().unwrap());
     messages.read_line(&mut line).unwrap();
-    assert!(line.contains("waiting for its end"), "{line:?}");
+    assert!(line.contains("waiting until it exits"), "{line:?}");
 
     server.send_to(&bytes[..length], peer).unwrap();
     let (status, stderr) = finish(first);

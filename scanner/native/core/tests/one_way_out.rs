@@ -1,11 +1,12 @@
-//! The core alone owns sockets that send: no engine has another way out, and in the core there is one.
+//! Only the core owns sockets that send: engines cannot send past it, and in the core only the listed calls
+//! send.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates that an engine may use, none of which can open a socket.
+/// Crates that an engine may use. They cannot open a socket.
 const DEPENDENCIES: [&str; 24] = [
     "arrow-array",
     "arrow-schema",
@@ -33,7 +34,7 @@ const DEPENDENCIES: [&str; 24] = [
     "x509-parser",
 ];
 
-/// What hands bytes to the kernel's network, or makes that possible.
+/// Names that hand bytes to the kernel's network, or make that possible.
 const WAYS_OUT: [&str; 12] = [
     "UdpSocket",
     "TcpStream",
@@ -49,8 +50,8 @@ const WAYS_OUT: [&str; 12] = [
     "unsafe ",
 ];
 
-/// Files of the core that send, and by which calls: datagrams of engines, a byte of a socket to itself,
-/// questions over TCP, questions to the kernel (netlink), connections of engines.
+/// Files of the core that send, and the calls: datagrams of engines, a byte from a socket to itself,
+/// questions over TCP, queries to the kernel (netlink), connections of engines.
 const SENDING: [(&str, &str); 6] = [
     ("connected/tcp.rs", "net::connect("),
     ("connected/tcp.rs", "stream.write("),
@@ -60,7 +61,7 @@ const SENDING: [(&str, &str); 6] = [
     ("policy/rtnetlink.rs", "libc::send("),
 ];
 
-/// Who calls those, and with what asks the policy right before.
+/// Callers of these functions. Each checks the policy right before the call.
 const ASKING: [(&str, &str); 4] = [
     ("connected.rs", "Tcp::connect("),
     ("connected.rs", "batch.send("),
@@ -80,7 +81,7 @@ fn engines() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Rust files below `folder`, with their text without line comments.
+/// Returns the Rust files below `folder`, with their text without line comments.
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -97,7 +98,7 @@ fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The names in the sections of dependencies of a Cargo.toml.
+/// Returns the names in the dependency sections in a Cargo.toml.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut inside = false;
     let mut names = Vec::new();
@@ -149,12 +150,12 @@ fn engines_send_by_the_core_alone() {
     }
 }
 
-/// Which files of the core hold which of `calls`, outside of tests.
+/// Returns which files of the core contain which of `calls`, outside of tests.
 fn calls_in_core(calls: &[&str]) -> Vec<(String, String)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
     for (path, text) in sources(&source) {
-        // Tests may send by themselves; they stand at the end of a file, or in one of their own.
+        // Tests may send directly. They are at the end of a file or in a separate file.
         let text = text.split("#[cfg(test)]").next().unwrap();
         let name = path.strip_prefix(&source).unwrap().to_str().unwrap();
         for call in calls.iter().filter(|call| text.contains(*call)) {

@@ -1,6 +1,7 @@
-//! What comes to a port has the kernel's stamp of arrival, from the first datagram on.
+//! Every datagram that arrives at a port has the kernel's receive stamp, from the first datagram on.
 //!
-//! A test of its own process: other sockets that ask for stamps make the kernel stamp for all of the machine.
+//! This test needs a separate process: other sockets that request stamps make the kernel stamp all datagrams
+//! on the machine.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -10,7 +11,7 @@ use firstflight_core::clock::{Clock, SECOND};
 use firstflight_core::egress::Ports;
 use firstflight_core::receive::{Event, Receiver};
 
-/// Binds ports, sends one of them a datagram at once, and returns whether that has a stamp.
+/// Binds ports, immediately sends a datagram to one port, and returns whether the datagram has a stamp.
 fn first_is_stamped() -> bool {
     let source = ["127.0.16.1".parse().unwrap()];
     let ports = Ports::bind(&source, None, [true, false], 7).unwrap();
@@ -31,7 +32,7 @@ fn first_is_stamped() -> bool {
 
 #[test]
 fn the_first_datagram_has_a_stamp() {
-    // After each round the kernel may stop to stamp.
+    // After each round, the kernel may stop stamping.
     for round in 0..20 {
         assert!(first_is_stamped(), "round {round}");
     }

@@ -1,4 +1,4 @@
-//! What is counted during a run.
+//! A run's counters: targets, records and datagrams.
 
 use firstflight_core::conclusion::Counted;
 use firstflight_core::records::Tally;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::outcome::Outcome;
 
-/// Counters of a run.
+/// A run's counters.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Targets and records.
@@ -22,8 +22,7 @@ pub struct Counts {
     pub unmatched: u64,
     /// ICMP messages that belong to no probe.
     pub unmatched_icmp: u64,
-    /// ICMP messages that report a server's port as unreachable, come from elsewhere, and quote no
-    /// connection ID.
+    /// ICMP port unreachable messages that are not from the server and quote no connection ID.
     pub unproven_icmp: u64,
     /// Records without times because the kernel gave no transmit stamp.
     pub missing_tx_stamps: u64,

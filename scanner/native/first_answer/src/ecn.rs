@@ -1,4 +1,4 @@
-//! Explicit Congestion Notification in the first answer: what is sent, what comes, and whether the server's
+//! Explicit Congestion Notification in the first answer: the marks sent, the marks received, and whether the server's
 //! counts are valid (RFC 9000 13.4).
 
 use clap::ValueEnum;
@@ -11,7 +11,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Returns the word in records.
+    /// Returns the word used in records.
     pub fn name(self) -> &'static str {
         match self {
             Mark::Ect0 => "ect0",
@@ -28,10 +28,10 @@ impl Mark {
     }
 }
 
-/// ECN fields of datagrams that came.
+/// ECN fields of received datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// By the field: not ECT, ECT(1), ECT(0), CE.
+    /// Number of datagrams by field: not ECT, ECT(1), ECT(0), CE.
     seen: [u16; 4],
 }
 
@@ -42,15 +42,15 @@ impl Marks {
         *seen = seen.saturating_add(1);
     }
 
-    /// Returns how many had ECT(0), ECT(1) and CE.
+    /// Returns the number of datagrams with ECT(0), ECT(1) and CE.
     pub fn counts(&self) -> [u16; 3] {
         [self.seen[2], self.seen[1], self.seen[3]]
     }
 }
 
-/// Judges the counts (ECT(0), ECT(1), CE) of the first ACK, `None` if it has none, after `sent` Initials with
-/// `mark`, of which one is newly acknowledged. RFC 9000 13.4.2.1: marks of a packet that is acknowledged are
-/// counted as they were sent or as CE, and nothing is counted that was not sent.
+/// Returns the verdict on the counts (ECT(0), ECT(1), CE) of the first ACK; `None` if the ACK has no counts. `sent`
+/// Initials had `mark`, and the ACK newly acknowledges one Initial. A server counts an acknowledged packet with the
+/// mark sent or with CE, and counts no mark that was not sent (RFC 9000 13.4.2.1).
 pub fn verdict(mark: Mark, sent: u64, counts: Option<[u64; 3]>) -> &'static str {
     let Some([ect0, ect1, ce]) = counts else {
         return "not_mirrored";

@@ -1,6 +1,6 @@
-//! The run: one thread that receives, ends and sends probes until all targets are done.
+//! The run: one thread receives datagrams, completes probes and sends datagrams until all targets are done.
 //!
-//! `run` calls `sender`, and both call [`Probes`], which calls neither.
+//! `run` uses `sender`. Both use [`Probes`], which uses neither.
 
 mod gather;
 #[cfg(test)]
@@ -32,7 +32,7 @@ pub struct Engine {
     sender: Sender,
     receiver: Receiver,
     backlog: Backlog,
-    /// There is a list: then its end is the end of the run.
+    /// Whether the run has a list. The run then finishes after the list.
     listed: bool,
     schedule: Schedule,
     writer: Writer<FinishedProbe>,
@@ -40,19 +40,19 @@ pub struct Engine {
     clock: Clock,
     pace: Pace,
     stopping: bool,
-    /// When the loop last began to receive, and how much it read then.
+    /// When the last pass started, and how many events it has read.
     resumed_at: Mono,
     read: usize,
-    /// When new probes of the list last left.
+    /// When new probes of the list were last sent.
     sent_new: Mono,
-    /// When records were last passed on to the writer.
+    /// When records were last passed to the writer.
     submitted: Mono,
 }
 
-/// The parts that are made outside.
+/// The parts that the caller makes.
 pub struct Parts {
     pub clock: Clock,
-    /// What is to be probed, in the order to do it.
+    /// The targets, in the order of their probes.
     pub list: Arc<TargetList>,
     /// Whether a list was given.
     pub listed: bool,
@@ -69,7 +69,7 @@ pub struct Parts {
 }
 
 impl Engine {
-    /// Puts the parts together.
+    /// Assembles the parts.
     pub fn new(parts: Parts) -> Result<Engine, Failure> {
         let Parts { clock, egress, .. } = parts;
         Ok(Engine {

@@ -1,10 +1,10 @@
-//! Observations of one attempt's answer, as small values.
+//! Observations of an attempt's answer, as small values.
 
 use firstflight_wire::Frame;
 
 use firstflight_core::clock::Stamp;
 
-/// The first ACK that covers the ClientHello, and the packet and datagram around it.
+/// The first ACK that covers the ClientHello, with the packet and datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstAck {
     pub at: Stamp,
@@ -31,11 +31,11 @@ pub struct FirstHello {
     pub gap: bool,
 }
 
-/// Kinds of frames of a packet in order, each once.
+/// Kinds of frames in a packet, in order. Each kind is listed once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameKinds(u32);
 
-/// Frames that an Initial can contain; a code is the index here plus one.
+/// Kinds of frames in an Initial. A kind's code is the index plus one.
 const KINDS: [&str; 6] = [
     "padding",
     "ping",
@@ -46,7 +46,7 @@ const KINDS: [&str; 6] = [
 ];
 
 impl FrameKinds {
-    /// Adds the kind of `frame` unless it is there or cannot be in an Initial.
+    /// Adds the kind of `frame`, unless it was added before or cannot be in an Initial.
     pub fn push(&mut self, frame: &Frame<'_>) {
         let Some(place) = KINDS.iter().position(|kind| *kind == frame.name()) else {
             return;
@@ -62,7 +62,7 @@ impl FrameKinds {
         self.0 |= code << shift;
     }
 
-    /// Names joined by commas.
+    /// Returns the names, joined by commas.
     pub fn names(self) -> String {
         let codes = (0..KINDS.len())
             .map(|i| (self.0 >> (4 * i) & 0xf) as usize)
@@ -77,7 +77,7 @@ impl FrameKinds {
 /// Packet numbers received in the Initial space, for duplicates and gaps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketNumbers {
-    /// Bit i stands for `base` + i; 128 numbers around the first one are remembered.
+    /// Bit i represents `base` + i. Only 128 numbers around the first one are remembered.
     seen: u128,
     base: u64,
     smallest: u64,
@@ -91,7 +91,7 @@ impl PacketNumbers {
         (self.count > 0).then_some(self.largest)
     }
 
-    /// Adds `number`. Returns whether it is new; beyond the 128 numbers around the first one every number is.
+    /// Adds `number`. Returns whether it is new. Numbers outside the 128 numbers around the first one are always new.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.count == 0 {
             (self.base, self.smallest, self.largest) = (number.saturating_sub(64), number, number);
@@ -108,9 +108,8 @@ impl PacketNumbers {
         true
     }
 
-    /// Returns whether a packet seems to be missing: the numbers are not consecutive, or the only one is 1,
-    /// 2 or 3. (Packet numbers start at 0 [RFC 9000 12.3]; servers that start elsewhere start at 1, or at a
-    /// large number.)
+    /// Returns whether a packet seems to be missing: the numbers are not consecutive, or the only number is 1, 2 or 3.
+    /// Packet numbers start at 0 (RFC 9000 12.3). Some servers start at 1 or at a large number instead.
     pub fn gap(&self) -> bool {
         self.largest - self.smallest + 1 != u64::from(self.count)
             || self.count == 1 && (1..=3).contains(&self.largest)

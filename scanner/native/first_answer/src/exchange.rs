@@ -1,4 +1,5 @@
-//! One connection attempt: what came and what it means. Pure: time and bytes go in, steps come out.
+//! One connection attempt. It processes received datagrams with their stamps, and returns the caller's next step. It
+//! has no socket and no clock.
 //!
 //! Rules: docs/definitions.md, 'A probe of the first answer'.
 
@@ -17,51 +18,52 @@ use firstflight_core::clock::Stamp;
 /// The version that is probed.
 pub const VERSION: Version = Version::V1;
 
-/// Bytes of a ServerHello that tell it from a HelloRetryRequest: header, version, random.
+/// Bytes in a ServerHello that distinguish it from a HelloRetryRequest: header, version, random.
 const HELLO_PREFIX: usize = 38;
 
-/// Retransmissions whose arrival is kept: a server that doubles its probe timeout sends fewer in a minute.
+/// Maximum number of retransmissions with recorded arrival. A server that doubles its probe timeout sends fewer in a
+/// minute.
 const MOST_RETRANSMISSIONS: usize = 32;
 
-/// What the caller has to do.
+/// The next step of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Wait for more.
+    /// Wait for more datagrams.
     Wait,
-    /// A valid Retry came: send the ClientHello again with [`Exchange::token`].
+    /// A valid Retry arrived: send the ClientHello again with [`Exchange::token`].
     SendToken,
-    /// Nothing more is expected.
+    /// No more datagrams are expected.
     End,
 }
 
-/// What few attempts need, apart, so that the common case stays small.
+/// State of few attempts. It is separate, so that the common case stays small.
 #[derive(Debug, Default)]
 pub struct Rare {
     pub token: Box<[u8]>,
     pub retry_at: Option<Stamp>,
     pub close: Option<(u64, String)>,
-    /// The Version Negotiation packet's list, how many of it are reserved, and when it came.
+    /// The Version Negotiation packet: the list, the number of reserved versions in the list, and the arrival.
     pub versions: Option<(String, u16, Stamp)>,
     pub icmp: Option<(u8, u8)>,
     pub detail: Option<String>,
-    /// Datagrams with a retransmission: how many, the number of the last one, and when the first ones came.
+    /// Datagrams with a retransmission: their count, the number of the last one, and the arrival of the first ones.
     pub retransmissions: u16,
     last_retransmission: u16,
     pub retransmitted_at: Vec<Stamp>,
-    /// Pieces of a ServerHello whose first [`HELLO_PREFIX`] bytes did not come at once.
+    /// Pieces of a ServerHello, if the first [`HELLO_PREFIX`] bytes are not in a single frame.
     pieces: Option<CryptoStream>,
 }
 
 /// One connection attempt.
 pub struct Exchange {
-    /// Destination connection ID of the Initials: random, after a Retry the one the server chose.
+    /// Destination connection ID of the Initials: random, or chosen by the server in a Retry.
     pub dcid: ConnectionId,
     pub client_cid: [u8; 8],
-    /// Of our Initials: [`VERSION`], or a reserved one.
+    /// Version of our Initials: [`VERSION`], or a reserved one.
     pub version: Version,
-    /// From the first packet of the server that authenticated.
+    /// Source connection ID of the server's first authenticated packet.
     pub server_cid: Option<ConnectionId>,
-    /// Packet number of the Initial that carries the ClientHello.
+    /// Packet number of the Initial with the ClientHello.
     pub hello_number: u64,
     pub ack: Option<FirstAck>,
     pub hello: Option<FirstHello>,
@@ -77,19 +79,19 @@ pub struct Exchange {
     refused: bool,
     malformed: bool,
     undecryptable: bool,
-    /// Nothing but retransmissions counts any more.
+    /// Only retransmissions count from now on.
     listening: bool,
     numbers: PacketNumbers,
-    /// Where the CRYPTO bytes end that came in Initials.
+    /// End offset of the CRYPTO bytes that arrived in Initials.
     crypto_end: u64,
-    /// Of our packets, of the server's.
+    /// Keys of our packets, and of the server's packets.
     client: KeyMaterial,
     server: KeyMaterial,
     pub rare: Option<Box<Rare>>,
 }
 
 impl Exchange {
-    /// A new connection to `dcid` from `client_cid`.
+    /// Creates a connection to `dcid` from `client_cid`.
     pub fn new(dcid: [u8; 8], client_cid: [u8; 8]) -> Self {
         let dcid = ConnectionId::from(dcid);
         let (client, server) = keys(&dcid);
@@ -122,8 +124,8 @@ impl Exchange {
         }
     }
 
-    /// A new connection whose version is reserved, so that a server answers with Version Negotiation (RFC 9000
-    /// 15): 0x?a?a?a?a with random digits, those of `dcid`. Its packets are protected as those of version 1.
+    /// Creates a connection with a reserved version, so that a server answers with Version Negotiation (RFC 9000 15).
+    /// The version is 0x?a?a?a?a; the other digits are from the random `dcid`. Packets are protected as in version 1.
     pub fn reserved(dcid: [u8; 8], client_cid: [u8; 8]) -> Self {
         let [a, b, c, d, ..] = dcid;
         let random = u32::from_be_bytes([a, b, c, d]);
@@ -143,28 +145,28 @@ impl Exchange {
         self.rare.as_ref().map_or(&[], |rare| &rare.token)
     }
 
-    /// Returns whether a packet of the server authenticated (other than Retry), so that a close is due.
+    /// Returns whether a packet of the server (other than a Retry) authenticated. A close is then due.
     pub fn is_answered(&self) -> bool {
         self.server_cid.is_some()
     }
 
-    /// Returns whether the ACK and the ServerHello came.
+    /// Returns whether both the ACK and the ServerHello arrived.
     pub fn is_whole(&self) -> bool {
         self.hello.is_some() && self.ack.is_some()
     }
 
-    /// Returns whether the server still waits for this connection to go on: it answered, and did not close.
+    /// Returns whether the server keeps state for this connection: it answered, and did not close.
     pub fn has_state(&self) -> bool {
         let closed = self.rare.as_ref().is_some_and(|rare| rare.close.is_some());
         self.is_answered() && !closed
     }
 
-    /// Freezes what the attempt means: from now on only retransmissions, bytes and datagrams count.
+    /// Freezes the outcome. From now on, only retransmissions, bytes and datagrams count.
     pub fn listen(&mut self) {
         self.listening = true;
     }
 
-    /// Takes a datagram that came to our connection ID from the server's address at `at`, and decrypts it in
+    /// Processes a datagram with our connection ID that arrived from the server's address at `at`. Decrypts it in
     /// place.
     pub fn receive(&mut self, at: Stamp, datagram: &mut [u8]) -> Step {
         self.datagrams = self.datagrams.saturating_add(1);
@@ -173,7 +175,7 @@ impl Exchange {
         while start < datagram.len() {
             let packet = match parse_packet(datagram, start, self.client_cid.len()) {
                 Ok(packet) => packet,
-                // Some servers fill a datagram with zeros behind its packets.
+                // Some servers pad a datagram with zeros after the packets.
                 Err(_) if start > 0 && datagram[start..].iter().all(|byte| *byte == 0) => break,
                 Err(error) => {
                     let number = self.datagrams;
@@ -183,8 +185,7 @@ impl Exchange {
             };
             start = packet.end;
             if packet.dcid.as_slice() != self.client_cid {
-                // Also what follows a datagram's first packet must be for the same connection (RFC 9000
-                // 12.2).
+                // All packets in a datagram must be for the same connection (RFC 9000 12.2).
                 self.discard();
                 continue;
             }
@@ -201,7 +202,7 @@ impl Exchange {
                     self.retry(at, datagram, &packet)
                 }
                 PacketType::VersionNegotiation => self.version_negotiation(at, datagram, &packet),
-                // Data that the server sends right after its handshake flight (RFC 9001 5.7).
+                // 1-RTT data immediately after the server's handshake flight (RFC 9001 5.7).
                 PacketType::OneRtt if self.hello.is_some() => Step::Wait,
                 kind => {
                     self.cannot_decrypt(|| {
@@ -221,13 +222,13 @@ impl Exchange {
         }
     }
 
-    /// Returns whether the attempt was over before `at`: `settle` after the ServerHello, or `window` after
-    /// sending, in ns.
+    /// Returns whether the attempt was finished before `at`: `settle` ns after the ServerHello, or `window` ns after
+    /// sending.
     pub fn is_over(&self, at: Stamp, sent: Stamp, window: i64, settle: i64) -> bool {
         at - sent > window || self.hello.is_some_and(|hello| at - hello.at > settle)
     }
 
-    /// Takes a datagram from the server's address to our port whose connection ID is not ours.
+    /// Processes a datagram from the server's address to our port with another connection ID.
     pub fn receive_stray(&mut self, datagram: &[u8]) {
         match parse_packet(datagram, 0, self.client_cid.len()).map(|packet| packet.kind) {
             Ok(PacketType::VersionNegotiation) => self.discard(),
@@ -237,7 +238,7 @@ impl Exchange {
         }
     }
 
-    /// Takes an ICMP message that quotes our Initial. `unreachable`: it proves that the port is.
+    /// Processes an ICMP message that quotes our Initial. `unreachable`: it proves that the port is unreachable.
     pub fn icmp(&mut self, kind: u8, code: u8, unreachable: bool) -> Step {
         self.rare().icmp.get_or_insert((kind, code));
         if unreachable {
@@ -248,7 +249,7 @@ impl Exchange {
         Step::Wait
     }
 
-    /// Returns the outcome: the first line of the table of outcomes that fits.
+    /// Returns the outcome: the first row of the table of outcomes that fits.
     pub fn outcome(&self) -> Outcome {
         match (&self.ack, &self.hello) {
             (Some(ack), Some(hello)) if ack.datagram < hello.datagram => Outcome::Iack,
@@ -270,7 +271,7 @@ impl Exchange {
         }
     }
 
-    /// The datagram that came at `at` has a retransmission.
+    /// Records that the datagram with the stamp `at` has a retransmission. Counts each datagram once.
     fn retransmitted(&mut self, at: Stamp) {
         let number = self.datagrams;
         let rare = self.rare();
@@ -300,7 +301,7 @@ impl Exchange {
         }
     }
 
-    /// Keeps the first remark.
+    /// Sets the remark, unless there is an earlier one.
     pub fn note(&mut self, what: impl FnOnce() -> String) {
         if self.rare.as_ref().is_none_or(|rare| rare.detail.is_none()) {
             let what = what();
@@ -309,7 +310,7 @@ impl Exchange {
     }
 }
 
-/// Returns the keys of client and server for Initials to `dcid`.
+/// Returns the keys of the client's and the server's Initials for `dcid`.
 fn keys(dcid: &ConnectionId) -> (KeyMaterial, KeyMaterial) {
     let secret = InitialSecret::new(VERSION, dcid).expect("the version is known");
     (secret.client(), secret.server())

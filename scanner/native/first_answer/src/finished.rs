@@ -1,4 +1,4 @@
-//! From a finished probe to its record.
+//! Makes the record for a finished probe.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use firstflight_core::clock::{Mono, SECOND, Stamp};
 use firstflight_core::records::{self, Outcome as _, Record};
 use firstflight_core::targets::{Target, TargetRef};
 
-/// Returns a value for an int64 column, at most the largest that fits.
+/// Returns a value for an int64 column. Larger values become the maximum of int64.
 fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -29,15 +29,15 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A probe that is over.
+/// A finished probe.
 pub struct FinishedProbe {
     pub target: TargetRef,
     pub outcome: Outcome,
-    /// What was sent and received; `None`: nothing was sent.
+    /// Data of the probe that was sent. `None`: nothing was sent.
     pub sent: Option<Sent>,
-    /// Why nothing was sent.
+    /// Reason why nothing was sent.
     pub why: Option<String>,
-    /// Of the Initial that was not sent, if the command line gives it.
+    /// Size of the Initial that was not sent, if the command line gives the size.
     pub initial_size: Option<u16>,
 }
 
@@ -48,25 +48,25 @@ pub struct Sent {
     pub initial_size: u16,
     /// The server.
     pub to: SocketAddr,
-    /// `None`: to be looked up in the routing table.
+    /// `None`: the routing table gives the address.
     pub src_ip: Option<IpAddr>,
     pub src_port: u16,
-    /// Kernel's stamp of the connection's first Initial.
+    /// The kernel's stamp of the connection's first Initial.
     pub first_sent: Option<Stamp>,
-    /// Kernel's stamp of the Initial that times refer to.
+    /// The kernel's stamp of the Initial that times are relative to.
     pub sent_at: Option<Stamp>,
     pub after_close: u16,
     pub ttl: Option<u8>,
-    /// How its datagrams were marked.
+    /// ECN mark of the datagrams.
     pub ecn: Option<Mark>,
-    /// How long its server was listened to.
+    /// How long the probe listened to the server.
     pub listened: Option<Mono>,
-    /// When retransmissions came, in microseconds from `sent_at`; only if it was listened to.
+    /// Arrival of retransmissions, in microseconds from `sent_at`. Only if the probe listened.
     pub retransmission_us: Vec<u32>,
 }
 
 impl FinishedProbe {
-    /// Returns a target that nothing was sent to.
+    /// Returns a target to which nothing was sent.
     pub fn unsent(target: TargetRef, outcome: Outcome, why: String) -> FinishedProbe {
         FinishedProbe {
             target,
@@ -123,20 +123,20 @@ impl records::Columns for Columns {
     }
 }
 
-/// Returns whole microseconds between two stamps, floored; `None` if either is missing, or if the clock was
-/// set back between them, which makes the time unknown.
+/// Returns the whole microseconds between two stamps, rounded down. Returns `None` if a stamp is missing. Also returns
+/// `None` if the clock was set back between the stamps, because the time is then unknown.
 fn micros(from: Option<Stamp>, to: Option<Stamp>) -> Option<i64> {
     let passed = to? - from?;
     (passed >= 0).then_some(passed / 1000)
 }
 
-/// Returns the whole microseconds from `sent` to each of `stamps`; without those that are before it.
+/// Returns the whole microseconds from `sent` to each of `stamps`, without stamps before `sent`.
 pub fn micros_of(sent: Option<Stamp>, stamps: &[Stamp]) -> Vec<u32> {
     let micros = stamps.iter().map(|at| micros(sent, Some(*at)));
     micros.filter_map(|us| u32::try_from(us?).ok()).collect()
 }
 
-/// Returns an ACK delay in microseconds (RFC 9000 19.3, exponent 3); `None` if it does not fit the column.
+/// Returns an ACK Delay in microseconds (RFC 9000 19.3, exponent 3), or `None` if it does not fit the column.
 fn delay_us(raw: u64) -> Option<i64> {
     raw.checked_mul(8).and_then(|us| i64::try_from(us).ok())
 }

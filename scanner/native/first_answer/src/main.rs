@@ -1,4 +1,4 @@
-//! `firstflight-prober`: how QUIC servers answer the first flight of a connection.
+//! `firstflight-prober`: probes how QUIC servers answer the first flight of a connection.
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]

@@ -11,8 +11,8 @@ use firstflight_core::records::OutputArguments;
 use crate::ecn::Mark;
 use crate::sizes::{self, Sizes};
 
-/// Probes how QUIC servers answer the first flight of a connection: one Initial per target, the answer
-/// decrypted and classified with the kernel's time stamps, a polite close.
+/// Probes how QUIC servers answer the first flight of a connection. Sends one Initial per target, decrypts and
+/// classifies the answer with the kernel's timestamps, and closes the connection.
 #[derive(Parser, Debug)]
 #[command(
     name = "firstflight-prober",
@@ -21,19 +21,20 @@ use crate::sizes::{self, Sizes};
     about,
     after_help = "\
 Example:
+  firstflight probe www.example.org --contact 'research@example.org'
   firstflight probe --targets targets.csv --rate 500 --contact 'research@example.org' \\
     --blocklist blocklist.txt > probes.jsonl
 
 Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
-input or records that cannot be written; 130 interrupted, what ended before is recorded."
+input or records that cannot be written; 130 interrupted, finished probes are recorded."
 )]
 pub struct Options {
-    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI); - for
-    /// standard input
-    #[arg(long, value_name = "FILE", required_unless_present = "feed")]
+    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI), or names to resolve, one
+    /// per line or in a column domain without a column ip; - for standard input
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["names", "feed"])]
     pub targets: Option<PathBuf>,
 
-    /// Take commands on standard input while running: probes at set times, groups of targets to pause
+    /// Read commands from standard input while running: probes at set times, groups of targets to pause
     /// (scanner/native/first_answer/README.md)
     #[arg(long, requires = "segments")]
     pub feed: bool,
@@ -56,34 +57,34 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
     pub timeout: f64,
 
-    /// Milliseconds to wait for more after the ServerHello
+    /// Milliseconds to wait for more datagrams after the ServerHello
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = milliseconds())]
     pub settle_ms: u32,
 
-    /// Milliseconds during which datagrams that come after a probe's end are counted
+    /// Milliseconds after the end of a probe during which late datagrams are counted
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = milliseconds())]
     pub linger_ms: u32,
 
-    /// Connections tried per target: a timeout leads to the next one
+    /// Maximum number of connections per target: after a timeout, the next one is tried
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=5))]
     pub attempts: u8,
 
-    /// UDP payload of the Initial (default 1252 on IPv4, 1232 on IPv6). Several, as 1200-1472/68 (FIRST-LAST/STEP)
-    /// or 1200,1252,1472: each target is probed once with each
+    /// UDP payload of the Initial (default 1252 on IPv4, 1232 on IPv6). With several sizes, as 1200-1472/68
+    /// (FIRST-LAST/STEP) or 1200,1252,1472, each target is probed once per size
     #[arg(long, value_name = "BYTES", value_parser = sizes::parse)]
     pub initial_size: Option<Sizes>,
 
-    /// Send nothing more to a server that answered for SECONDS, record when it retransmits, then close; for
-    /// small samples: 1,000 probes at most (docs/ethics.md)
+    /// After an answer, send nothing for SECONDS, record the server's retransmissions, then close. Only for small
+    /// samples of at most 1,000 probes (docs/ethics.md)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub listen: Option<f64>,
 
-    /// Mark datagrams with ECT(0) or ECT(1), and record what the server mirrors
+    /// Mark datagrams with ECT(0) or ECT(1), and record the ECN marks and counts in the answer
     #[arg(long, value_enum, value_name = "MARK")]
     pub ecn: Option<Mark>,
 
-    /// QUIC version of the Initial, as --version 1 or --version reserved: a reserved one asks for Version
-    /// Negotiation (RFC 9000 15). --version alone prints the program's
+    /// QUIC version of the Initial: --version 1, or --version reserved to get a Version Negotiation packet (RFC 9000
+    /// 15). Without a value, --version prints the program's version
     #[arg(
         long = VERSION_OPTION,
         value_enum,

@@ -1,9 +1,9 @@
-//! The closed list of outcomes (docs/definitions.md, 'outcome').
+//! A probe's outcomes (docs/definitions.md, 'outcome').
 
 use firstflight_core::outcomes;
 
 outcomes! {
-    /// How the first flight of a probe was answered.
+    /// How a server answered a probe's first flight.
     pub enum Outcome {
         Iack = "iack",
         Coalesced = "coalesced",

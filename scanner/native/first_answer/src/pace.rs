@@ -1,36 +1,36 @@
-//! How many new probes leave together. At low rates nearly all CPU time goes into waking up, so that a pass has
-//! several probes to send (docs/design/0016).
+//! Determines how many new probes are sent together. At low rates, wake-ups take nearly all CPU time, so a pass sends
+//! several probes (docs/design/0016).
 
 use firstflight_core::clock::{Mono, SECOND};
 use firstflight_core::rate_limit::batch;
 
-/// Above this rate packets are handled several at a time, in passes that the clock begins.
+/// From this rate on, the clock starts the passes, and each pass handles several packets.
 const BULK: f64 = 1_100.0;
 
-/// Most new probes at once below [`BULK`], and the share of a second's that they may be: by so much a run may
-/// also be faster after a stall.
+/// Below [`BULK`]: the maximum number of new probes at a time, and their maximum share of a second's probes. After a
+/// stall, a run may also exceed the rate by this number.
 const MOST: f64 = 20.0;
 const SHARE: f64 = 0.25;
 
-/// Seconds for which the first of those that leave together waits at most.
+/// Maximum time in seconds that the first probe in a group waits.
 const LONGEST: f64 = 0.1;
 
-/// Parts of a second by which the ceilings may count too long: they count whole parts.
+/// Part of a second by which the ceilings may count too long, because they count whole parts.
 const INEXACT: f64 = 0.01;
 
-/// The pace of a run.
+/// A run's pace.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     rate: f64,
-    /// Most new probes that may leave at once: in any second no more than the rate and these.
+    /// Maximum number of new probes at a time. In any second, a run sends at most the rate plus this number.
     pub batch: u64,
-    /// So many leave together as a rule.
+    /// Usual number of new probes that are sent together.
     pub together: u64,
 }
 
 impl Pace {
-    /// The pace of `rate` new probes per second: those of 100 ms leave together, nine at most. Twice as many fit
-    /// into a batch, since a close for each leaves at the same time.
+    /// Creates the pace for `rate` new probes per second. The probes of 100 ms are sent together, at most nine. Twice
+    /// as many fit into a batch, because a close for each probe is sent at the same time.
     pub fn new(rate: f64) -> Pace {
         let batch = batch(rate).max((rate * SHARE).min(MOST) as u64);
         let together = (batch as f64 - 1.0 - INEXACT * rate) / 2.0;
@@ -42,12 +42,12 @@ impl Pace {
         }
     }
 
-    /// Returns whether so much is sent that packets are better handled several at a time.
+    /// Returns whether the rate is so high that a pass should handle several packets.
     pub fn in_bulk(&self) -> bool {
         self.rate >= BULK
     }
 
-    /// Returns in which time those that leave together are due.
+    /// Returns the time in which the probes that are sent together become due.
     pub fn gap(&self) -> Mono {
         (self.together as f64 * SECOND as f64 / self.rate) as Mono
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn few_leave_together_and_none_waits_for_longer_than_100_ms() {
-        // bench/low_rates.py has how many leave together at 50, 200, 500 and 1,000.
+        // bench/engines/low_rates.py has the number sent together at 50, 200, 500 and 1,000.
         for (rate, batch, together, in_bulk) in [
             (0.1, 1, 1, false),
             (1.0, 1, 1, false),

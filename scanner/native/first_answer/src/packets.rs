@@ -1,4 +1,4 @@
-//! The datagrams that are sent: the Initial, the Initial with a token, the close.
+//! Writes the datagrams: the Initial, the Initial with a token, and the close.
 
 use firstflight_wire::tls::{ClientHelloTemplate, TemplateOptions};
 use firstflight_wire::{
@@ -23,16 +23,16 @@ pub struct Packets {
     destinations: ChaCha8Rng,
 }
 
-/// The random values of a ClientHello. They come from a separate stream of ChaCha8 per connection, so that
-/// the ClientHello after a Retry is the same without being stored.
+/// A ClientHello's random values. Each connection has a separate stream of ChaCha8, so that the ClientHello after
+/// a Retry is the same without being stored.
 struct Fresh {
     random: [u8; 32],
     key_share: [u8; 32],
 }
 
 impl Packets {
-    /// `contact`: reason phrase of closes; `random`: secret of this run. Fails only if the template does
-    /// not fit its buffer.
+    /// Creates the writer. `contact` is the reason phrase of closes, and `random` is a secret of this run. Fails only
+    /// if the template does not fit its buffer.
     pub fn new(contact: &str, random: [u8; 32]) -> Result<Self, Error> {
         let template = ClientHelloTemplate::new(&TemplateOptions::default())?;
         Ok(Packets {
@@ -43,7 +43,7 @@ impl Packets {
         })
     }
 
-    /// Returns the SHA-256 of the ClientHello without what differs between probes, hex.
+    /// Returns the SHA-256 of the ClientHello without the fields that differ between probes, in hexadecimal.
     pub fn template_hash(&self) -> Result<String, Error> {
         let digest = Sha256::digest(self.template.canonical()?);
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -51,7 +51,7 @@ impl Packets {
 
     fn fresh(&self, client_cid: [u8; 8]) -> Fresh {
         let mut stream = ChaCha8Rng::from_seed(self.random);
-        // Stream 0 is for the destinations.
+        // Stream 0 is for destination connection IDs.
         stream.set_stream(u64::from_be_bytes(client_cid).max(1));
         let mut fresh = Fresh {
             random: [0; 32],
@@ -69,7 +69,7 @@ impl Packets {
         dcid
     }
 
-    /// Writes the Initial with the ClientHello, with the token if there was a Retry; returns its size.
+    /// Writes the Initial with the ClientHello, and with the token after a Retry. Returns the size.
     pub fn initial(
         &self,
         out: &mut [u8],
@@ -92,13 +92,13 @@ impl Packets {
             write_crypto(w, 0, hello.written())
         })?;
         if exchange.version != VERSION {
-            // Nobody knows how packets of such a version are protected; only the header is read (RFC 8999).
+            // The packet protection of such a version is undefined. Servers read only the header (RFC 8999).
             out[1..5].copy_from_slice(&exchange.version.0.to_be_bytes());
         }
         Ok(length)
     }
 
-    /// Writes the close; returns its size.
+    /// Writes the close and returns the size.
     pub fn close(&self, out: &mut [u8], exchange: &Exchange) -> Result<usize, Error> {
         let server = exchange.server_cid.unwrap_or(exchange.dcid);
         let scid = ConnectionId::from(exchange.client_cid);

@@ -1,9 +1,9 @@
-//! All probes in flight, as one state machine: time, stamps, ICMP messages and datagrams go in; finished
-//! probes and handles of probes with something to send come out. No socket and no clock, so tests feed it
-//! by hand.
+//! All probes in flight, as a state machine. The inputs are time, stamps, ICMP messages and datagrams. The outputs are
+//! finished probes, and handles of probes with datagrams to send. The state machine has no socket and no clock, so
+//! tests call it directly.
 //!
-//! `connect` adds probes, `sent` takes what left, `receive` what came, `completion` ends them, `listen` waits
-//! for retransmissions before that.
+//! `connect` adds probes, `sent` records sent datagrams, `receive` processes received datagrams, and `completion`
+//! completes probes. Before that, `listen` waits for retransmissions.
 
 mod completion;
 mod connect;
@@ -31,38 +31,38 @@ pub use sent::StampKey;
 pub use table::{Flight, Handle};
 use table::{Phase, Table};
 
-/// Most probes in flight: bounds memory at about 400 bytes each. More would wait only at rates above
-/// 40,000 per second with the default waiting times and silent targets. Unit tests fill a smaller one.
+/// Maximum number of probes in flight. It bounds memory, at about 400 bytes each. With the default waiting times and
+/// silent targets, probes reach it only at rates above 40,000 per second. Unit tests fill a smaller table.
 const MOST_IN_FLIGHT: usize = if cfg!(test) { 2_500 } else { 250_000 };
 
-/// Datagrams that a probe takes on average at most: the Initial, and a close, a token or another attempt.
+/// Upper bound for the average number of datagrams per probe: the Initial, and a close, a token or another attempt.
 pub const PER_PROBE: u64 = 2;
 
 /// How probes are sent and how long they wait.
 #[derive(Clone)]
 pub struct Settings {
-    /// From an Initial to the end of its attempt, without an answer.
+    /// Time from an Initial without an answer until its attempt is finished.
     pub window: Mono,
-    /// From the ServerHello to the end of the probe.
+    /// Time from the ServerHello until the probe is finished.
     pub settle: Mono,
-    /// After the end of a probe, during which late datagrams are counted.
+    /// Time after the end of a probe during which late datagrams are counted.
     pub cooldown: Mono,
-    /// Connections tried per target.
+    /// Maximum number of connections per target.
     pub attempts: u8,
     /// UDP payload of Initials.
     pub sizes: InitialSizes,
-    /// How long answered probes of the list are listened to before their close.
+    /// How long answered probes of the list listen before their close.
     pub listen: Option<Mono>,
     /// Initials have a reserved version (RFC 9000 15).
     pub reserved: bool,
-    /// How datagrams are marked.
+    /// ECN mark of datagrams.
     pub ecn: Option<Mark>,
 }
 
-/// What a datagram is.
+/// A datagram's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The first Initial of a target.
+    /// A target's first Initial.
     New,
     /// The first Initial of another connection to a target.
     NextAttempt,
@@ -73,7 +73,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the phase of a probe that may send it; a probe may have ended while the datagram waited.
+    /// Returns the phase in which a probe may send it. A probe may have finished while the datagram waited.
     fn phase(self) -> Phase {
         match self {
             Kind::New | Kind::Token => Phase::Open,
@@ -83,14 +83,14 @@ impl Kind {
     }
 }
 
-/// A probe's window: valid for one attempt before or after a Retry.
+/// An attempt's answer window, before or after a Retry.
 struct Window {
     handle: Handle,
     attempt: u8,
     after_token: bool,
 }
 
-/// What falls due when.
+/// Deadlines of probes.
 struct Deadlines {
     windows: Timers<Window>,
     settles: Timers<Handle>,
@@ -109,13 +109,13 @@ pub struct Probes {
     queue: SendQueue,
     counts: Counts,
     finished: Vec<FinishedProbe>,
-    /// The run is being stopped: no further connections.
+    /// The run is stopping: no further connections.
     stopping: bool,
 }
 
 impl Probes {
-    /// No probes yet. `locals`: bound addresses, by number of the port; `table_key`: keeps others from
-    /// choosing addresses that collide in the table; `counts`: what the run counted before.
+    /// Starts without probes. `locals`: bound addresses, by number of the port. `table_key`: secret, so that nobody can
+    /// choose addresses that collide in the table. `counts`: earlier counts of the run.
     pub fn new(
         settings: Settings,
         cids: CidKey,
@@ -161,7 +161,7 @@ impl Probes {
         &mut self.counts
     }
 
-    /// Returns the probe, if a datagram of this kind may be sent for it.
+    /// Returns the probe, if it may send a datagram of this kind.
     #[inline]
     pub fn sending(&mut self, handle: Handle, kind: Kind) -> Option<&Flight> {
         self.table
@@ -170,7 +170,7 @@ impl Probes {
             .map(|flight| &*flight)
     }
 
-    /// Returns what waits to be sent.
+    /// Returns the queue of datagrams to send.
     pub fn queue(&mut self) -> &mut SendQueue {
         &mut self.queue
     }
@@ -180,7 +180,7 @@ impl Probes {
         self.finished.drain(..)
     }
 
-    /// Returns when something falls due: a deadline, or what is queued, which can be sent at `sendable`.
+    /// Returns when the next action is due: a deadline, or queued datagrams, which can be sent at `sendable`.
     pub fn next_at(&self, sendable: Mono) -> Option<Mono> {
         let deadlines = &self.deadlines;
         let queued = (!self.queue.is_empty()).then_some(sendable);

@@ -1,5 +1,5 @@
-//! The columns of a record, once: names, types, order. schemas/records/quic_probe.yaml describes them
-//! (`from: prober`); a test compares the two.
+//! A record's columns: names, types and order. schemas/records/quic_probe.yaml describes them (`from: prober`). A
+//! test compares the two.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use firstflight_core::records::ArrowColumns;
 use firstflight_records::{Record, columns};
 use serde::Serialize;
 
-/// Text that mostly exists already.
+/// Text that most rows borrow.
 pub type Text<'a> = Cow<'a, str>;
 
 columns! {
@@ -79,7 +79,7 @@ columns! {
     }
 }
 
-/// Rows on their way to a segment.
+/// A segment's columns.
 pub struct Columns(ArrowColumns);
 
 impl Default for Columns {
@@ -94,17 +94,17 @@ impl Columns {
         self.0.push(row);
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// All rows as a batch; empties the columns.
+    /// Returns all rows as a batch, and empties the columns.
     pub fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
         self.0.finish(schema)
     }
 
-    /// Names and types of a segment's columns.
+    /// Returns the names and types of a segment's columns.
     pub fn schema() -> Arc<Schema> {
         ArrowColumns::schema(&Row::columns())
     }

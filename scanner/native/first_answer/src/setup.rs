@@ -1,4 +1,4 @@
-//! From options to a run: puts its parts together, starts it, and reports what came of it.
+//! From options to a run: assembles the parts, starts the run, and reports the result.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +27,7 @@ use crate::sizes::{InitialSizes, Sizes};
 use crate::summary::Summary;
 use firstflight_core::cid::CidKey;
 
-/// Executes what the options ask for; returns the exit status.
+/// Runs the program with these options. Returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
     let mut lists = Lists::read(&options.sending.inputs(
         "probe",
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let signals = Signals::catch()?;
 
     let contact = options.sending.contact.as_deref().unwrap_or_default();
-    let no_packets = |e| Failure::Usage(format!("the ClientHello cannot be laid out: {e}"));
+    let no_packets = |e| Failure::Usage(format!("the ClientHello cannot be built: {e}"));
     let packets = Packets::new(contact, random::bytes(&mut system)).map_err(no_packets)?;
     let template_sha256 = packets.template_hash().map_err(no_packets)?;
     let summary = Summary::new(options, &ports, template_sha256, seed);
@@ -130,21 +130,21 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     conclude("probe", &options.output, summary, duration_s, result)
 }
 
-/// Most probes of a run that listens: each costs a server its retransmissions and some state for that time.
+/// Maximum number of probes in a run that listens. Each probe costs a server retransmissions, and state for that time.
 const MOST_LISTENED: usize = 1000;
 
-/// Refuses options that do not fit each other or the number of targets.
+/// Rejects options that do not fit each other or the number of targets.
 fn check(options: &Options, sizes: &Sizes, targets: usize) -> Result<(), Failure> {
     let probes = targets.saturating_mul(sizes.per_target());
     let problem = if sizes.is_sweep() && options.output.segments.is_some() {
         "--initial-size with several sizes writes JSON lines only, because --segments holds one row per \
-         target: leave --segments away, or set probe.initial_sizes of a campaign, which probes with one size \
+         target: remove --segments, or set probe.initial_sizes of a campaign, which probes with one size \
          per repetition"
             .to_owned()
     } else if options.listen.is_some() && probes > MOST_LISTENED {
         format!(
-            "--listen lets every server retransmit until it ends, so it is for {MOST_LISTENED} probes at \
-             most, and these are {probes}: draw a sample of the targets; nothing was sent"
+            "--listen makes every server retransmit, so it is limited to {MOST_LISTENED} probes, \
+             but these are {probes}: draw a sample of the targets; nothing was sent"
         )
     } else {
         return Ok(());

@@ -2,26 +2,26 @@
 
 use firstflight_core::targets::TargetRef;
 
-/// Default UDP payloads: 1280 bytes of IP on either family.
+/// Default UDP payloads: IP packets of 1280 bytes in both families.
 const SIZE_IPV4: u16 = 1252;
 const SIZE_IPV6: u16 = 1232;
 
-/// An Initial fills at least 1200 bytes (RFC 9000 14.1), and 1472 are what Ethernet carries over IPv4.
+/// UDP payload in a datagram with an Initial: at least 1200 bytes (RFC 9000 14.1), on Ethernet at most 1472 over IPv4.
 const SMALLEST: u16 = 1200;
 const LARGEST: u16 = 1472;
 
-/// Most sizes of a sweep: each is another probe of every target.
+/// Maximum number of sizes in a sweep. Each size is another probe of every target.
 pub const MOST_SIZES: usize = 32;
 
-/// Most probes of a sweep: the list is kept once per size.
+/// Maximum number of probes in a sweep. The list is kept once per size.
 const MOST_PROBES: usize = 10_000_000;
 
-/// The sizes that a command line gives, ascending; none: the default of each family.
+/// The sizes from the command line, ascending. If empty, each family has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes(Vec<u16>);
 
 impl Sizes {
-    /// Returns the sizes as given; empty for the default.
+    /// Returns the sizes as given. Empty: the defaults.
     pub fn given(&self) -> &[u16] {
         &self.0
     }
@@ -36,7 +36,7 @@ impl Sizes {
         self.0.len() > 1
     }
 
-    /// Returns the size of all Initials on IPv4 and on IPv6; `None` for a sweep.
+    /// Returns the size of all Initials on IPv4 and on IPv6, or `None` in a sweep.
     pub fn by_family(&self) -> [Option<u16>; 2] {
         match self.0[..] {
             [] => [Some(SIZE_IPV4), Some(SIZE_IPV6)],
@@ -45,8 +45,8 @@ impl Sizes {
         }
     }
 
-    /// Returns the numbers of the probes of `targets` targets, to be shuffled and passed to
-    /// [`Self::assign`]; an error says why there are too many.
+    /// Returns the numbers of the probes of `targets` targets. The caller shuffles them and passes them to
+    /// [`Self::assign`]. Fails if there are too many probes.
     pub fn probes(&self, targets: usize) -> Result<Vec<u32>, String> {
         let probes = targets * self.per_target();
         if self.is_sweep() && probes > MOST_PROBES {
@@ -59,8 +59,8 @@ impl Sizes {
         Ok((0..probes as u32).collect())
     }
 
-    /// Turns numbers of probes into numbers of targets (of `targets`), in the same order. Returns the sizes
-    /// of their Initials.
+    /// Replaces numbers of probes by numbers of targets (there are `targets`), in the same order. Returns the sizes of
+    /// their Initials.
     pub fn assign(self, order: &mut [u32], targets: usize) -> InitialSizes {
         let mut of_target = Vec::new();
         if self.is_sweep() {
@@ -76,7 +76,7 @@ impl Sizes {
     }
 }
 
-/// Reads `--initial-size`: sizes and ranges FIRST-LAST/STEP, joined by commas.
+/// Parses `--initial-size`: sizes and ranges FIRST-LAST/STEP, joined by commas.
 pub fn parse(text: &str) -> Result<Sizes, String> {
     let mut sizes = Vec::new();
     for part in text.split(',') {
@@ -110,14 +110,14 @@ fn size(text: &str) -> Result<u16, String> {
     let number = text.parse::<u16>().ok();
     number
         .filter(|size| (SMALLEST..=LARGEST).contains(size))
-        .ok_or_else(|| format!("{text} is no size from {SMALLEST} to {LARGEST}"))
+        .ok_or_else(|| format!("{text} is not a size from {SMALLEST} to {LARGEST}"))
 }
 
 /// The size of each probe's Initial.
 #[derive(Clone, Debug, Default)]
 pub struct InitialSizes {
     sizes: Sizes,
-    /// In a sweep, which size each target of the list in its random order has.
+    /// In a sweep, the index of the size for each target of the shuffled list.
     of_target: Vec<u8>,
 }
 
@@ -127,8 +127,8 @@ impl InitialSizes {
         (!self.sizes.0.is_empty()).then(|| self.of(target, false).0)
     }
 
-    /// Returns the size of the Initial to `target`, on IPv6 or not, and which of the target's probes it is,
-    /// from 0.
+    /// Returns the size of the Initial to `target`, on IPv6 if `v6`, and the number of this probe among the target's
+    /// probes, from 0.
     pub fn of(&self, target: &TargetRef, v6: bool) -> (u16, u8) {
         let index = match target {
             TargetRef::Listed(index) => self.of_target.get(*index as usize).copied(),

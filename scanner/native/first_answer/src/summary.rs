@@ -1,4 +1,4 @@
-//! The summary of a run, for its manifest.
+//! A run's summary, for the manifest.
 
 use firstflight_core::conclusion::{Common, RunSummary};
 use firstflight_core::egress::Ports;
@@ -9,7 +9,7 @@ use crate::ecn::Mark;
 use crate::options::{Offered, Options};
 use crate::pace::Pace;
 
-/// Settings in force and what came of them.
+/// Settings in force, and results.
 #[derive(Serialize)]
 pub struct Summary {
     #[serde(flatten)]
@@ -18,21 +18,21 @@ pub struct Summary {
     pub settle_ms: u64,
     pub linger_ms: u64,
     pub attempts: u8,
-    /// Of all Initials of a family; `None` in a sweep.
+    /// Size of all Initials in a family. `None` in a sweep.
     pub initial_size_ipv4: Option<u16>,
     pub initial_size_ipv6: Option<u16>,
-    /// As given, ascending; with several, each target counts once per size.
+    /// Sizes as given, ascending. With several sizes, each target counts once per size.
     pub initial_sizes: Vec<u16>,
     pub listen_s: Option<f64>,
-    /// How datagrams are marked, and the version of Initials.
+    /// ECN mark of datagrams, and version of Initials.
     pub ecn: Option<&'static str>,
     pub quic_version: &'static str,
-    /// SHA-256 of the ClientHello without what differs between probes.
+    /// SHA-256 of the ClientHello without the fields that differ between probes.
     pub template_sha256: String,
 }
 
 impl Summary {
-    /// The settings in force; what comes of them is filled in at the end.
+    /// Creates a summary with the settings in force. Results are added when the run is finished.
     pub fn new(options: &Options, ports: &Ports, template_sha256: String, seed: u64) -> Self {
         let sizes = options.sizes();
         let [initial_size_ipv4, initial_size_ipv6] = sizes.by_family();

@@ -1,7 +1,8 @@
-//! Which CDN a response or a certificate tells, by the rules of `--cdn-rules`. firstflight/cdn/rules.py checks
-//! them where they come from; firstflight/cdn/methods.py applies them in Python. tests/cdn/methods.json holds
-//! both to the same cases.
+//! Identifies the CDN of a response or a certificate with the rules of `--cdn-rules`. firstflight/cdn/rules.py checks
+//! the rules when they are loaded. firstflight/cdn/methods.py applies them in Python. tests/cdn/methods.json has test
+//! cases for both implementations, and tests/rules compares them on random cases.
 
+pub mod edge;
 mod pattern;
 
 use std::collections::HashMap;
@@ -14,13 +15,13 @@ use serde::Deserialize;
 
 use pattern::{Pattern, attributes};
 
-/// What a rule does not know.
+/// The CDN if no rule fits.
 pub const OTHERS: &str = "Others";
 
-/// Longest name of DNS as text.
+/// Maximum length of a DNS name as text.
 const MOST_NAME: usize = 253;
 
-/// Largest file of rules.
+/// Maximum size of a file of rules.
 const MOST_BYTES: u64 = 8 << 20;
 
 #[derive(Deserialize)]
@@ -28,7 +29,7 @@ const MOST_BYTES: u64 = 8 << 20;
 struct Rule {
     cdn: String,
     kind: Kind,
-    /// The field of a header rule.
+    /// The field in a header rule.
     name: String,
     values: Vec<String>,
 }
@@ -43,9 +44,9 @@ enum Kind {
     Issuer,
 }
 
-/// The rules, ready to be applied. Those for names are others' business.
+/// The rules, ready for use. Rules for CNAMEs are not used here.
 pub struct Rules {
-    /// By field: order, patterns (none: any value), CDN.
+    /// By field: position of the rule, patterns (empty: any value), CDN.
     fields: HashMap<String, Vec<(usize, Vec<Pattern>, String)>>,
     sans: HashMap<String, String>,
     subjects: Vec<Attribute>,
@@ -100,7 +101,7 @@ impl Rules {
         made
     }
 
-    /// The CDN by the fields of a response: of the first rule that fits one; [`OTHERS`] if none does.
+    /// Returns the CDN from the fields in a response: the CDN of the first rule that fits, or [`OTHERS`].
     pub fn by_headers(&self, fields: &FieldSection) -> &str {
         let mut best: Option<(usize, &str)> = None;
         for (name, value) in fields.iter() {
@@ -124,8 +125,8 @@ impl Rules {
         best.map_or(OTHERS, |(_, cdn)| cdn)
     }
 
-    /// The CDN by a server's certificate: by its names, else by its subject, else by its issuer; `None` if no
-    /// rule fits what could be read of it, and not all could.
+    /// Returns the CDN from a server's certificate: by the names, then by the subject, then by the issuer. If no
+    /// rule fits, returns [`OTHERS`], or `None` if part of the certificate could not be read.
     pub fn by_certificate(&self, certificate: &Certificate) -> Option<&str> {
         let names: Vec<String> = serde_json::from_str(&certificate.sans).unwrap_or_default();
         let found = self
@@ -135,7 +136,7 @@ impl Rules {
         found.or_else(|| certificate.error.is_none().then_some(OTHERS))
     }
 
-    /// Of all suffixes of whole labels that fit a name the longest decides, of equally long ones the first.
+    /// Returns the CDN from names. The longest suffix of whole labels decides, and the first one of the same length.
     fn by_names(&self, names: &[String]) -> Option<&str> {
         let mut best: Option<(usize, &str)> = None;
         for name in names {
@@ -169,7 +170,7 @@ fn of_attributes(rule: &Rule) -> impl Iterator<Item = Attribute> + '_ {
     })
 }
 
-/// The CDN of the first rule that an attribute of a distinguished name fits.
+/// Returns the CDN of the first rule that fits an attribute in a distinguished name.
 fn by_attributes<'a>(rules: &'a [Attribute], name: &str) -> Option<&'a str> {
     let there = attributes(name);
     let fits = |rule: &&Attribute| {

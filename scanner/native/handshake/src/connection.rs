@@ -1,8 +1,8 @@
-//! One connection of a client: the handshake to its end, one request, a polite close. Pure: time and bytes
-//! go in, datagrams and what was observed come out; no socket and no clock.
+//! One QUIC connection from a client: the handshake, one request, and a close. The caller passes in the time and the
+//! received datagrams. The connection returns datagrams to send and observations. It has no socket and no clock.
 //!
-//! `receive` takes what came, `transmit` writes what leaves, `timers` say when something falls due. All three
-//! work on the packet number spaces (`space`, `ranges`, `keys`), the TLS messages and the HTTP/3 streams.
+//! `receive` processes received datagrams, `transmit` writes datagrams, and `timers` computes deadlines. All three use
+//! the packet number spaces (`space`, `ranges`, `keys`), the TLS messages and the HTTP/3 streams.
 
 mod again;
 mod keys;
@@ -36,6 +36,7 @@ pub use messages::CertificateMessage;
 use messages::Messages;
 use observed::Observed;
 use peer_ids::PeerIds;
+pub use receive::Times;
 use recovery::Recovery;
 use space::{Level, Space};
 use streams::{Http, Streams};
@@ -49,20 +50,20 @@ const VERSION_NEGOTIATION_ERROR: u64 = 0x11;
 const CRYPTO_ERROR: u64 = 0x100;
 const H3_NO_ERROR: u64 = 0x100;
 
-/// What all connections of a run share.
+/// Settings that all connections in a run share.
 pub struct Context {
     pub tls: Tls,
-    /// Versions offered, the one of the first flight first.
+    /// Versions offered. The first one is the version of the first flight.
     pub versions: Vec<Version>,
-    /// Our control stream: type and SETTINGS.
+    /// Content of our control stream: its type and SETTINGS.
     pub control: Arc<[u8]>,
     /// Reason phrase of closes.
     pub contact: Vec<u8>,
-    /// From the first Initial to the end.
+    /// Longest duration of a connection, from its first Initial.
     pub timeout: Mono,
 }
 
-/// A packet that came before its keys.
+/// A packet that arrived before the keys that decrypt it.
 struct Held {
     at: Stamp,
     came: Mono,
@@ -84,28 +85,28 @@ pub struct Connection {
     /// The ClientHello names the server.
     pub names_server: bool,
     versions: Versions,
-    /// Destination of the first Initial, of packets now.
+    /// Destination connection IDs: of the first Initial, and of packets before the server chooses its connection ID.
     original: ConnectionId,
     dcid: ConnectionId,
     retry_cid: Option<ConnectionId>,
-    /// From the first packet of the server that authenticated.
+    /// Source connection ID of the server's first authenticated packet.
     pub server_cid: Option<ConnectionId>,
     peer_ids: PeerIds,
-    /// PATH_CHALLENGE frames to be answered, and how many were taken.
+    /// PATH_CHALLENGE frames to answer, and the number of frames that were accepted.
     challenges: Vec<[u8; 8]>,
     challenged: u8,
     token: Box<[u8]>,
-    /// What is kept for the next connection, if there is to be one.
+    /// State for a second connection, if one may follow.
     memory: Option<Memory>,
-    /// What became of what was kept; of a second connection.
+    /// Result of the ticket, the token and the 0-RTT data that a second connection offers.
     pub again: Again,
-    /// Keys of 0-RTT packets, while those may be sent, and whether some were.
+    /// Keys of 0-RTT packets while they may be sent, and whether a 0-RTT packet was sent.
     early: Option<EarlyKeys>,
     early_sent: bool,
     tls: Box<ClientConnection>,
     pub note: Note,
     messages: Messages,
-    /// The highest level whose keys there are.
+    /// The highest level that has keys.
     level: Level,
     spaces: [Space; 3],
     streams: Streams,
@@ -113,33 +114,34 @@ pub struct Connection {
     /// A PING is to be sent at this level.
     ping: Option<Level>,
     held: Vec<Held>,
-    /// Transmit stamps of datagrams, by their number.
+    /// Transmit stamps of datagrams, with the number of the datagram.
     stamps: Vec<(u16, Stamp)>,
-    /// Number of the datagram that times refer to: the first, after a Retry the next.
+    /// Number of the datagram that times are relative to: the first one, or the first one after a Retry or a Version
+    /// Negotiation packet.
     reference: u16,
-    /// Something has left besides the first ClientHello, whose datagrams are one flight.
+    /// Whether a datagram was sent after the first ClientHello. All datagrams of the ClientHello are one flight.
     replied: bool,
-    /// Retransmissions before the Initial that counts.
+    /// Number of retransmissions before the datagram `reference`.
     repeated: u16,
-    /// How much of the first ClientHello has left at least once.
+    /// Number of bytes of the first ClientHello that were sent at least once.
     hello_sent: usize,
     /// Largest UDP payload.
     size: usize,
     deadline: Mono,
-    /// When a connection with a response ends.
+    /// When a connection that has its response is closed.
     settled: Option<Mono>,
-    /// What the next probe time-out counts from if nothing is in flight.
+    /// Start of the next probe timeout if no packet is in flight.
     touched: Mono,
-    /// When the last packet of the server came that authenticated.
+    /// Arrival of the server's last authenticated packet.
     heard: Mono,
-    /// Its time was over, and so was that of silence before.
+    /// Whether the connection timed out after a silence longer than the idle timeout.
     idle: bool,
     closing: Option<Closing>,
 }
 
 impl Connection {
-    /// A connection from `client_cid` to the random `destination`, which asks `domain` at `ip` by `request`
-    /// (bytes of a stream); `size`: UDP payload of Initials. `Err`: why no ClientHello can be made.
+    /// Creates a connection from `client_cid` to the random `destination`. It sends `request` (a stream's bytes)
+    /// to `domain` at `ip`. `size` is the UDP payload of Initials. Fails with the reason if no ClientHello can be made.
     pub fn new(
         context: Arc<Context>,
         (domain, ip): (&str, IpAddr),
@@ -159,7 +161,7 @@ impl Connection {
         )
     }
 
-    /// The same with `memory` of the first connection to this target, if it is the second one.
+    /// Like [`Self::new`]. With `memory` of the first connection to this target, it creates the second one.
     pub fn begin(
         context: Arc<Context>,
         (domain, ip): (&str, IpAddr),
@@ -172,7 +174,7 @@ impl Connection {
         let keeps = (memory.is_none() && context.tls.resumes()).then(Memory::default);
         let resume = memory.as_ref().or(keeps.as_ref());
         let resume = resume.map(|memory| (memory.tickets.clone(), memory.permits_request()));
-        // Tickets and tokens are of one version (RFC 9369 5).
+        // Tickets and tokens are valid only for the version that issued them (RFC 9369 5).
         let remembered = memory.as_ref().and_then(|memory| memory.version);
         let version = remembered.unwrap_or(context.versions[0]);
         let ours = parameters::ours(client_cid, version, &context.versions);
@@ -232,17 +234,17 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Returns whether it has ended; then only its close is left to be sent.
+    /// Returns whether the connection has ended. Only its close may still have to be sent.
     pub fn is_over(&self) -> bool {
         self.observed.outcome.is_some()
     }
 
-    /// Returns the stamp that times refer to.
+    /// Returns the stamp that times are relative to.
     pub fn sent_at(&self) -> Option<Stamp> {
         self.stamp_of(self.reference)
     }
 
-    /// Takes the transmit stamp of datagram number `datagram`.
+    /// Records the transmit stamp of datagram number `datagram`.
     pub fn stamped(&mut self, datagram: u16, stamp: Stamp) {
         self.stamps.push((datagram, stamp));
     }
@@ -252,7 +254,7 @@ impl Connection {
         self.versions.now
     }
 
-    /// Returns the TLS part, for what was negotiated.
+    /// Returns the TLS connection, which has the negotiated parameters.
     pub fn tls(&self) -> &ClientConnection {
         &self.tls
     }
@@ -262,7 +264,7 @@ impl Connection {
         &self.streams
     }
 
-    /// Returns what became of the request.
+    /// Returns the result of the request.
     pub fn http(&self) -> Http {
         match self.streams.http() {
             Http::NoResponse if self.idle => Http::Idle,
@@ -275,12 +277,12 @@ impl Connection {
         self.messages.certificate.as_ref()
     }
 
-    /// The run stops, or nobody answers for it any more: ends the connection with what it has.
+    /// Ends the connection early and keeps its observations: the run stops, or its datagrams may no longer be sent.
     pub fn give_up(&mut self) {
         self.end_by_time();
     }
 
-    /// An ICMP message quotes a datagram of ours; `refused`: the server says that nobody listens.
+    /// Records an ICMP message that quotes one of our datagrams. `refused`: the message is a port unreachable.
     pub fn icmp(&mut self, kind: u8, code: u8, refused: bool) {
         self.observed.icmp.get_or_insert((kind, code));
         if refused && self.server_cid.is_none() {
@@ -297,7 +299,7 @@ impl Connection {
         &mut self.spaces[level as usize]
     }
 
-    /// Takes what the TLS library wants to send, and the keys that it has.
+    /// Gets handshake bytes to send and new keys from the TLS library.
     fn write_tls(&mut self) {
         loop {
             let mut bytes = Vec::new();
@@ -317,18 +319,18 @@ impl Connection {
         }
     }
 
-    /// Ends the connection; `close`: the code of our CONNECTION_CLOSE, none without one.
+    /// Ends the connection. `close` is the code of our CONNECTION_CLOSE; `None` sends no close.
     fn end(&mut self, outcome: Outcome, close: Option<Closing>) {
         if self.observed.outcome.is_none() {
             self.observed.outcome = Some(outcome);
-            // Nobody answered: there is nothing to close.
+            // The server has not answered: there is no connection to close.
             self.closing = close.filter(|_| self.server_cid.is_some());
         }
     }
 
-    /// Ends the connection because it got as far as it does.
+    /// Ends the connection after a complete handshake.
     fn end_done(&mut self) {
-        // Codes of applications are those of HTTP/3 only where it was agreed on.
+        // HTTP/3 error codes are valid only if HTTP/3 was negotiated.
         let code = if self.streams.is_offered() {
             H3_NO_ERROR
         } else {
@@ -341,7 +343,7 @@ impl Connection {
         self.end(Outcome::Done, Some(close));
     }
 
-    /// Ends the connection because its time is over.
+    /// Ends the connection because the time limit expired.
     fn end_by_time(&mut self) {
         if self.observed.handshake.is_some() {
             self.end_done();
@@ -350,19 +352,19 @@ impl Connection {
         }
     }
 
-    /// Ends the connection because the server broke a rule.
+    /// Ends the connection because the server violated the protocol.
     fn end_malformed(&mut self, why: impl FnOnce() -> String) {
         self.end_wrong(PROTOCOL_VIOLATION, why);
     }
 
-    /// The same, with the code of that rule.
+    /// Like [`Self::end_malformed`], with another error code.
     fn end_wrong(&mut self, code: u64, why: impl FnOnce() -> String) {
         self.observed.note(why);
         self.end(Outcome::Malformed, Some(transport(code)));
     }
 }
 
-/// A close by the transport.
+/// Returns a close of the transport with this code.
 fn transport(code: u64) -> Closing {
     Closing {
         code,

@@ -1,4 +1,4 @@
-//! What is counted during a run.
+//! A run's counters: targets, records and datagrams.
 
 use firstflight_core::conclusion::Counted;
 use firstflight_core::records::Tally;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::outcome::Outcome;
 
-/// Counters of a run.
+/// A run's counters.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Targets and records.
@@ -14,9 +14,9 @@ pub struct Counts {
     pub tally: Tally<Outcome>,
     /// Datagrams that the system refused to send.
     pub failed_datagrams: u64,
-    /// Second connections that something was sent for.
+    /// Second connections that sent at least one datagram.
     pub second: u64,
-    /// Probe time-outs of all connections.
+    /// Total number of probe timeouts.
     pub retransmissions: u64,
     /// Datagrams that belong to no connection.
     pub unmatched: u64,

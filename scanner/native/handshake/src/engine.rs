@@ -1,6 +1,6 @@
-//! The run: one thread that receives, ends and sends connections until all targets are done.
+//! The run: one thread receives datagrams, handles timers and sends datagrams until all targets are done.
 //!
-//! `run` is the loop, `sender` writes and sends; both work on [`Flights`], which calls neither.
+//! `run` is the loop. `sender` writes and sends datagrams. Both use [`Flights`], which uses neither of them.
 
 mod run;
 mod sender;
@@ -33,14 +33,14 @@ pub struct Engine {
     progress: Progress,
     clock: Clock,
     stopping: bool,
-    /// When the loop last began to receive.
+    /// When the last pass of the loop started.
     resumed_at: Mono,
 }
 
-/// The parts that are made outside.
+/// The parts that the caller makes.
 pub struct Parts {
     pub clock: Clock,
-    /// What is to be connected to, in the order to do it.
+    /// The targets, in the order of their connections.
     pub list: Arc<TargetList>,
     pub backlog: Backlog,
     pub pauses: Pauses,
@@ -54,7 +54,7 @@ pub struct Parts {
 }
 
 impl Engine {
-    /// Puts the parts together.
+    /// Assembles the parts.
     pub fn new(parts: Parts) -> Result<Engine, Failure> {
         let Parts { clock, egress, .. } = parts;
         Ok(Engine {

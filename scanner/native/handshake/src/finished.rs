@@ -1,7 +1,6 @@
-//! From a finished connection to its record: what was observed, negotiated and answered, column by column.
+//! Writes the record for a finished connection: observations, negotiated parameters and the response, column by column.
 
 mod certificates;
-mod edge;
 mod response;
 mod second;
 
@@ -24,23 +23,23 @@ use crate::outcome::Outcome;
 use crate::row::{CertificateColumns, Columns, ResponseColumns, Row, Text};
 use crate::stack;
 
-/// Most transport parameters, and bytes of them, in a record.
+/// Maximum number of transport parameters in a record, and maximum number of their bytes.
 const MOST_PARAMETERS: usize = 64;
 const MOST_PARAMETER_BYTES: usize = 4096;
 
-/// A target that is over.
+/// A finished target.
 pub struct Finished {
     pub target: TargetRef,
     pub outcome: Outcome,
-    /// What was sent and received; `None`: nothing was sent.
+    /// The connection. `None`: nothing was sent.
     pub sent: Option<Box<Sent>>,
-    /// Why nothing was sent.
+    /// Reason why nothing was sent.
     pub why: Option<String>,
-    /// The second connection; `None`: there was none.
+    /// The second connection, if there was one.
     pub second: Option<Box<Second>>,
 }
 
-/// A second connection that is over.
+/// A finished second connection.
 pub struct Second {
     pub outcome: Outcome,
     /// `None`: nothing was sent.
@@ -48,19 +47,19 @@ pub struct Second {
     pub why: Option<String>,
 }
 
-/// The connection.
+/// A connection that sent at least one datagram.
 pub struct Sent {
     pub connection: Box<Connection>,
     /// The server.
     pub to: SocketAddr,
-    /// `None`: to be looked up in the routing table.
+    /// `None`: the routing table gives the address.
     pub src_ip: Option<IpAddr>,
     pub src_port: u16,
     pub after_close: u16,
     pub ttl: Option<u8>,
 }
 
-/// Segments of the kinds that handshakes bring along; `None`: not written.
+/// Segments of certificates and responses. `None`: not written.
 #[derive(Default)]
 pub struct Sides {
     pub certificates: Option<Segments<CertificateColumns>>,
@@ -74,11 +73,11 @@ impl SideTables for Sides {
     }
 }
 
-/// What rows are made with.
+/// Inputs for making rows.
 pub struct RowContext {
     pub list: Arc<TargetList>,
     pub inspector: Inspector,
-    /// By which headers and certificates tell a CDN; `None`: they are not asked.
+    /// Rules that identify CDNs from headers and certificates. `None`: CDNs are not identified.
     pub rules: Option<Rules>,
 }
 
@@ -86,7 +85,7 @@ impl Rows for Finished {
     type Columns = Columns;
     type Sides = Sides;
     type Context = RowContext;
-    // Each holds a TLS connection.
+    // Each record has a TLS connection.
     const BATCH: usize = 32;
     const MOST_KEPT: usize = 2048;
 
@@ -146,7 +145,7 @@ impl Sent {
     }
 }
 
-/// When what came.
+/// Fills the times of milestones.
 fn times(row: &mut Row<'_>, observed: &Observed) {
     let since = |milestone: Option<(Stamp, u16)>| micros(row.sent_at, milestone.map(|(at, _)| at));
     let all = [
@@ -194,7 +193,7 @@ fn counts(row: &mut Row<'_>, observed: &Observed) {
     row.discarded = observed.discarded;
 }
 
-/// How it ended, and what happened on the way.
+/// Fills the outcome and the events before it.
 fn ending<'a>(row: &mut Row<'a>, observed: &'a Observed) {
     row.stage = Some(observed.stage().name().into());
     row.detail = observed.detail.as_deref().map(Text::from);
@@ -221,7 +220,7 @@ fn ending<'a>(row: &mut Row<'a>, observed: &'a Observed) {
     row.icmp_code = observed.icmp.map(|(_, code)| code);
 }
 
-/// What both ends agreed on.
+/// Fills the negotiated parameters.
 fn negotiated<'a>(row: &mut Row<'a>, connection: &'a Connection) {
     let (tls, observed) = (connection.tls(), &connection.observed);
     row.cipher = tls
@@ -268,7 +267,7 @@ fn negotiated<'a>(row: &mut Row<'a>, connection: &'a Connection) {
     }
 }
 
-/// Returns a value for an int64 column, at most the largest that fits.
+/// Returns a value for an int64 column. Larger values become the maximum of int64.
 fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -282,8 +281,8 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Returns whole microseconds between two stamps, floored; `None` if either is missing, or if the clock was
-/// set back between them, which makes the time unknown.
+/// Returns the whole microseconds between two stamps, rounded down. Returns `None` if a stamp is missing. Also returns
+/// `None` if the clock was set back between the stamps, because the time is then unknown.
 fn micros(from: Option<Stamp>, to: Option<Stamp>) -> Option<i64> {
     let passed = to? - from?;
     (passed >= 0).then_some(passed / 1000)

@@ -1,5 +1,5 @@
-//! All connections in flight: what came and what is due leads to datagrams to send and to finished records.
-//! No socket and no clock, so tests feed it by hand.
+//! All connections in flight. Received datagrams and expired timers lead to datagrams to send and to finished records.
+//! This module has no socket and no clock, so tests call it directly.
 
 mod again;
 mod table;
@@ -15,7 +15,7 @@ use firstflight_core::receive::{Control, Icmp};
 use firstflight_core::targets::TargetRef;
 use firstflight_wire::Error;
 
-use crate::connection::{Connection, Context, Datagram};
+use crate::connection::{Connection, Context, Datagram, Times};
 use crate::counts::Counts;
 use crate::finished::{Finished, Second, Sent};
 use crate::outcome::Outcome;
@@ -24,16 +24,16 @@ use again::WaitingList;
 use table::Table;
 pub use table::{Flight, Handle};
 
-/// Most connections in flight: about 30 kB each.
+/// Maximum number of connections in flight, about 30 kB each.
 pub const MOST_IN_FLIGHT: usize = 10_000;
 
-/// Datagrams that a connection takes on average at most: ClientHello (each of its datagrams), Finished with
-/// the request, ACK, close, and one more for losses.
+/// Returns an upper bound for the average number of datagrams in a connection: the datagrams of the ClientHello,
+/// Finished with the request, an ACK, a close, and one more for losses.
 pub fn per_connection(hello_datagrams: u64) -> u64 {
     hello_datagrams + 4
 }
 
-/// The datagram that a transmit stamp is for.
+/// The datagram to which a transmit stamp belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampKey {
     pub handle: Handle,
@@ -44,13 +44,13 @@ pub struct StampKey {
 pub struct Settings {
     /// UDP payload of Initials on IPv4, on IPv6.
     pub sizes: [u16; 2],
-    /// After the end of a connection, during which late datagrams are counted.
+    /// Time after the end of a connection during which late datagrams are counted.
     pub cooldown: Mono,
-    /// A second connection follows to each target whose first one was complete.
+    /// Connect a second time to each target after a complete first connection.
     pub second: bool,
 }
 
-/// A target to be connected to.
+/// A target to connect to.
 pub struct Next<'a> {
     pub target: TargetRef,
     pub line: u32,
@@ -60,7 +60,7 @@ pub struct Next<'a> {
     pub port: u16,
     /// Random destination connection ID.
     pub destination: [u8; 8],
-    /// The request's stream.
+    /// Bytes of the request's stream.
     pub request: Box<[u8]>,
 }
 
@@ -72,7 +72,7 @@ pub struct Flights {
     /// Bound addresses, by number of the port.
     locals: Vec<SocketAddr>,
     table: Table,
-    /// By number of the port: who may have something to send.
+    /// Connections that may have datagrams to send, by number of the port.
     queues: Vec<VecDeque<Handle>>,
     timers: BinaryHeap<Reverse<(Mono, Handle)>>,
     /// Targets that wait for their second connection.
@@ -82,7 +82,8 @@ pub struct Flights {
 }
 
 impl Flights {
-    /// None yet. `locals`: bound addresses, by number of the port; `counts`: what the run counted before.
+    /// Creates a table without connections. `locals`: bound addresses, by number of the port; `counts`: earlier counts
+    /// of the run.
     pub fn new(
         context: Arc<Context>,
         settings: Settings,
@@ -104,12 +105,12 @@ impl Flights {
         }
     }
 
-    /// Returns the number of connections in flight, and of targets that wait for their second one.
+    /// Returns the number of connections in flight plus the number of targets that wait for their second connection.
     pub fn len(&self) -> usize {
         self.table.len() + self.waiting.len()
     }
 
-    /// Returns how many more may be in flight.
+    /// Returns how many more connections may be in flight.
     pub fn room(&self) -> usize {
         MOST_IN_FLIGHT.saturating_sub(self.len())
     }
@@ -119,13 +120,13 @@ impl Flights {
         &self.counts
     }
 
-    /// Returns the finished ones since the last call.
+    /// Returns the targets finished since the last call.
     pub fn finished(&mut self) -> impl Iterator<Item = Finished> + '_ {
         self.finished.drain(..)
     }
 
-    /// Adds a connection, whose first datagram is to be sent; `Err`: why there is none, and the target has its
-    /// record.
+    /// Adds a connection and returns the handle. The caller sends the first datagram. Returns `None` if no ClientHello
+    /// can be made; the target then has a record.
     pub fn connect(&mut self, next: Next<'_>, now: Mono) -> Option<Handle> {
         let cids = (self.cids.of(next.line, 1), next.destination);
         let size = self.settings.sizes[usize::from(next.to.is_ipv6())];
@@ -143,7 +144,7 @@ impl Flights {
         }
     }
 
-    /// A target to which nothing was sent has its record.
+    /// Records a target to which nothing was sent.
     pub fn unsent(&mut self, target: TargetRef, outcome: Outcome, why: String) {
         self.counts.tally.record(outcome, false);
         self.finished.push(Finished {
@@ -155,7 +156,8 @@ impl Flights {
         });
     }
 
-    /// Writes the next datagram of a connection; `None`: it has none, or is gone.
+    /// Writes a connection's next datagram. Returns `None` if there is no datagram or the connection is no longer
+    /// in flight.
     pub fn write(
         &mut self,
         handle: Handle,
@@ -168,20 +170,20 @@ impl Flights {
         }
     }
 
-    /// Returns whether the next datagram of a connection will be acknowledged, so that its transmit stamp gives
-    /// a round-trip time.
+    /// Returns whether the next datagram in a connection will be acknowledged. Its transmit stamp then gives a
+    /// round-trip time.
     pub fn wants_stamp(&mut self, handle: Handle) -> bool {
         let flight = self.table.get(handle);
         flight.is_some_and(|flight| flight.connection.wants_stamp())
     }
 
-    /// Returns where datagrams of a connection go to, and its target.
+    /// Returns a connection's address and target.
     pub fn whom(&mut self, handle: Handle) -> Option<(SocketAddr, TargetRef)> {
         let flight = self.table.get(handle)?;
         Some((flight.to, flight.target.clone()))
     }
 
-    /// Takes the next connection that may have something to send from number `port`.
+    /// Dequeues the next connection that may have something to send from number `port`.
     pub fn pop(&mut self, port: usize) -> Option<Handle> {
         let handle = self.queues[port].pop_front()?;
         if let Some(flight) = self.table.get(handle) {
@@ -190,7 +192,7 @@ impl Flights {
         Some(handle)
     }
 
-    /// Puts a connection into the queue of its port.
+    /// Puts a connection into its port's queue.
     pub fn queue(&mut self, handle: Handle) {
         if let Some(flight) = self.table.get(handle).filter(|flight| !flight.queued) {
             flight.queued = true;
@@ -198,7 +200,7 @@ impl Flights {
         }
     }
 
-    /// Everything that a connection had to send is written.
+    /// Updates a connection's timer after all the datagrams are written.
     pub fn written(&mut self, handle: Handle, now: Mono) {
         let Some(flight) = self.table.get(handle) else {
             return;
@@ -207,15 +209,15 @@ impl Flights {
             flight.gone_at = Some(now + self.settings.cooldown);
         }
         let due = flight.gone_at.or(flight.connection.next_at());
-        // A timer that is set too early looks again when it falls due.
+        // A timer that expires too early is set again then.
         if let Some(due) = due.filter(|due| flight.timer.is_none_or(|set| *due < set)) {
             flight.timer = Some(due);
             self.timers.push(Reverse((due, handle)));
         }
     }
 
-    /// Datagram number `datagram` of a connection could not be sent. A target that was sent nothing has its
-    /// record with `outcome`; others send again later.
+    /// Handles an error in sending datagram number `datagram` for a connection. If the target was sent nothing else, it
+    /// gets a record with `outcome`. Other connections retransmit later.
     pub fn not_sent(&mut self, handle: Handle, datagram: u16, outcome: Outcome, why: String) {
         self.counts.failed_datagrams += 1;
         if datagram == 0
@@ -225,8 +227,8 @@ impl Flights {
         }
     }
 
-    /// A datagram could not be written, or may not leave. A target that was sent nothing has its record with
-    /// `outcome`; another connection ends.
+    /// Handles a datagram that could not be written or may not be sent. If the target was sent no other datagram, it
+    /// gets a record with `outcome`. Otherwise the connection ends.
     pub fn failed(&mut self, handle: Handle, outcome: Outcome, why: String, now: Mono) {
         let Some(flight) = self.table.get(handle) else {
             return;
@@ -241,7 +243,7 @@ impl Flights {
         }
     }
 
-    /// Nothing was sent for a connection: the target has its record, with the first connection if there was one.
+    /// Records a target to which this connection sent nothing, with its first connection if there was one.
     fn unsent_flight(&mut self, flight: Flight, outcome: Outcome, why: String) {
         let Some(first) = flight.first else {
             return self.unsent(flight.target, outcome, why);
@@ -254,15 +256,15 @@ impl Flights {
         self.record(flight.target, first, Some(second));
     }
 
-    /// The kernel reports when a datagram left.
+    /// Records the kernel's transmit stamp for a datagram.
     pub fn stamped(&mut self, key: StampKey, stamp: Stamp) {
         if let Some(flight) = self.table.get(key.handle) {
             flight.connection.stamped(key.datagram, stamp);
         }
     }
 
-    /// Takes an ICMP message that quotes a datagram to `to`; `quote` is what it quotes of the payload. One
-    /// that does not quote our connection ID may be anybody's.
+    /// Processes an ICMP message that quotes a datagram to `to`. `quote` is the quoted part of the payload. A message
+    /// without our connection ID is only counted, because anybody could have sent it.
     pub fn icmp(&mut self, to: SocketAddr, icmp: &Icmp, quote: &[u8]) {
         let handle = source_cid(quote).and_then(|cid| self.table.find(cid));
         let flight = handle.and_then(|handle| self.table.get(handle));
@@ -276,13 +278,13 @@ impl Flights {
         }
     }
 
-    /// Takes a datagram from `peer`; `times`: when it came and when it is read.
+    /// Processes a datagram from `peer`.
     pub fn datagram(
         &mut self,
         peer: SocketAddr,
         control: &Control,
         bytes: &mut [u8],
-        times: (Mono, Mono),
+        times: Times,
     ) {
         let handle = destination_cid(bytes).and_then(|cid| self.table.find(cid));
         let flight = handle.and_then(|handle| self.table.get(handle));
@@ -290,7 +292,7 @@ impl Flights {
             self.counts.unmatched += 1;
             return;
         };
-        // An answer from another address is not the server's, even if it has the connection ID.
+        // A datagram from another address is not the server's, even with the right connection ID.
         if flight.to != peer {
             self.counts.unmatched += 1;
             return;
@@ -309,7 +311,7 @@ impl Flights {
         self.queue(handle);
     }
 
-    /// Does what fell due before `drained`, up to which all datagrams are read.
+    /// Handles timers that expired before `drained`. All datagrams that arrived before this time are read.
     pub fn expire(&mut self, drained: Mono) {
         while let Some(Reverse((at, handle))) = self.timers.peek().copied() {
             if at > drained {
@@ -333,7 +335,7 @@ impl Flights {
         }
     }
 
-    /// Returns when something falls due; `sendable`: when what is queued can be sent.
+    /// Returns when the next action is due. `sendable` is the time at which queued datagrams can be sent.
     pub fn next_at(&self, sendable: Mono) -> Option<Mono> {
         let due = self.timers.peek().map(|Reverse((at, _))| *at);
         let queued = self.queues.iter().any(|queue| !queue.is_empty());
@@ -343,7 +345,7 @@ impl Flights {
             .min()
     }
 
-    /// Ends all connections that were answered, so that they are closed.
+    /// Ends all connections that the server has answered, so that they are closed.
     pub fn end_answered(&mut self) {
         for handle in self.table.handles() {
             let flight = self.table.get(handle);
@@ -355,7 +357,9 @@ impl Flights {
         }
     }
 
-    /// The run is over: connections that have ended by themselves become records, the others have none.
+    /// Removes all connections at the end of the run. Connections that ended by themselves become records. An
+    /// unfinished first connection has no record, and the record of an unfinished second connection has only the first
+    /// one.
     pub fn finish_all(&mut self) {
         self.end_waiting();
         for handle in self.table.handles() {
@@ -375,7 +379,7 @@ impl Flights {
         }
     }
 
-    /// A connection leaves the table and becomes a record.
+    /// Removes a connection from the table and records it.
     fn finish(&mut self, handle: Handle) {
         let Some(flight) = self.table.remove(handle) else {
             return;
@@ -406,7 +410,7 @@ impl Flights {
         self.record(flight.target, first, Some(second));
     }
 
-    /// A target is done: it has its record.
+    /// Records a finished target.
     fn record(&mut self, target: TargetRef, first: Box<Sent>, second: Option<Second>) {
         let outcome = outcome_of(&first.connection);
         self.counts.tally.record(outcome, true);
@@ -420,7 +424,7 @@ impl Flights {
     }
 }
 
-/// Returns how a connection ended.
+/// Returns a connection's outcome.
 fn outcome_of(connection: &Connection) -> Outcome {
     connection.observed.outcome.unwrap_or(Outcome::Timeout)
 }

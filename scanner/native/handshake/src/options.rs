@@ -11,11 +11,11 @@ use firstflight_wire::Version;
 
 use crate::tls::{Ech, KeyShare, Sni, Verify};
 
-/// UDP payloads: 1280 bytes of IP on either family.
+/// UDP payloads: IP packets of 1280 bytes in both families.
 const SIZES: [u16; 2] = [1252, 1232];
 
-/// Completes QUIC handshakes and asks for one HTTP/3 header section each (HEAD): one row per target with what
-/// the server negotiated, showed and answered, and when, by the kernel's time stamps.
+/// Completes a QUIC handshake with each target and sends an HTTP/3 HEAD request. Writes one row per target: negotiated
+/// parameters, certificates, the response, and their times from the kernel's timestamps.
 #[derive(Parser, Debug)]
 #[command(
     name = "firstflight-handshake",
@@ -24,17 +24,18 @@ const SIZES: [u16; 2] = [1252, 1232];
     about,
     after_help = "\
 Example:
+  firstflight handshake www.example.org --contact 'research@example.org'
   firstflight handshake --targets targets.csv --rate 50 --contact 'research@example.org' \\
     --blocklist blocklist.txt --verify chain > handshakes.jsonl
 
 Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
-input or records that cannot be written; 130 interrupted, what ended before is recorded."
+input or records that cannot be written; 130 interrupted, finished targets are recorded."
 )]
 pub struct Options {
-    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI); - for
-    /// standard input
-    #[arg(long, value_name = "FILE")]
-    pub targets: PathBuf,
+    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI), or names to resolve, one
+    /// per line or in a column domain without a column ip; - for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "names")]
+    pub targets: Option<PathBuf>,
 
     /// Read commands about groups of targets from standard input while connecting (hold, free, refuse; see
     /// README)
@@ -51,20 +52,20 @@ pub struct Options {
     #[command(flatten)]
     pub sending: SendingArguments,
 
-    /// Seconds from the first Initial to the end of a connection
+    /// Maximum duration of a connection in seconds, from the first Initial
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub timeout: f64,
 
-    /// Milliseconds during which datagrams that come after a connection's end are counted
+    /// Milliseconds after the end of a connection during which late datagrams are counted
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = milliseconds())]
     pub linger_ms: u32,
 
-    /// Group of the key share in the ClientHello; x25519mlkem768 takes two datagrams
+    /// Group of the key share in the ClientHello; x25519mlkem768 needs two datagrams
     #[arg(long, value_enum, default_value_t = KeyShare::X25519)]
     pub key_share: KeyShare,
 
-    /// QUIC versions to offer, as --version 1 or --version 1,2: the first packet is of the first one, the
-    /// server may choose the other (RFC 9368). --version alone prints the program's
+    /// QUIC versions to offer, as --version 1 or --version 1,2. The first packet has the first version, and the server
+    /// may choose the other one (RFC 9368). Without a value, --version prints the program's version
     #[arg(
         long = VERSION_OPTION,
         value_name = "VERSION[,VERSION]",
@@ -73,17 +74,17 @@ pub struct Options {
     )]
     pub versions: Versions,
 
-    /// Offer Encrypted ClientHello: none, or a GREASE extension, which servers that have it answer with
-    /// their configurations
+    /// Offer Encrypted ClientHello: none, or a GREASE extension. Servers that support ECH answer GREASE with their
+    /// configurations
     #[arg(long, value_enum, default_value_t = Ech::None)]
     pub ech: Ech,
 
-    /// Offer real Encrypted ClientHello to the names of FILE: CSV with the header domain,ech (the ech parameter
-    /// of their HTTPS records, base64)
+    /// Offer real Encrypted ClientHello to the names in FILE: CSV with the header domain,ech (the ech parameter of
+    /// their HTTPS records, base64)
     #[arg(long, value_name = "FILE")]
     pub ech_configs: Option<PathBuf>,
 
-    /// Whether the ClientHello names the server; the request and the check of the certificate do
+    /// Whether the ClientHello names the server; the request and the certificate check always use the name
     #[arg(long, value_enum, default_value_t = Sni::Target)]
     pub sni: Sni,
 
@@ -91,13 +92,13 @@ pub struct Options {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "h3", value_parser = protocol)]
     pub alpn: Vec<String>,
 
-    /// Connect a second time with each target when the first connection is over, with its ticket and token;
-    /// the request leaves in 0-RTT packets if the ticket permits that. Counts in all rates
+    /// Connect to each target a second time after the first connection, with its ticket and token. The request is sent
+    /// in 0-RTT packets if the ticket permits it. Second connections count in all rates
     #[arg(long)]
     pub second: bool,
 
-    /// What is checked: nothing, the signature of the handshake, or that and the chain up to a root. What
-    /// fails is recorded; no handshake ends for it
+    /// Check nothing, the signature of the handshake, or the signature and the chain up to a root. Failures are
+    /// recorded and do not abort the handshake
     #[arg(long, value_enum, default_value_t = Verify::Signature)]
     pub verify: Verify,
 
@@ -109,7 +110,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub keylog: Option<PathBuf>,
 
-    /// Rules by which headers and certificates tell a CDN (default: firstflight's own)
+    /// Rules that identify CDNs from headers and certificates (default: firstflight's rules)
     #[arg(long, value_name = "FILE")]
     pub cdn_rules: Option<PathBuf>,
 
@@ -118,17 +119,17 @@ pub struct Options {
     pub path: String,
 }
 
-/// Versions to offer, none of them twice.
+/// Versions to offer, without repetition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions(pub Vec<Version>);
 
 impl Options {
-    /// UDP payload of Initials on IPv4, on IPv6.
+    /// Returns the UDP payload of Initials on IPv4 and on IPv6.
     pub fn initial_sizes(&self) -> [u16; 2] {
         SIZES
     }
 
-    /// Product and contact, as every request names them.
+    /// Returns the product and the contact, for the user agent of requests.
     pub fn user_agent(&self) -> String {
         let product = concat!("firstflight/", env!("CARGO_PKG_VERSION"));
         match &self.sending.contact {
@@ -138,7 +139,7 @@ impl Options {
     }
 }
 
-/// Reads versions to offer.
+/// Parses the versions to offer.
 fn versions(text: &str) -> Result<Versions, String> {
     let mut found = Vec::new();
     for name in text.split(',') {
@@ -148,14 +149,14 @@ fn versions(text: &str) -> Result<Versions, String> {
             _ => return Err("must be 1, 2, or both with a comma between them".into()),
         };
         if found.contains(&version) {
-            return Err(format!("must name version {name} once"));
+            return Err(format!("must list version {name} only once"));
         }
         found.push(version);
     }
     Ok(Versions(found))
 }
 
-/// Reads a path that fits into a request.
+/// Parses a path that fits into a request.
 fn path(text: &str) -> Result<String, String> {
     let fits = text.starts_with('/')
         && text.len() <= 256
@@ -167,7 +168,7 @@ fn path(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads the name of an application protocol (RFC 7301 3.1).
+/// Parses the name of an application protocol (RFC 7301 3.1).
 fn protocol(text: &str) -> Result<String, String> {
     let fits = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
     if fits {
@@ -224,12 +225,12 @@ mod tests {
 
     #[test]
     fn versions_are_a_list_without_repetition() {
-        let (one, two) = (Version::V1, Version::V2);
+        let (v1, v2) = (Version::V1, Version::V2);
         for (text, expected) in [
-            ("1", Some(vec![one])),
-            ("2", Some(vec![two])),
-            ("1,2", Some(vec![one, two])),
-            ("2,1", Some(vec![two, one])),
+            ("1", Some(vec![v1])),
+            ("2", Some(vec![v2])),
+            ("1,2", Some(vec![v1, v2])),
+            ("2,1", Some(vec![v2, v1])),
             ("1,1", None),
             ("3", None),
             ("1,", None),

@@ -1,4 +1,4 @@
-//! The closed lists of outcomes and stages (docs/definitions.md, 'A handshake').
+//! A connection's outcomes and stages (docs/definitions.md, 'A handshake').
 
 use firstflight_core::outcomes;
 
@@ -18,7 +18,7 @@ outcomes! {
     }
 }
 
-/// How far a connection came.
+/// The last milestone that a connection reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Sent,
@@ -31,7 +31,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Returns the word in records.
+    /// Returns the word used in records.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Sent => "sent",

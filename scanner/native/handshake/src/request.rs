@@ -5,25 +5,25 @@ use std::net::SocketAddr;
 use firstflight_wire::http3::{write_control_stream, write_request};
 use firstflight_wire::{Error, Writer};
 
-/// Header section of a response that is taken at most, as announced (RFC 9114 4.2.2).
+/// Maximum size of a response's header section, as announced to the server (RFC 9114 4.2.2).
 const MOST_FIELDS: u64 = 65_536;
 
-/// Room for a request: a name of 253 characters, a path of 256, a contact of 500.
+/// Buffer size for a request: a name of 253 characters, a path of 256, a contact of 500.
 const ROOM: usize = 2048;
 
-/// Makes requests for one path.
+/// Makes requests for a path.
 pub struct Requests {
     path: String,
     user_agent: String,
 }
 
 impl Requests {
-    /// Requests for `path`, which name `user_agent`.
+    /// Makes requests for `path` with the user agent `user_agent`.
     pub fn new(path: String, user_agent: String) -> Requests {
         Requests { path, user_agent }
     }
 
-    /// Returns the request's stream to `domain`, or if that is empty to `address`.
+    /// Returns the bytes of the request stream to `domain`, or to `address` if `domain` is empty.
     pub fn to(&self, domain: &str, address: SocketAddr) -> Box<[u8]> {
         let authority = match (domain, address.port()) {
             ("", 443) => host(address),
@@ -45,7 +45,7 @@ impl Requests {
     }
 }
 
-/// An address as a URI has it.
+/// Returns an address in a URI's form.
 fn host(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(v4) => v4.ip().to_string(),
@@ -53,7 +53,7 @@ fn host(address: SocketAddr) -> String {
     }
 }
 
-/// Returns our control stream.
+/// Returns the bytes of our control stream.
 pub fn control() -> Result<Vec<u8>, Error> {
     let mut out = [0; 64];
     let mut w = Writer::new(&mut out);

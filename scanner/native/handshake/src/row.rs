@@ -1,5 +1,5 @@
-//! The columns of a handshake's record, once: names, types, order. schemas/records/quic_handshake.yaml
-//! describes them (`from: handshake`); a test compares the two.
+//! The columns in a handshake's record: names, types and order. schemas/records/quic_handshake.yaml describes them
+//! (`from: handshake`). A test compares the two.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use firstflight_core::records::{self, ArrowColumns};
 use firstflight_records::{Record, columns};
 use serde::Serialize;
 
-/// Text that mostly exists already.
+/// Text that most rows borrow.
 pub type Text<'a> = Cow<'a, str>;
 
 columns! {
@@ -165,7 +165,7 @@ columns! {
 }
 
 columns! {
-    /// What a server answered over HTTP/3 (schemas/records/http3_response.yaml).
+    /// The HTTP/3 response from a server (schemas/records/http3_response.yaml).
     #[derive(Debug, Default, Serialize)]
     pub struct ResponseRow<'a> {
         domain: Text<'a>,
@@ -192,7 +192,7 @@ columns! {
     }
 }
 
-/// Declares rows of a kind on their way to a segment.
+/// Declares a row type's segment columns.
 macro_rules! segment_columns {
     ($(#[$about:meta])* $name:ident of $row:ident) => {
         $(#[$about])*

@@ -1,4 +1,4 @@
-//! From options to a run: puts its parts together, starts it, and reports what came of it.
+//! From options to a run: assembles the parts, starts the run, and reports the result.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -32,11 +32,11 @@ use crate::row::Columns;
 use crate::summary::Summary;
 use crate::tls::{Ech, EchConfigs, Sni, Tls, Verify};
 
-/// Executes what the options ask for; returns the exit status.
+/// Runs the program with these options. Returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
     let sending = &options.sending;
     let mut lists =
-        Lists::read(&sending.inputs("handshake", Some(&options.targets), options.feed))?;
+        Lists::read(&sending.inputs("handshake", options.targets.as_deref(), options.feed))?;
     if sending.dry_run {
         tell!("handshake: {}", lists.plan(options.rate));
         return Ok(u8::from(lists.targets.rejected > 0));
@@ -121,21 +121,21 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     conclude("handshake", &options.output, summary, duration_s, result)
 }
 
-/// Datagrams that a target takes on average at most.
+/// Returns an upper bound for the average number of datagrams per target.
 fn per_target(options: &Options) -> u64 {
     per_connection(options.key_share.hello_datagrams())
 }
 
-/// What all connections share.
+/// Returns the settings that all connections share.
 fn context(options: &Options, keylog: Option<File>) -> Result<Context, Failure> {
     let control = control()
-        .map_err(|e| Failure::Usage(format!("the control stream cannot be laid out: {e}")))?;
+        .map_err(|e| Failure::Usage(format!("the control stream cannot be built: {e}")))?;
     let contact = options.sending.contact.as_deref().unwrap_or_default();
     let versions = options.versions.0.clone();
     let configs = match &options.ech_configs {
         Some(_) if options.sni == Sni::None => {
             return Err(Failure::Usage(
-                "--ech-configs is for ClientHellos with a name: leave --sni none away".into(),
+                "--ech-configs needs ClientHellos with a name: remove --sni none".into(),
             ));
         }
         Some(path) => EchConfigs::read(path)?,
@@ -158,7 +158,7 @@ fn context(options: &Options, keylog: Option<File>) -> Result<Context, Failure> 
     })
 }
 
-/// The roots that chains are checked against, if they are.
+/// Returns the roots for the checks of chains, if chains are checked.
 fn roots(options: &Options) -> Result<Option<Roots>, Failure> {
     match (&options.roots, options.verify) {
         (None, Verify::Chain) => Ok(Some(Roots::mozilla())),
@@ -170,13 +170,13 @@ fn roots(options: &Options) -> Result<Option<Roots>, Failure> {
             Roots::of_pem(&pem).map(Some).map_err(unreadable)
         }
         (Some(_), _) => Err(Failure::Usage(
-            "--roots is for --verify chain: add that, or leave --roots away".into(),
+            "--roots is only for --verify chain: add --verify chain or remove --roots".into(),
         )),
         (None, _) => Ok(None),
     }
 }
 
-/// The segments of certificates and responses, below those of handshakes.
+/// Opens the segments of certificates and responses, below the folder of the handshakes.
 fn sides(options: &Options) -> Result<Sides, Failure> {
     let Some(folder) = &options.output.segments else {
         return Ok(Sides::default());

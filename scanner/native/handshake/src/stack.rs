@@ -1,4 +1,4 @@
-//! Which implementation of QUIC a server is, by the order and values of its transport parameters.
+//! Identifies a server's QUIC implementation by the order and values of the transport parameters.
 
 mod known;
 
@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use known::{KNOWN, Known};
 
-/// One parameter of an entry of the table: `0a`, `0a=3`, `0c?`.
+/// A parameter in an entry of the table: `0a`, `0a=3`, `0c?`.
 struct Element<'a> {
     id: &'a str,
-    /// `None`: any, or none.
+    /// The required value. `None`: any value is accepted, and a missing one too.
     value: Option<&'a str>,
     optional: bool,
 }
@@ -34,7 +34,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// The identifier and the value of a parameter in a fingerprint.
+/// Returns a parameter's identifier and value in a fingerprint.
 fn split(parameter: &str) -> (&str, Option<&str>) {
     match parameter.split_once('=') {
         Some((id, value)) => (id, Some(value)),
@@ -42,7 +42,7 @@ fn split(parameter: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// An entry of the table as it is compared: by identifier if any order counts.
+/// An entry of the table, ready to be compared. The elements are sorted by identifier if any order is accepted.
 struct Entry<'a> {
     name: &'a str,
     elements: Vec<Element<'a>>,
@@ -63,7 +63,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Identifiers are there once in an entry, so the first element that fits a parameter is the only one.
+    /// An entry has each identifier only once, so at most one element fits a parameter.
     fn fits(&self, fingerprint: &Fingerprint<'_>) -> bool {
         let there = if self.any_order {
             &fingerprint.sorted
@@ -74,7 +74,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The parameters of a fingerprint as they came, and by identifier.
+/// A fingerprint's parameters, in the order received and sorted by identifier.
 struct Fingerprint<'a> {
     parameters: Vec<&'a str>,
     sorted: Vec<&'a str>,
@@ -89,12 +89,12 @@ impl<'a> Fingerprint<'a> {
     }
 }
 
-/// The table, read once.
+/// The parsed table.
 static ENTRIES: LazyLock<Vec<Entry<'static>>> =
     LazyLock::new(|| KNOWN.iter().map(Entry::new).collect());
 
-/// The implementation whose transport parameters have this fingerprint (`TransportParameters::fingerprint`);
-/// `None` if the table has none, or several.
+/// Returns the implementation with this fingerprint of transport parameters (`TransportParameters::fingerprint`).
+/// Returns `None` if no implementation or several implementations fit.
 pub fn name(fingerprint: &str) -> Option<&'static str> {
     only(&ENTRIES, fingerprint)
 }

@@ -1,4 +1,4 @@
-//! The summary of a run, for its manifest.
+//! A run's summary, for the manifest.
 
 use firstflight_core::conclusion::{Common, RunSummary};
 use firstflight_core::egress::Ports;
@@ -8,7 +8,7 @@ use crate::counts::Counts;
 use crate::options::Options;
 use crate::tls::Sni;
 
-/// Settings in force and what came of them.
+/// Settings in force, and results.
 #[derive(Serialize)]
 pub struct Summary {
     #[serde(flatten)]
@@ -16,26 +16,26 @@ pub struct Summary {
     pub timeout_ms: u64,
     pub linger_ms: u64,
     pub key_share: String,
-    /// QUIC versions offered, the one of the first packet first.
+    /// QUIC versions offered. The first one is the version of the first packet.
     pub versions: Vec<String>,
     pub sni: bool,
     pub second: bool,
     pub ech: String,
     pub alpn: Vec<String>,
     pub verify: String,
-    /// Root certificates that chains are checked against; `None`: not checked.
+    /// Root certificates for the checks of chains. `None`: chains are not checked.
     pub roots: Option<String>,
     pub path: String,
     pub user_agent: String,
 }
 
 impl Summary {
-    /// The settings in force; what comes of them is filled in at the end.
+    /// Creates a summary with the settings in force. Results are added when the run is finished.
     pub fn new(options: &Options, ports: &Ports, roots: Option<String>, seed: u64) -> Self {
         Summary {
             common: Common::new(
                 ("firstflight-handshake", env!("CARGO_PKG_VERSION")),
-                Some(&options.targets),
+                options.targets.as_deref(),
                 options.rate,
                 &options.sending,
                 ports,

@@ -1,7 +1,7 @@
-//! TLS 1.3 for all connections of a run: what is offered, what is checked, where keys are logged.
+//! TLS 1.3 for all connections in a run: the offered parameters, the certificate checks and the key log.
 //!
-//! Nothing that the server shows ends a handshake: certificates and signatures are checked, and what is wrong
-//! with them is noted. The handshake then goes on, because what is behind it is the measurement.
+//! A failed check never aborts the handshake. Certificates and signatures are checked, and failures are recorded. The
+//! handshake continues, because the measurement needs the later messages.
 
 mod ech;
 mod secrets;
@@ -27,7 +27,7 @@ use secrets::SecretLog;
 pub use secrets::TrafficSecrets;
 pub use tickets::Tickets;
 
-/// The group that the ClientHello has a key share of.
+/// The group of the key share in the ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KeyShare {
     X25519,
@@ -35,7 +35,7 @@ pub enum KeyShare {
 }
 
 impl KeyShare {
-    /// Returns how many datagrams a ClientHello with it takes.
+    /// Returns the number of datagrams for a ClientHello with this key share.
     pub fn hello_datagrams(self) -> u64 {
         match self {
             KeyShare::X25519 => 1,
@@ -52,50 +52,50 @@ pub enum Sni {
     None,
 }
 
-/// What ClientHellos to names without a configuration have of ECH.
+/// The ECH extension of ClientHellos to names without an ECH configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Ech {
     None,
     Grease,
 }
 
-/// What is checked of a server's certificates.
+/// The checks on a server's certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Verify {
     None,
-    /// CertificateVerify: the server has the key of its certificate.
+    /// CertificateVerify: the server has the private key of the certificate.
     Signature,
     /// The signature, and the chain up to a root.
     Chain,
 }
 
-/// What the checks of one connection found.
+/// Results of the checks in a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// An OCSP response came with the certificate.
+    /// An OCSP response was stapled to the certificate.
     pub ocsp: bool,
-    /// Of CertificateVerify; `None`: not checked, or its key or scheme is not understood.
+    /// Result of CertificateVerify. `None`: not checked, or the key or the signature scheme is not supported.
     pub signature_valid: Option<bool>,
 }
 
-/// Makes connections' TLS parts.
+/// Creates the TLS side of connections.
 pub struct Tls {
     config: Arc<ClientConfig>,
     /// `config` has a GREASE extension.
     grease: bool,
-    /// Of names with an ECH configuration, in place of `config`.
+    /// Configurations for names with ECH. They replace `config`.
     with_ech: HashMap<String, Arc<ClientConfig>>,
     recorder: Arc<Recorder>,
     secrets: Arc<SecretLog>,
     resumes: bool,
 }
 
-/// The application protocol that requests are sent by.
+/// The application protocol of requests.
 pub const H3: &[u8] = b"h3";
 
 impl Tls {
-    /// Offers `key_share` first; checks what `verify` says; appends secrets to `keylog`, and keeps them for
-    /// [`Self::take_secrets`] if the version of a connection may change.
+    /// Offers `key_share` first, and checks certificates according to `verify`. Appends secrets to `keylog`. If the
+    /// version of a connection may change, also keeps the secrets for [`Self::take_secrets`].
     pub fn new(
         key_share: KeyShare,
         verify: Verify,
@@ -130,7 +130,7 @@ impl Tls {
         })
     }
 
-    /// Offers these application protocols, in this order, and names the server only if `sni`.
+    /// Offers these application protocols, in this order. Names the server only if `sni` is true.
     pub fn with_hello(mut self, alpn: &[String], sni: bool) -> Tls {
         let config = Arc::make_mut(&mut self.config);
         config.alpn_protocols = alpn.iter().map(|name| name.clone().into_bytes()).collect();
@@ -138,8 +138,8 @@ impl Tls {
         self
     }
 
-    /// Offers ECH to the names that have configurations, and if it is to `grease` a GREASE extension to all
-    /// others; everything else stays as it is.
+    /// Offers ECH to the names that have configurations. If `grease` is true, offers a GREASE extension to all other
+    /// names. Changes no other setting.
     pub fn with_ech(mut self, grease: bool, configs: EchConfigs) -> Result<Tls, Failure> {
         let make = |mode| -> Result<ClientConfig, Failure> {
             let mut config = client_config(&self.recorder, Some(mode))?;
@@ -163,7 +163,7 @@ impl Tls {
         Ok(self)
     }
 
-    /// Returns what a ClientHello to `domain` has of ECH.
+    /// Returns the ECH extension for a ClientHello to `domain`.
     pub fn ech(&self, domain: &str) -> Option<EchOffer> {
         match self.config_with_ech(domain) {
             Some(_) => Some(EchOffer::Config),
@@ -178,7 +178,7 @@ impl Tls {
         self.with_ech.get(&domain.to_ascii_lowercase())
     }
 
-    /// Keeps tickets for a second connection with each target.
+    /// Sets whether tickets are kept for a second connection to each target.
     pub fn with_tickets(mut self, resumes: bool) -> Tls {
         self.resumes = resumes;
         self
@@ -194,9 +194,9 @@ impl Tls {
         self.config.enable_sni
     }
 
-    /// Begins a connection of `version` to `domain`, or if that is empty to `ip` without a name, with these transport
-    /// parameters. `resume`: where its tickets go, one of which it uses if there is one already, and whether
-    /// it sends 0-RTT data then. Fails if TLS cannot ask for such a name.
+    /// Creates a TLS connection of `version` with these transport parameters. The server name is `domain`, or the
+    /// address `ip` if `domain` is empty. `resume` has the store for tickets, and whether 0-RTT data may be sent. The
+    /// connection uses a ticket if the store has one. Fails if TLS does not allow the name.
     pub fn begin(
         &self,
         version: Version,
@@ -208,7 +208,7 @@ impl Tls {
             ServerName::IpAddress(ip.into())
         } else {
             ServerName::try_from(domain.to_owned())
-                .map_err(|_| "no ClientHello can carry this name".to_owned())?
+                .map_err(|_| "a ClientHello cannot contain this name".to_owned())?
         };
         let config = self.config_with_ech(domain).unwrap_or(&self.config);
         let config = match resume {
@@ -221,21 +221,21 @@ impl Tls {
             }
         };
         ClientConnection::new(config, version, name, parameters)
-            .map_err(|e| format!("no ClientHello can be made: {e}"))
+            .map_err(|e| format!("cannot make a ClientHello: {e}"))
     }
 
-    /// Returns what was found since the last call: handshake bytes of one connection are read at a time.
+    /// Returns the results since the last call. Only one connection at a time reads handshake bytes.
     pub fn take_note(&self) -> Note {
         std::mem::take(&mut *self.recorder.lock())
     }
 
-    /// Returns the secrets made since the last call; `None`: no version may change.
+    /// Returns the secrets made since the last call, or `None` if no version may change.
     pub fn take_secrets(&self) -> Option<TrafficSecrets> {
         self.secrets.take()
     }
 }
 
-/// A configuration of TLS 1.3, with ECH in this mode.
+/// Returns a configuration for TLS 1.3 with this ECH mode.
 fn client_config(recorder: &Arc<Recorder>, ech: Option<EchMode>) -> Result<ClientConfig, Failure> {
     let builder = ClientConfig::builder_with_provider(recorder.provider.clone());
     let builder = match ech {
@@ -249,8 +249,8 @@ fn client_config(recorder: &Arc<Recorder>, ech: Option<EchMode>) -> Result<Clien
         .with_no_client_auth())
 }
 
-/// The cipher suites offered. AES-128 first, as browsers do: servers mostly take the first, and its hash costs
-/// a client half of SHA-384.
+/// The cipher suites offered. AES-128 is first, as in browsers. Most servers choose the first suite, and its hash costs
+/// a client half as much as SHA-384.
 fn suites() -> Vec<SupportedCipherSuite> {
     use aws_lc_rs::cipher_suite::{
         TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
@@ -262,7 +262,7 @@ fn suites() -> Vec<SupportedCipherSuite> {
     ]
 }
 
-/// The groups offered, the one with a key share first.
+/// The groups offered. The first one has the key share.
 fn groups(key_share: KeyShare) -> Vec<&'static dyn SupportedKxGroup> {
     use aws_lc_rs::kx_group::{SECP256R1, SECP384R1, X25519, X25519MLKEM768};
     match key_share {
@@ -271,7 +271,7 @@ fn groups(key_share: KeyShare) -> Vec<&'static dyn SupportedKxGroup> {
     }
 }
 
-/// Notes what the checks find, and never fails for it.
+/// Records the results of the checks, and never fails because of them.
 #[derive(Debug)]
 struct Recorder {
     provider: Arc<CryptoProvider>,
@@ -304,7 +304,7 @@ impl ServerCertVerifier for Recorder {
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // QUIC has no TLS 1.2 (RFC 9001 4.2).
+        // QUIC does not allow TLS 1.2 (RFC 9001 4.2).
         Err(Error::General("TLS 1.2".into()))
     }
 

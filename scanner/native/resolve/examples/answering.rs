@@ -1,4 +1,4 @@
-//! A server on loopback that answers every question with one address, for measurements of the engine:
+//! A server on loopback that answers every question with one address. It is for measuring the engine:
 //!
 //!     cargo run --release -p firstflight-resolve --example answering 127.0.0.1:5300
 

@@ -1,18 +1,19 @@
-//! What is fuzzed: reading a message as the answer to a question, and everything in it.
+//! The fuzz target: reads a message and the records as the answer to a question.
 
 use firstflight_resolve::answer::{Asked, MOST_ALIASES, Reading, read};
 use firstflight_resolve::wire::message::Sections;
 use firstflight_resolve::wire::name::Name;
 use firstflight_resolve::wire::types::QType;
 
-/// The first byte chooses the type, the rest is the message. What is kept is no larger than a few times the
-/// message.
+/// Uses the first byte to choose the type and the rest as the message. The result is at most a few times
+/// larger than the message.
 pub fn answer(input: &[u8]) {
     let Some((choice, message)) = input.split_first() else {
         return;
     };
     let qtype = QType::ALL[usize::from(*choice) % QType::ALL.len()];
-    // The name that the message repeats, if it can be read, so that most inputs get past the question.
+    // The name in the message's question, if it is readable, so that most inputs get past the check of the
+    // question.
     let name = Name::read(message, 12)
         .map(|(name, _)| name)
         .ok()

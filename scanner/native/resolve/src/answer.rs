@@ -1,4 +1,4 @@
-//! What a message answers: status, chain of aliases, records. No sockets, no clock.
+//! Reads a message as an answer: status, chain of aliases, records. No I/O, no clock.
 
 use crate::status::Status;
 use crate::wire::Malformed;
@@ -8,13 +8,13 @@ use crate::wire::query::HEADER;
 use crate::wire::record::{Record, whole_name};
 use crate::wire::types::{CNAME, QType};
 
-/// More aliases than this count as a loop (BIND stops at 16).
+/// A chain with more aliases counts as a loop (BIND stops at 16).
 pub const MOST_ALIASES: usize = 16;
-/// Most records of an answer that are kept (BIND's max-records-per-type): each becomes a row, and each address a
-/// target.
+/// Maximum number of records kept from an answer (BIND's max-records-per-type). Each record becomes a row,
+/// and each address a target.
 pub const MOST_RECORDS: usize = 100;
 
-/// One CNAME record: its target as text, and its TTL in seconds.
+/// One CNAME record: the target as text, and the TTL in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     pub target: String,
@@ -25,7 +25,7 @@ pub struct Alias {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
-    /// With its EDNS bits.
+    /// Extended RCODE: the header's RCODE with the upper bits from EDNS.
     pub rcode: u16,
     pub aliases: Vec<Alias>,
     /// In the order of the answer.
@@ -34,38 +34,38 @@ pub struct Answer {
     pub left_out: u16,
     /// The lowest TTL of the records (RFC 2181 5.2).
     pub ttl: Option<u32>,
-    /// The name to ask for next: the answer ends in an alias that the resolver did not follow.
+    /// The next name to query, if the answer stops at an alias that the resolver did not follow.
     pub unfinished: Option<Box<Name>>,
-    /// Extended errors, and what else a message has besides its answer.
+    /// Extended errors, and a note about bytes after the message.
     pub detail: Option<String>,
 }
 
-/// What a message is to a question.
+/// How a message relates to a question.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// It answers it.
+    /// Answers the question.
     Answer(Answer),
-    /// It is cut: the whole of it comes over TCP (RFC 2181 9).
+    /// Truncated. TCP gives the whole message (RFC 2181 9).
     Truncated,
-    /// It differs from the question in the case of letters.
+    /// Repeats the name with other upper and lower case.
     OtherCase,
-    /// It answers another question, or is no response.
+    /// Answers another question, or is not a response.
     Foreign,
     Malformed(Malformed),
 }
 
-/// How a question was asked.
+/// A question that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// As it was sent.
+    /// The name as it was sent.
     pub name: &'a Name,
     pub qtype: QType,
-    /// The case of letters must be the same.
+    /// Whether the answer must repeat upper and lower case exactly.
     pub exact: bool,
     pub tcp: bool,
 }
 
-/// Reads a message that has the id of the question; `sections` only lends its memory.
+/// Reads a message with the id of the question. `sections` is only scratch memory.
 pub fn read(message: &[u8], asked: Asked<'_>, sections: &mut Sections) -> Reading {
     try_read(message, asked, sections).unwrap_or_else(Reading::Malformed)
 }
@@ -94,7 +94,7 @@ fn try_read(
     follow(message, asked, &header, sections).map(Reading::Answer)
 }
 
-/// Follows the aliases of the answer section (RFC 1034 3.6.2) to the records that were asked for.
+/// Follows the aliases of the answer section (RFC 1034 3.6.2) to the requested records.
 fn follow(
     message: &[u8],
     asked: Asked<'_>,
@@ -139,16 +139,17 @@ fn follow(
     } else if !answer.records.is_empty() {
         answer.status = Status::NoError;
     } else if !answer.aliases.is_empty() && !sections.has_soa {
-        // With an SOA record the end of the chain has no such record (RFC 2308 2.2).
+        // An SOA record shows that the name at the end of the chain has no record of this type (RFC 2308
+        // 2.2).
         answer.unfinished = Some(Box::new(name));
     } else if sections.has_ns && !sections.has_soa && !header.is_authoritative() {
-        // Name servers alone are no answer, but a referral to them (RFC 2308 2.2).
+        // NS records without an SOA record are a referral, not an answer (RFC 2308 2.2).
         answer.status = Status::Referral;
     }
     Ok(answer)
 }
 
-/// What a message has besides its answer: extended errors, and bytes behind it.
+/// Returns the extended errors, and a note about bytes after the message.
 fn detail(sections: &Sections) -> Option<String> {
     let behind =
         (sections.behind > 0).then(|| format!("{} bytes follow the message", sections.behind));
@@ -156,7 +157,7 @@ fn detail(sections: &Sections) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// The records of class IN and type `kind` that `name` owns.
+/// Returns the records of class IN and type `kind` that `name` owns.
 fn owned<'a>(
     message: &'a [u8],
     name: &'a Name,
@@ -189,7 +190,7 @@ fn take_records(
             continue;
         }
         let record = Record::read(message, qtype, place.data, place.end)?;
-        // Of repeated records one counts (RFC 2181 5).
+        // A repeated record counts once (RFC 2181 5).
         if !answer.records.contains(&record) {
             answer.records.push(record);
         }
@@ -197,7 +198,7 @@ fn take_records(
     Ok(())
 }
 
-/// Returns the target of the first alias of `name`, with the lowest TTL of all.
+/// Returns the target of the first alias of `name`, with the lowest TTL of all aliases of `name`.
 fn alias(
     message: &[u8],
     name: &Name,

@@ -1,27 +1,28 @@
-//! Lines of the list that earlier segments answer, and the names that they had there.
+//! Lines of the list that the segments of an earlier run answer, and the names on these lines.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Lines of a page.
+/// Lines per page.
 const LINES: usize = 4096;
 
-/// A bit for each line that is answered; and of each line a hash of the name that it had, 0: none.
+/// One bit per line: whether it is answered. One hash per line: its name in the segments; 0 without a name.
 struct Page {
     answered: [u64; LINES / 64],
     names: [u64; LINES],
 }
 
-/// Lines that earlier segments answer. Only pages that have some take memory, whatever a damaged segment numbers.
+/// Lines that earlier segments answer. Memory is allocated only for pages with entries, so a damaged segment
+/// with huge line numbers costs little.
 #[derive(Default)]
 pub struct Answered {
     pages: BTreeMap<u32, Box<Page>>,
-    /// The last line that had a name; 0: none.
+    /// The last line with a name; 0 without any.
     last: u32,
 }
 
 impl Answered {
-    /// Notes whether a line is answered.
+    /// Records whether a line is answered.
     pub fn set(&mut self, line: u32, answered: bool) {
         let (place, bit) = bit(line);
         let word = &mut self.page_of(line).answered[place];
@@ -32,32 +33,30 @@ impl Answered {
         }
     }
 
-    /// Notes the name that a line had.
+    /// Records a line's name in the segments.
     pub fn note(&mut self, line: u32, domain: &str) {
         self.page_of(line).names[line as usize % LINES] = hash(domain);
         self.last = self.last.max(line);
     }
 
-    /// Returns whether a line had another name.
+    /// Returns whether the segments give another name for this line.
     pub fn contradicts(&self, line: u32, domain: &str) -> bool {
         let page = self.pages.get(&number(line));
         let noted = page.map_or(0, |page| page.names[line as usize % LINES]);
         noted != 0 && noted != hash(domain)
     }
 
-    /// Returns whether a line is answered.
     pub fn contains(&self, line: u32) -> bool {
         let (place, bit) = bit(line);
         let page = self.pages.get(&number(line));
         page.is_some_and(|page| page.answered[place] & bit != 0)
     }
 
-    /// Returns the last line that had a name; 0: none had.
+    /// Returns the last line with a name, or 0 without any.
     pub fn last(&self) -> u32 {
         self.last
     }
 
-    /// Returns how many lines are answered.
     pub fn count(&self) -> u64 {
         let words = self.pages.values().flat_map(|page| page.answered);
         words.map(|word| u64::from(word.count_ones())).sum()
@@ -73,18 +72,18 @@ impl Answered {
     }
 }
 
-/// The page of a line.
+/// Returns the number for a line's page.
 fn number(line: u32) -> u32 {
     line / LINES as u32
 }
 
-/// A line's word in its page, and its bit there.
+/// Returns the index of a line's word in its page, and the line's bit in that word.
 fn bit(line: u32) -> (usize, u64) {
     let place = line as usize % LINES;
     (place / 64, 1 << (place % 64))
 }
 
-/// A hash of a name, for this run alone; never 0.
+/// Returns a hash of a name that is valid only in this process and never 0.
 fn hash(domain: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     domain.hash(&mut hasher);
@@ -95,7 +94,7 @@ fn hash(domain: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Around the ends of words and pages, and the last line that can be numbered.
+    /// Lines at the boundaries of words and pages, and the highest line number.
     const CORNERS: [u32; 8] = [0, 1, 63, 64, 4095, 4096, 70_000, u32::MAX];
 
     #[test]

@@ -1,29 +1,30 @@
-//! Whether resolvers answer at all: asked before the first name, and again after a long silence.
+//! Checks whether any resolver answers: before the first name, and after many unanswered questions in a row.
 
-/// What a check came to.
+/// A check's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Other resolvers have not answered yet.
+    /// The check still waits for other resolvers.
     Open,
-    /// At least one answers.
+    /// At least one resolver answers.
     Up,
-    /// None does: the last one, and why.
+    /// No resolver answers: the last resolver, and the reason.
     Down(usize, String),
 }
 
-/// The checks of a run.
+/// A run's checks.
 #[derive(Debug)]
 pub struct Checks {
-    /// Resolvers that are being checked.
+    /// Resolvers whose result is pending.
     open: usize,
     answered: bool,
-    /// So many questions in a row without an answer lead to a check.
+    /// Number of consecutive unanswered questions that triggers a check.
     silence: u32,
     timeout_s: f64,
 }
 
 impl Checks {
-    /// `silence`: so many questions in a row without an answer lead to a check; `timeout_s`: for messages.
+    /// `silence`: number of consecutive unanswered questions that triggers a check. `timeout_s`: for
+    /// messages.
     pub fn new(silence: u32, timeout_s: f64) -> Checks {
         Checks {
             open: 0,
@@ -33,22 +34,22 @@ impl Checks {
         }
     }
 
-    /// Begins to check so many resolvers.
+    /// Starts a check of this number of resolvers.
     pub fn begin(&mut self, resolvers: usize) {
         (self.open, self.answered) = (resolvers, false);
     }
 
-    /// Returns whether no name may begin, because nobody has answered yet.
+    /// Returns whether new names must wait because no resolver has answered yet.
     pub fn is_open(&self) -> bool {
         self.open > 0 && !self.answered
     }
 
-    /// Returns whether a check is due after so many questions without an answer.
+    /// Returns whether a check is due after this number of unanswered questions.
     pub fn are_due(&self, silence: u32) -> bool {
         self.open == 0 && silence >= self.silence
     }
 
-    /// Takes the result of one resolver: `why` it does not answer, empty for a timeout.
+    /// Records a resolver's result. `why` is the reason for a missing answer, empty for a timeout.
     pub fn result(&mut self, resolver: usize, why: Option<String>) -> Verdict {
         self.open = self.open.saturating_sub(1);
         match why {

@@ -1,4 +1,4 @@
-//! What is counted during a run.
+//! A run's counters.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -7,26 +7,25 @@ use crate::outcome::Outcome;
 use crate::status::Status;
 use crate::wire::types::QType;
 
-/// Counters of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Names with rows.
     pub names: u64,
-    /// Lines of the list that were not understood.
+    /// Rejected lines of the list.
     pub rejected: u64,
     /// Names that the segments of an earlier run answer (`--resume`).
     pub resumed: u64,
-    /// Names that were begun and have no rows, because the run was interrupted.
+    /// Started names without rows, because the run was interrupted.
     pub not_done: u64,
-    /// Messages with an id that no question of their socket has.
+    /// Messages with an id that matches no open question of their socket.
     pub unmatched: u64,
-    /// Messages with a question's id that answer another question, or are no response.
+    /// Messages with the id of a question that answer another question or are not a response.
     pub foreign: u64,
-    /// Answers over UDP that were cut, so that the question was repeated over TCP.
+    /// Truncated UDP answers. Their questions were repeated over TCP.
     pub truncated: u64,
-    /// Records of answers that have no row, because their answer has too many.
+    /// Records without a row, because their answer has too many records.
     pub records_left_out: u64,
-    /// Questions by type and status, as `A_NOERROR`.
+    /// Questions by type and status, for example `A_NOERROR`.
     #[serde(flatten)]
     statuses: Statuses,
 }
@@ -51,13 +50,13 @@ impl Serialize for Statuses {
 }
 
 impl Counts {
-    /// Counts a question that is over.
+    /// Counts a finished question.
     pub fn record(&mut self, outcome: &Outcome) {
         self.statuses.0[outcome.qtype as usize][outcome.status as usize] += 1;
         self.records_left_out += u64::from(outcome.left_out);
     }
 
-    /// Returns the number of questions by status, of all types.
+    /// Returns the number of questions of all types by status.
     pub fn by_status(&self) -> impl Iterator<Item = (Status, u64)> {
         let sum = |status: Status| -> u64 {
             self.statuses

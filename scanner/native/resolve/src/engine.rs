@@ -1,4 +1,5 @@
-//! The run: one thread that receives, ends, begins and sends questions until all names are done.
+//! The run: one thread receives answers, finishes questions, and starts and sends new questions until all
+//! names are done.
 
 mod gather;
 
@@ -20,48 +21,48 @@ use crate::outcome::Finished;
 use crate::table::Table;
 use crate::wire::query;
 
-/// Longest sleep, so that signals are noticed.
+/// Longest sleep. The loop checks for signals at least this often.
 const LONGEST_WAIT: Mono = 100_000_000;
-/// Longest sleep while names may come from a pipe.
+/// Longest sleep while a pipe may deliver names.
 const NAMES_WAIT: Mono = 10_000_000;
-/// Sleep when the system's queue was full.
+/// Sleep after a full send queue of the system.
 const FULL_WAIT: Mono = 1_000_000;
-/// With so many questions in flight, and answers coming, they are better handled several at a time: so long
-/// a pause lets them gather. Their times come from the kernel.
+/// With at least this many questions in flight, the loop pauses after each read, so that it can handle
+/// several answers at a time. The kernel supplies the arrival times.
 const BULK: usize = 64;
 const PAUSE: Duration = Duration::from_micros(100);
-/// Most bytes that wait to be written; with more, no name begins.
+/// Maximum number of bytes that wait to be written. Above it, no new name starts.
 const MOST_WAITING: u64 = 16 << 20;
-/// Most TCP connections at a time to a resolver (RFC 7766 6.2.2: few).
+/// Maximum number of open TCP connections to one resolver. RFC 7766 6.2.2 recommends few.
 const CONNECTIONS: usize = 16;
 
-/// All parts of a run.
+/// A run's state.
 pub struct Engine {
     pub names: Names,
     pub table: Table,
     pub connected: Connected,
     pub writer: Writer<Finished>,
-    /// Names that are done.
+    /// Number of finished names.
     pub finished: u64,
-    /// Bytes that were passed to the writer, and that it has written.
+    /// Bytes passed to the writer, and bytes that the writer has written.
     pub pushed: u64,
     pub written: Arc<AtomicU64>,
     pub checks: Checks,
     pub progress: Progress,
     pub clock: Clock,
     pub server_count: usize,
-    /// Questions per second, by resolver; `None`: no limit.
+    /// Questions per second for each resolver; `None`: no limit.
     pub rates: Vec<Option<f64>>,
 }
 
-/// What is left when a run is over.
+/// A run's result.
 pub struct RunResult {
     pub table: Table,
     pub connected: Connected,
     pub interrupted: bool,
-    /// Number of the last segment, or why the run ended early.
+    /// Number of the last segment, or the reason for the early end of the run.
     pub written: Result<u32, Failure>,
-    /// No resolver answers.
+    /// Whether the run stopped because no resolver answers.
     pub down: bool,
 }
 
@@ -95,7 +96,7 @@ impl Engine {
         self.finish(interrupted, down)
     }
 
-    /// Passes finished names on to the writer.
+    /// Passes finished names to the writer.
     fn write(&mut self) {
         for name in self.table.finished.drain(..) {
             self.finished += 1;
@@ -113,15 +114,16 @@ impl Engine {
         self.table.names() == 0 && self.names.is_ended() && !self.checks.is_open()
     }
 
-    /// Reads what came, and ends attempts whose time was over before everything that had come was read.
-    /// Returns whether something came.
+    /// Reads all pending messages, and expires attempts that timed out before the last read. Returns whether
+    /// any message arrived.
     fn receive_and_expire(&mut self) -> bool {
         let (received, drained) = self.receive();
         self.table.expire(drained);
         received
     }
 
-    /// Reads what came. Returns whether something did, and the time up to which everything is read.
+    /// Reads all pending messages. Returns whether any arrived, and the time up to which all messages were
+    /// read.
     fn receive(&mut self) -> (bool, Mono) {
         let (table, mut failed, mut received) = (&mut self.table, Vec::new(), false);
         let clock = self.clock;
@@ -137,8 +139,7 @@ impl Engine {
                 }
             }
         });
-        // A socket that was closed has no questions any more: first what is over, by numbers that are still
-        // theirs.
+        // Closing a socket frees its number. First release the questions that still use it.
         self.free_sockets();
         for socket in failed {
             self.connected.close(socket);
@@ -160,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Begins a check after a long silence, and takes the results of one.
+    /// Starts a check after many unanswered questions, and processes a check's results.
     fn check(&mut self, down: &mut Option<String>) {
         for (resolver, why) in std::mem::take(&mut self.table.checks) {
             match self.checks.result(resolver, why) {
@@ -192,14 +193,14 @@ impl Engine {
         }
     }
 
-    /// Sends what waits, as the rates allow. Returns whether a queue of the system was full.
+    /// Sends waiting questions as the rates allow. Returns whether a send queue of the system was full.
     fn send(&mut self) -> bool {
         let mut full = false;
         for resolver in 0..self.server_count {
             self.connect(resolver);
             while !full {
                 let waiting = self.table.queues[resolver].udp.len();
-                // A resolver without a limit allows a batch at any time.
+                // A resolver without a rate limit always allows a batch.
                 if waiting == 0 {
                     break;
                 }
@@ -216,7 +217,7 @@ impl Engine {
         full
     }
 
-    /// Sends `count` of the questions that wait for a resolver, from one socket.
+    /// Sends up to `count` of the questions that wait for a resolver, all from one socket.
     fn send_batch(&mut self, resolver: usize, count: usize) -> bool {
         let waiting = &mut self.table.queues[resolver].udp;
         let numbers: Vec<u32> = waiting.drain(..count.min(waiting.len())).collect();
@@ -236,7 +237,7 @@ impl Engine {
                 length
             });
             match pushed {
-                // Known at once, so that no two questions of a batch have the same id.
+                // Reserve the id now, so that no other question of this batch gets it.
                 Ok(()) => {
                     self.table.reserve(socket, id, number);
                     batch.push((number, id));
@@ -272,7 +273,7 @@ impl Engine {
         false
     }
 
-    /// Connects to a resolver for questions whose answers were cut.
+    /// Opens TCP connections to a resolver for the questions with truncated answers.
     fn connect(&mut self, resolver: usize) {
         while !self.table.queues[resolver].tcp.is_empty()
             && self.table.connections(resolver) < CONNECTIONS
@@ -282,7 +283,7 @@ impl Engine {
                 return;
             };
             let mut out = [0; query::LONGEST];
-            // The number of the socket is not known yet: any id is free on a new one.
+            // The socket number is not known yet. On a new socket any id is free.
             let (length, id) = self.table.write(number, u32::MAX, &mut out);
             let (at, now) = (wall(), self.clock.now());
             match self.connected.connect(resolver, &out[..length]) {
@@ -307,7 +308,7 @@ impl Engine {
         }
     }
 
-    /// Tells how far the run is.
+    /// Reports the progress of the run.
     fn tell(&mut self) {
         let now = self.now();
         self.progress.tick(&now);
@@ -322,7 +323,7 @@ impl Engine {
         }
     }
 
-    /// Returns why no more questions were sent.
+    /// Returns the reason why the loop sends no more questions now.
     fn limit(&self) -> Limit {
         if self.connected.is_held() {
             return Limit::Unconfirmed;
@@ -352,7 +353,7 @@ impl Engine {
         }
     }
 
-    /// Sleeps until something is due or comes.
+    /// Sleeps until the next deadline or the next message.
     fn wait(&mut self, received: bool, full: bool) {
         if self.table.is_empty() {
             self.names.wait(Duration::from_nanos(LONGEST_WAIT));
@@ -389,7 +390,7 @@ impl Engine {
         }
     }
 
-    /// Returns when the next pass begins if answers should wait for it.
+    /// Returns the start of the next pass if the loop should gather answers until then.
     fn gathers_until(&self, now: Mono) -> Option<Mono> {
         let resolvers = self.rates.iter().enumerate();
         let waiting = resolvers.map(|(resolver, rate)| gather::Waiting {
@@ -400,7 +401,7 @@ impl Engine {
         gather::until(now, waiting)
     }
 
-    /// Ends the run; names in flight have no rows.
+    /// Finishes the run. Names in flight get no rows.
     fn finish(mut self, interrupted: bool, down: Option<String>) -> RunResult {
         self.progress.finish();
         self.write();

@@ -1,15 +1,16 @@
-//! The engine of the resolve stage: asks resolvers for addresses and HTTPS records, many names at a time.
+//! The engine of the resolve stage: queries resolvers for addresses and HTTPS records of many names at a
+//! time.
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`wire`] | messages: questions out, names, records, EDNS in |
-//! | [`answer`], [`status`] | what a message answers: status, aliases, records |
-//! | `question`, `outcome` | the attempts of a question, and its result |
+//! | [`wire`] | DNS messages: writes questions; reads names, records and EDNS |
+//! | [`answer`], [`status`] | reads a message as an answer: status, aliases, records |
+//! | `question`, `outcome` | a question's attempts, and the result |
 //! | `table` | names and questions in flight: queues, ids, timers |
-//! | `resolvers`, `checks` | who is asked next; whether anybody answers |
-//! | `engine` | the loop; sockets are the core's (`firstflight_core::connected`) |
-//! | `names`, `answered`, `resume`, `row` | names in, rows out |
-//! | `options`, `setup`, `summary`, `report`, `counts` | the program around it |
+//! | `resolvers`, `checks` | choice of the next resolver; check whether any resolver answers |
+//! | `engine` | the loop; the core provides the sockets (`firstflight_core::connected`) |
+//! | `names`, `answered`, `resume`, `row` | input of names, output of rows |
+//! | `options`, `setup`, `summary`, `report`, `counts` | options, start, summary and progress of the program |
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! `firstflight-resolve`: asks resolvers for addresses and HTTPS records of names.
+//! `firstflight-resolve`: queries resolvers for addresses and HTTPS records of names.
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]

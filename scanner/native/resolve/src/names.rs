@@ -1,5 +1,5 @@
-//! The names to ask for, one per line (empty lines and comments, which begin with `#`, aside), read by a thread of their own while the run goes on: a list of any
-//! length, or a pipe that is slow, takes no memory and blocks nothing.
+//! Reads the names, one per line, in a separate thread during the run. A list of any length needs little memory,
+//! and a slow pipe blocks nothing. Empty lines and comments (`#`) are skipped.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -14,23 +14,23 @@ use firstflight_core::targets::fault_of_name;
 use crate::answered::Answered;
 use crate::wire::name::Name;
 
-/// Names that go through the channel at once, and how many such batches wait there.
+/// Names per batch, and number of batches that can wait in the channel.
 const BATCH: usize = 256;
 const QUEUE: usize = 4;
-/// Bytes of a line that are read; the rest of a longer one is skipped, since it is no name.
+/// Maximum number of bytes read from a line. The rest of a longer line is skipped, because no name is that long.
 const LONGEST_LINE: u64 = 1024;
 
 /// A name of the list.
 #[derive(Debug)]
 pub struct Listed {
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// As in the list.
+    /// The name as in the list.
     pub domain: String,
     pub name: Name,
 }
 
-/// What the thread passes on.
+/// A message from the thread.
 #[derive(Debug, Default)]
 struct Batch {
     names: Vec<Listed>,
@@ -40,30 +40,41 @@ struct Batch {
 }
 
 impl Batch {
-    /// Passes on a failure, and no name.
+    /// Replaces the names by a failure.
     fn refuse(&mut self, failure: Failure) {
         self.names.clear();
         self.failure = Some(failure);
     }
 }
 
-/// The engine's side of the thread.
+/// The engine's interface to the thread.
 pub struct Names {
     batches: Receiver<Batch>,
     next: std::vec::IntoIter<Listed>,
     ended: bool,
-    /// Lines to ask for, if the list is a file; names that were taken so far.
+    /// Number of lines to resolve if the list is a file, and number of names taken.
     lines: Option<u64>,
     taken: u64,
-    /// Lines that were not understood, and lines left out because they are answered, so far.
+    /// Number of rejected lines, and of lines skipped because an earlier run answered them.
     pub rejected: u64,
     pub resumed: u64,
     failure: Option<Failure>,
 }
 
 impl Names {
-    /// Begins to read `path` (`-`: standard input); `program` begins each message. Fails if a file is not the list
-    /// whose lines are `answered`; of a pipe no name is passed on before that is known.
+    /// Reads the names of the command line.
+    pub fn given(program: &'static str, names: &[String]) -> Result<Names, Failure> {
+        let text = names.join("\n");
+        let input = io::Cursor::new(text.into_bytes());
+        let read = Names::start(program, input, "the names".into(), Answered::default(), 0)?;
+        Ok(Names {
+            lines: Some(names.len() as u64),
+            ..read
+        })
+    }
+
+    /// Starts to read `path` (`-`: standard input). `program` is the prefix of each message. Fails if a file is not
+    /// the list of the run that wrote `answered`. For a pipe, no name is passed on before this check is complete.
     pub fn open(program: &'static str, path: &Path, answered: Answered) -> Result<Names, Failure> {
         let name = path.display().to_string();
         let unreadable =
@@ -100,7 +111,7 @@ impl Names {
         })
     }
 
-    /// Passes on no name before line `hold` is read.
+    /// Starts the thread. No name is passed on before line `hold` is read.
     fn start(
         program: &'static str,
         input: impl Read + Send + 'static,
@@ -125,7 +136,7 @@ impl Names {
         })
     }
 
-    /// Returns the next name, if one has been read.
+    /// Returns the next name if the thread has read one.
     pub fn next(&mut self) -> Option<Listed> {
         loop {
             if let Some(name) = self.next.next() {
@@ -143,10 +154,10 @@ impl Names {
         }
     }
 
-    /// Waits for the next name, at most `longest`.
+    /// Waits for the next name for at most `longest`.
     pub fn wait(&mut self, longest: Duration) {
         if !self.next.as_slice().is_empty() {
-            // There is one; it waits for something else.
+            // A name is available, but the caller waits for something else.
             std::thread::sleep(longest.min(Duration::from_millis(10)));
             return;
         }
@@ -169,19 +180,20 @@ impl Names {
         self.ended && self.next.as_slice().is_empty()
     }
 
-    /// Returns how many names are still to begin, if the list is a file; empty lines count until its end.
+    /// Returns the number of names that are not taken yet, if the list is a file. Empty lines count until the end
+    /// of the list.
     pub fn left(&self) -> Option<u64> {
         let left = self.lines?.saturating_sub(self.taken + self.rejected);
         Some(if self.is_ended() { 0 } else { left })
     }
 
-    /// Returns why the list could not be read to its end, if so.
+    /// Returns the failure if the list could not be read completely.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.clone()
     }
 }
 
-/// Counts the lines of a file, and goes back to its begin.
+/// Counts a file's lines, and rewinds it.
 fn count_lines(file: &mut File) -> io::Result<u64> {
     let (mut input, mut lines) = (BufReader::with_capacity(1 << 16, &mut *file), 0);
     while input.skip_until(b'\n')? > 0 {
@@ -191,7 +203,7 @@ fn count_lines(file: &mut File) -> io::Result<u64> {
     Ok(lines)
 }
 
-/// Returns the first line that is not what the segments answer, and goes back to the begin of the file.
+/// Returns the first line that differs from the segments, and rewinds the file.
 fn find_other(file: &mut File, answered: &Answered) -> io::Result<Option<u32>> {
     let mut input = BufReader::with_capacity(1 << 16, &mut *file);
     let (mut bytes, mut other) = (Vec::new(), None);
@@ -212,25 +224,25 @@ fn find_other(file: &mut File, answered: &Answered) -> io::Result<Option<u32>> {
 
 fn is_other(line: u32, name: &str) -> Failure {
     Failure::Usage(format!(
-        "--resume: line {line} of {name} is not what the segments answer; give the list of the first run"
+        "--resume: line {line} of {name} differs from the list of the segments; give the list of the first run"
     ))
 }
 
-/// Returns a line as records have it.
+/// Returns a line's text as in the records.
 fn text_of(bytes: &[u8]) -> &str {
     let text = std::str::from_utf8(bytes).unwrap_or("\u{fffd}");
     text.trim_start_matches('\u{feff}').trim()
 }
 
-/// Returns the name of a line, or why it has none.
+/// Returns the name in a line, or the reason for rejecting the line.
 fn name_of(text: &str) -> Result<Name, &'static str> {
     match fault_of_name(text) {
         Some(fault) => Err(fault),
-        None => Name::from_text(text).ok_or("it is no name that a question can have"),
+        None => Name::from_text(text).ok_or("it is not a valid name for a question"),
     }
 }
 
-/// Reads lines until the end, or until nobody takes them.
+/// Reads lines until the end, or until the receiver is closed.
 fn read(
     program: &str,
     input: impl Read,
@@ -254,8 +266,9 @@ fn read(
             }
             Ok(_) => {}
             Err(e) => {
-                let why =
-                    format!("{name} cannot be read to its end: {e}; what was read before is done");
+                let why = format!(
+                    "{name} cannot be read to its end: {e}; the names before the error are resolved"
+                );
                 if line < hold {
                     batch.names.clear();
                 }
@@ -265,7 +278,7 @@ fn read(
         }
         let Some(next) = line.checked_add(1) else {
             batch.failure = Some(Failure::Input(format!(
-                "{name} has more lines than can be numbered"
+                "{name} has too many lines: at most 4294967295 are possible"
             )));
             break;
         };
@@ -288,17 +301,17 @@ fn read(
                 rejected.line(line, why);
             }
         }
-        // What a pipe gave is passed on before waiting for more, once it is known to be the right list.
+        // Pass on the names from a pipe before waiting for more input, if the list is verified up to here.
         let is_due = batch.names.len() >= BATCH || input.buffer().is_empty();
         if is_due && line >= hold && to.send(std::mem::take(&mut batch)).is_err() {
             return;
         }
     }
-    // Nobody takes it if the run has ended.
+    // This fails if the run has stopped. Nobody needs the batch then.
     let _ = to.send(batch);
 }
 
-/// Reads a line, or of a longer one its start and skips the rest. Returns 0 at the end.
+/// Reads a line. Skips the rest of a line that is longer than [`LONGEST_LINE`]. Returns 0 at the end.
 fn read_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<usize> {
     let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', bytes)?;
     if read as u64 == LONGEST_LINE && !bytes.ends_with(b"\n") {
@@ -382,7 +395,7 @@ mod tests {
                 found.push((listed.line, names.left()));
             }
         }
-        // One line is rejected; the empty one counts to the end.
+        // One line is rejected. The empty line counts until the end.
         assert_eq!(found, [(1, Some(2)), (5, Some(1))]);
         assert_eq!(names.left(), Some(0));
     }
@@ -406,7 +419,7 @@ mod tests {
             let (found, names) = all(text, two_lines());
             let expected = |name: &str| {
                 Some(Failure::Usage(format!(
-                    "--resume: line {line} of {name} is not what the segments answer; give the list of the \
+                    "--resume: line {line} of {name} differs from the list of the segments; give the list of the \
                      first run"
                 )))
             };
@@ -427,7 +440,7 @@ mod tests {
         }
     }
 
-    /// What segments know of a list that begins with `a`, which they answer, and `b`, which they do not.
+    /// Returns the segments' record for a two-line list: `a` is answered, `b` is not.
     fn two_lines() -> Answered {
         let mut answered = Answered::default();
         answered.set(1, true);

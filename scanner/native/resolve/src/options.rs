@@ -5,18 +5,19 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use firstflight_core::records::OutputArguments;
+use firstflight_core::targets::fault_of_name;
 
 use crate::resolvers::Named;
 use crate::wire::types::QType;
 
-/// Questions per second to a resolver of others, unless --rate says otherwise.
+/// Default rate to other operators' resolvers, in questions per second (`--rate`).
 pub const RATE: f64 = 200.0;
 
-/// Most processes that divide the names of a vantage point.
+/// Maximum number of processes that share a vantage point's names.
 const MOST_SHARDS: i64 = 64;
 
-/// Asks resolvers for addresses and HTTPS records of names, or for other types: one row per record of an
-/// answer, one row with the status for an answer without.
+/// Queries resolvers for addresses, HTTPS records or other types of names. Writes one row per record of an answer,
+/// and one row with the status for an answer without records.
 #[derive(Parser, Debug)]
 #[command(
     name = "firstflight-resolve",
@@ -25,23 +26,28 @@ const MOST_SHARDS: i64 = 64;
     about,
     after_help = "\
 Example:
+  firstflight resolve www.example.org
   firstflight resolve --names names.txt --resolver 192.0.2.53 --types A,AAAA,HTTPS > answers.jsonl
 
 Exit status: 0 done (a timeout is a result); 1 done, some lines of the list were rejected; 2 wrong use,
 nothing sent; 3 unreadable input, resolvers that do not answer, or records that cannot be written; 130
-interrupted, names that ended before are recorded."
+interrupted, finished names are recorded."
 )]
 pub struct Options {
-    /// Names, one per line; - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub names: PathBuf,
+    /// Names to resolve, instead of a list
+    #[arg(value_name = "NAME", value_parser = host_name, conflicts_with_all = ["names", "resume"])]
+    pub name: Vec<String>,
 
-    /// Resolver to ask (repeatable): IP, IP:PORT or IP#PORT, with ,weight=N for its share of the questions
+    /// List of names, one per line; - for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "name")]
+    pub names: Option<PathBuf>,
+
+    /// Resolver to query (repeatable): IP, IP:PORT or IP#PORT, with ,weight=N for its share of the questions
     /// (default: the first of /etc/resolv.conf)
     #[arg(long, value_name = "RESOLVER", value_parser = Named::parse)]
     pub resolver: Vec<Named>,
 
-    /// Types to ask for
+    /// Types to query
     #[arg(
         long,
         value_name = "TYPE,...",
@@ -54,12 +60,12 @@ pub struct Options {
     #[command(flatten)]
     pub output: OutputArguments,
 
-    /// Questions per second to each resolver; 0 = no limit (default: 200, no limit to one that is named and in
-    /// a loopback or private network)
+    /// Questions per second to each resolver; 0 = no limit (default: 200; no limit for a --resolver in a loopback
+    /// or private network)
     #[arg(long, value_name = "N", value_parser = rate)]
     pub rate: Option<f64>,
 
-    /// This process is one of N that divide the names: it has 1/N of the rate
+    /// Number of processes that share the names; this process uses 1/N of the rate
     #[arg(
         long,
         value_name = "N",
@@ -68,7 +74,7 @@ pub struct Options {
     )]
     pub shards: u32,
 
-    /// Most questions in flight, at least those of one name
+    /// Maximum number of questions in flight; the questions for a single name are always allowed
     #[arg(
         long,
         value_name = "N",
@@ -85,12 +91,12 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=10))]
     pub attempts: u8,
 
-    /// Ask for names in lower case instead of a case chosen at random
+    /// Send names in lower case instead of random upper and lower case
     #[arg(long)]
     pub lower_case: bool,
 
-    /// Check whether a resolver answers at all after so many questions in a row without an answer; if none
-    /// does, end
+    /// After this many consecutive questions without an answer, check whether any resolver answers, and stop the run
+    /// if not
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub silence: u32,
 
@@ -98,8 +104,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub blocklist: Vec<PathBuf>,
 
-    /// Names, addresses and networks whose owners opted out (repeatable): no resolver there is asked; names
-    /// are resolved, since only the resolver is contacted
+    /// Opt-out list of names, addresses and networks (repeatable): resolvers on it are never contacted; names on it
+    /// are still resolved, because only the resolver is contacted
     #[arg(long, value_name = "FILE")]
     pub optout: Vec<PathBuf>,
 
@@ -107,17 +113,17 @@ pub struct Options {
     #[arg(long, value_name = "TEXT")]
     pub contact: Option<String>,
 
-    /// Checked, as other commands do; a resolver that is named needs none (repeatable)
+    /// Checked as by other commands, but not needed for a --resolver (repeatable)
     #[arg(long, value_name = "CIDR")]
     pub allow_net: Vec<String>,
 
-    /// Check lists and settings, report what would be done, send nothing
+    /// Check lists and settings, report the plan, send nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
 impl Options {
-    /// The types, each once, in the order of the options.
+    /// Returns the distinct types in the order of the options.
     pub fn distinct_types(&self) -> Vec<QType> {
         let mut types = Vec::new();
         for qtype in &self.types {
@@ -128,8 +134,9 @@ impl Options {
         types
     }
 
-    /// Questions per second of this process to a resolver at `ip`; `None`: no limit. One that nobody named
-    /// counts as one of others: behind a stub or a router that /etc/resolv.conf has is a provider's.
+    /// Returns the rate of this process to a resolver at `ip`, in questions per second; `None`: no limit. Without
+    /// `--resolver`, even a private address counts as another operator's resolver: a stub resolver or router from
+    /// /etc/resolv.conf forwards to a provider's resolver.
     pub fn rate_to(&self, ip: IpAddr) -> Option<f64> {
         let is_ours = !self.resolver.is_empty() && firstflight_core::policy::is_ours(ip);
         let together = match self.rate {
@@ -141,9 +148,13 @@ impl Options {
     }
 }
 
+fn host_name(text: &str) -> Result<String, String> {
+    fault_of_name(text).map_or_else(|| Ok(text.to_owned()), |fault| Err(fault.to_owned()))
+}
+
 fn qtype(text: &str) -> Result<QType, String> {
     let names = QType::ALL.map(QType::name).join(", ");
-    QType::from_name(text.trim()).ok_or_else(|| format!("is none of {names}"))
+    QType::from_name(text.trim()).ok_or_else(|| format!("is not one of {names}"))
 }
 
 fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
@@ -180,7 +191,10 @@ mod tests {
                 "were not provided: --names <FILE>",
             ),
             (&["--names", "n", "--rate=-1"], "not a number from 0"),
-            (&["--names", "n", "--types", "A,ANY"], "is none of A, AAAA"),
+            (
+                &["--names", "n", "--types", "A,ANY"],
+                "is not one of A, AAAA",
+            ),
             (
                 &["--names", "n", "--resolver", "dns.test"],
                 "write it like 192.0.2.53",
@@ -206,7 +220,7 @@ mod tests {
         let named = ["--resolver", "9.9.9.9", "--resolver", "192.168.1.1"];
         for (arguments, expected) in [
             (&named[..], (Some(RATE), None)),
-            // A resolver of /etc/resolv.conf: the second one as a router's, or a stub.
+            // A resolver from /etc/resolv.conf. The second address is a router's or a stub resolver's.
             (&[], (Some(RATE), Some(RATE))),
             (&["--rate", "50"], (Some(50.0), Some(50.0))),
             (&["--rate", "0"], (None, None)),

@@ -1,4 +1,4 @@
-//! What came of a question, and of a name.
+//! Results of questions and of names.
 
 use firstflight_core::clock::{Mono, Stamp};
 
@@ -7,7 +7,7 @@ use crate::status::Status;
 use crate::wire::record::Record;
 use crate::wire::types::QType;
 
-/// How the last message of an answer came.
+/// The transport of an answer's last message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     Udp,
@@ -15,7 +15,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the word in records.
+    /// Returns the value of the column.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Udp => "udp",
@@ -24,30 +24,30 @@ impl Transport {
     }
 }
 
-/// The result of a question: the last attempt's answer or failure.
+/// A question's result: the last attempt's answer or failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub qtype: QType,
     pub status: Status,
     /// When the last attempt was sent.
     pub asked_at: Stamp,
-    /// From then to its answer or timeout, without waits for the rate.
+    /// Time from there to the answer or timeout, without waits for the rate.
     pub duration: Mono,
     pub attempts: u8,
     /// `None` without an answer.
     pub rcode: Option<u16>,
     pub aliases: Vec<Alias>,
     pub records: Vec<Record>,
-    /// Records of the answer that are not among them, because it has too many.
+    /// Records without a row, because the answer has too many records.
     pub left_out: u16,
     pub ttl: Option<u32>,
     pub transport: Option<Transport>,
     pub detail: Option<String>,
-    /// Number of the resolver that the last attempt asked.
+    /// Index of the last attempt's resolver.
     pub resolver: usize,
 }
 
-/// A name all of whose questions are over.
+/// A name with all questions finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// Line of the name in the input.
@@ -58,7 +58,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Returns about how many bytes it takes.
+    /// Returns the approximate size in bytes.
     pub fn weight(&self) -> u64 {
         let of_record = |record: &Record| match record {
             Record::Address(_) => 20,

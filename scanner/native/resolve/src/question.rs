@@ -1,4 +1,4 @@
-//! One question: its attempts, and what follows from the end of each.
+//! One question: its attempts, and the next step after each.
 
 use firstflight_core::clock::{Mono, SECOND, Stamp};
 
@@ -8,62 +8,63 @@ use crate::status::Status;
 use crate::wire::name::Name;
 use crate::wire::types::QType;
 
-/// Wait before the second attempt; it doubles with each further one.
+/// Mean wait before the second attempt. It doubles for each further attempt.
 const BACKOFF: Mono = SECOND / 2;
 
-/// Whether and how a question is under way.
+/// A question's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits for its turn, or for the next attempt.
+    /// The question waits in a queue, or for the next attempt.
     Waits,
-    /// It was sent by this socket with this id.
+    /// The question was sent from this socket with this id.
     Sent { socket: u32, id: u16 },
 }
 
 /// A question of a name, or of a check.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Number of the name; `None`: it checks whether its resolver answers.
+    /// Number of the name. `None`: the question checks whether its resolver answers.
     pub name: Option<u32>,
-    /// Place of the type among those of the run.
+    /// Index of the type in the run's types.
     pub place: usize,
     pub qtype: QType,
-    /// The name to ask for, at the end of the aliases so far; its case as it was sent.
+    /// The name to query, after following the aliases. Upper and lower case are as in the last message.
     pub current: Name,
-    /// Where the attempt begins.
+    /// The name at the start of each attempt.
     first: Name,
     pub resolver: usize,
     pub attempt: u8,
     pub edns: bool,
-    /// The case of letters is mixed, and compared.
+    /// Whether the name has random upper and lower case, which the answer must repeat.
     pub mixed: bool,
-    /// The next message goes over TCP.
+    /// Whether the next message is sent over TCP.
     pub tcp: bool,
     pub state: State,
-    /// The timer that ends its state; those of earlier states, and of earlier questions, have other numbers.
+    /// The timer of the current state. Timer numbers are unique, so timers of earlier states and questions do not
+    /// match.
     pub timer: Option<u32>,
     aliases: Vec<Alias>,
-    /// When the attempt was sent.
+    /// Time of sending of the attempt's first message.
     asked_at: Option<(Stamp, Mono)>,
-    /// Since when it waits for its turn, and how long it has waited since the attempt was sent.
+    /// Start of the current wait in the queue, and total wait after the attempt's first message.
     queued_at: Mono,
     waited: Mono,
 }
 
-/// How an attempt ended.
+/// An attempt's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Answer(Answer),
-    /// No message that could be read: TIMEOUT, NETWORK or MALFORMED, and details.
+    /// No readable message: TIMEOUT, NETWORK or MALFORMED, with details.
     Failure(Status, Option<String>),
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask the same resolver once more in this attempt: for the end of the aliases, or without EDNS.
+    /// Query the same resolver again within this attempt: for the last alias, or without EDNS.
     Again,
-    /// Begin another attempt, after a wait of about so long.
+    /// Start another attempt after about this wait.
     Retry(Mono),
     Done(Outcome),
 }
@@ -90,9 +91,9 @@ impl Question {
         }
     }
 
-    /// Begins an attempt at `resolver`.
+    /// Starts an attempt at `resolver`.
     pub fn begin(&mut self, resolver: usize, mixed: bool, now: Mono) {
-        // What one resolver does not understand, another one may.
+        // Another resolver may support EDNS.
         self.edns |= resolver != self.resolver;
         self.resolver = resolver;
         self.attempt += 1;
@@ -105,14 +106,14 @@ impl Question {
         self.queue(now);
     }
 
-    /// Notes that it waits for its turn from `now` on.
+    /// Records that the question waits in a queue from `now` on.
     pub fn queue(&mut self, now: Mono) {
         self.state = State::Waits;
         self.timer = None;
         self.queued_at = now;
     }
 
-    /// Notes that it was sent.
+    /// Records that the question was sent.
     pub fn sent(&mut self, socket: u32, id: u16, now: Mono, wall: Stamp) {
         self.state = State::Sent { socket, id };
         self.timer = None;
@@ -123,7 +124,7 @@ impl Question {
         }
     }
 
-    /// Ends the attempt at `at`; `wall`: that time in UTC, for a question that could not be sent.
+    /// Finishes the attempt at `at`. `wall` is the UTC time for a question that could not be sent.
     pub fn end(&mut self, end: End, most_attempts: u8, at: Mono, wall: Stamp) -> Next {
         let transport = if self.tcp {
             Transport::Tcp
@@ -140,7 +141,7 @@ impl Question {
                 (failure(status, detail), None)
             }
         };
-        // A check ends with any answer.
+        // Any answer completes a check.
         let may_lack_edns = answer.status.is_failure() && answer.status.may_lack_edns(rcode);
         if may_lack_edns && self.edns && self.name.is_some() {
             (self.edns, self.tcp) = (false, false);
@@ -178,7 +179,7 @@ impl Question {
         })
     }
 
-    /// Returns whether the aliases of the attempt are too many, or lead to the same name twice.
+    /// Returns whether the attempt has too many aliases, or an alias repeats.
     fn is_loop(&self) -> bool {
         let targets = || self.aliases.iter().map(|alias| &alias.target);
         let repeated = targets()

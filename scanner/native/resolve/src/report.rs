@@ -1,4 +1,4 @@
-//! Reports on standard error: of a finished run, of a dry run.
+//! Reports on standard error about a finished run or a dry run.
 
 use firstflight_core::connected::Server;
 use firstflight_usage::tell;
@@ -7,7 +7,7 @@ use crate::resolvers::Named;
 use crate::summary::Summary;
 use crate::wire::types::QType;
 
-/// Reports what came of a run.
+/// Reports a run's results.
 pub fn finished(summary: &Summary) {
     let counts = &summary.counts;
     let some: Vec<String> = counts
@@ -29,7 +29,7 @@ pub fn finished(summary: &Summary) {
         tell!(
             "resolve: {} lines of {} were rejected",
             counts.rejected,
-            summary.names_file
+            summary.names_file.as_deref().unwrap_or("the names")
         );
     }
     if counts.unmatched + counts.foreign + summary.sent.from_elsewhere > 0 {
@@ -43,22 +43,22 @@ pub fn finished(summary: &Summary) {
     }
     if summary.interrupted {
         tell!(
-            "resolve: interrupted; {} names that were begun have no rows",
+            "resolve: interrupted; {} started names have no rows",
             counts.not_done
         );
     }
 }
 
-/// Reports what a run would do.
+/// Reports a run's plan.
 pub fn dry_run(resolvers: &[Named], servers: &[Server], types: &[QType]) {
     let types: Vec<&str> = types.iter().map(|qtype| qtype.name()).collect();
     for (resolver, server) in resolvers.iter().zip(servers) {
         let rate = match server.rate {
             Some(rate) => format!("at most {rate} questions per second"),
-            None => "without a limit of the rate".to_owned(),
+            None => "without a rate limit".to_owned(),
         };
         tell!(
-            "resolve: dry run: {} would be asked for {}, {rate}",
+            "resolve: dry run: {} would be queried for {}, {rate}",
             resolver.label(),
             types.join(", ")
         );

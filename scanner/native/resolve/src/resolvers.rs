@@ -1,18 +1,19 @@
-//! The resolvers of a run: which is asked next, which fail, which keep the case of letters.
+//! A run's resolvers: chooses the next resolver, and tracks failures and case preservation.
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
-/// After so many failed attempts in a row, silence or an error of whatever kind, a resolver's share is halved,
-/// and again after as many more. Names that fail at every resolver halve all shares alike.
+/// A resolver's share is halved after each series of this many consecutive failed attempts (no answer, or any
+/// error). Names that fail at every resolver halve all shares equally.
 const PATIENCE: u32 = 8;
-/// A share is halved at most so many times: a resolver that fails is tried again.
+/// Maximum number of halvings, so that a failing resolver still gets some questions.
 const HALVINGS: u32 = 6;
-/// So many answers in another case, before any that kept it, show that a resolver does not keep it.
+/// This many answers with changed case, without any answer that preserves the case, show that a resolver does not
+/// preserve it.
 const CHANGED: u32 = 3;
 
-/// A resolver as the options name it.
+/// A resolver from the options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     pub address: SocketAddr,
@@ -20,7 +21,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// Reads `IP`, `IP:PORT`, `IP#PORT`, each with `,weight=N` or without.
+    /// Parses `IP`, `IP:PORT` or `IP#PORT`, optionally followed by `,weight=N`.
     pub fn parse(text: &str) -> Result<Named, String> {
         let (address, weight) = match text.split_once(",weight=") {
             Some((address, weight)) => (address, weight.parse().ok()),
@@ -37,12 +38,12 @@ impl Named {
         let ip = address.ip();
         let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
         if ip.is_unspecified() || ip.is_multicast() || broadcast {
-            return Err("is the address of no single host".into());
+            return Err("is not the address of a single host".into());
         }
         Ok(Named { address, weight })
     }
 
-    /// Returns its name in records: ADDRESS, or ADDRESS#PORT if the port is not 53.
+    /// Returns the resolver's name in records: ADDRESS, or ADDRESS#PORT if the port is not 53.
     pub fn label(&self) -> String {
         match self.address.port() {
             53 => self.address.ip().to_string(),
@@ -68,7 +69,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// Returns the first name server of a resolv.conf(5) text.
+/// Returns the first name server in a resolv.conf(5) text.
 pub fn first_name_server(text: &str) -> Option<Named> {
     let servers = text
         .lines()
@@ -78,7 +79,7 @@ pub fn first_name_server(text: &str) -> Option<Named> {
         .find_map(|server| Named::parse(server).ok())
 }
 
-/// What is known of a resolver during a run.
+/// The state and counters of a resolver during a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Resolver {
     #[serde(rename = "resolver")]
@@ -86,13 +87,13 @@ pub struct Resolver {
     #[serde(skip)]
     pub address: SocketAddr,
     weight: f64,
-    /// Questions and answers of attempts.
+    /// Questions sent, and answers received.
     pub asked: u64,
     pub answered: u64,
-    /// Answers in another case than the question's.
+    /// Answers that change the case of the question's name.
     pub case_changed: u64,
     case_kept: u64,
-    /// Failed attempts since the last one that did not fail.
+    /// Consecutive failed attempts.
     #[serde(skip)]
     failed: u32,
 }
@@ -126,8 +127,8 @@ impl Resolvers {
         &self.0
     }
 
-    /// Chooses a resolver by the shares; `not`: the one that just failed, which is left out if there are
-    /// others.
+    /// Chooses a resolver at random by the shares. `not` is the resolver that just failed; it is excluded if there
+    /// are others.
     pub fn choose(&self, random: u32, not: Option<usize>) -> usize {
         let others = |number: usize| self.0.len() == 1 || Some(number) != not;
         let shares = || {
@@ -149,19 +150,19 @@ impl Resolvers {
         last
     }
 
-    /// Counts a question that was sent.
+    /// Counts a sent question.
     pub fn asked(&mut self, number: usize) {
         self.0[number].asked += 1;
     }
 
-    /// Notes an answer; `mixed`: it repeats the mixed case of its question.
+    /// Counts an answer. `mixed`: the answer repeats the question's random case.
     pub fn answered(&mut self, number: usize, mixed: bool) {
         let resolver = &mut self.0[number];
         resolver.answered += 1;
         resolver.case_kept += u64::from(mixed);
     }
 
-    /// Notes the end of an attempt.
+    /// Records whether an attempt failed.
     pub fn finished(&mut self, number: usize, failed: bool) {
         let in_a_row = &mut self.0[number].failed;
         *in_a_row = if failed {
@@ -171,12 +172,12 @@ impl Resolvers {
         };
     }
 
-    /// Notes an answer in another case than its question's.
+    /// Counts an answer that changes the case of the question's name.
     pub fn changed_case(&mut self, number: usize) {
         self.0[number].case_changed += 1;
     }
 
-    /// Returns whether questions to this resolver are mixed in case.
+    /// Returns whether questions to this resolver use random case.
     pub fn keeps_case(&self, number: usize) -> bool {
         let resolver = &self.0[number];
         resolver.case_kept > 0 || resolver.case_changed < u64::from(CHANGED)
@@ -198,7 +199,7 @@ mod tests {
         Resolvers::new(&named)
     }
 
-    /// How many of 1000 even draws each of the resolvers gets.
+    /// Returns how often each resolver is chosen in 1000 evenly spaced draws.
     fn draws(resolvers: &Resolvers, not: Option<usize>) -> Vec<usize> {
         let mut found = vec![0; resolvers.0.len()];
         for step in 0..1000_u32 {
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!(draws(&resolvers(&["192.0.2.1"]), Some(0)), [1000]);
     }
 
-    /// How many of 10,000 names each of two resolvers is asked for; an attempt fails if `fails(number, name,
+    /// Returns how many of 10,000 names each of two resolvers gets. An attempt fails if `fails(number, name,
     /// random)`.
     fn asked(fails: impl Fn(usize, u32, u32) -> bool) -> [u32; 2] {
         let mut two = resolvers(&["192.0.2.1", "192.0.2.2"]);
@@ -303,11 +304,11 @@ mod tests {
         for (what, asked) in [
             ("every name is broken", asked(|_, _, _| true)),
             (
-                "every other is",
+                "every other name is broken",
                 asked(|_, _, random| random < u32::MAX / 2),
             ),
             (
-                "a long row is",
+                "a long series is broken",
                 asked(|_, name, _| (3000..6000).contains(&name)),
             ),
         ] {
@@ -328,7 +329,7 @@ mod tests {
         }
         assert!(
             !two.keeps_case(0) && two.keeps_case(1),
-            "one that kept it is asked with it again"
+            "a resolver that preserved the case still gets random case"
         );
     }
 }

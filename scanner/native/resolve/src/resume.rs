@@ -1,4 +1,4 @@
-//! Going on with a run that was interrupted: names that closed segments answer are not asked for again.
+//! Resumes an interrupted run: skips the names that closed segments answer.
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -11,9 +11,9 @@ use crate::row::Columns;
 use crate::status::Status;
 use crate::wire::types::QType;
 
-/// Returns the lines that the segments answer. A name with a question that was not answered, or that another
-/// resolver than those of `labels` answered, is asked for again: its last rows count. Names that were asked for
-/// other types than `types` are wrong use.
+/// Returns the lines that the segments answer. A name is resolved again if a question has no answer, or if a
+/// resolver outside of `labels` answered it; its last rows count. Names with other types than `types` are an error
+/// of usage.
 pub fn answered(
     segments: &Segments<Columns>,
     labels: &[String],
@@ -54,7 +54,7 @@ fn note(
             .iter()
             .any(|s| s.is_silence() && s.name() == status)
     };
-    // The rows of a name follow each other, in one segment.
+    // A name's rows are consecutive, in one segment.
     let (mut last, mut asked) = (None, Vec::new());
     for row in 0..batch.num_rows() {
         let line = targets.value(row);

@@ -1,5 +1,5 @@
-//! The columns of a record, once: names, types, order. schemas/records/dns_answer.yaml describes them
-//! (`from: resolve`); a test compares the two.
+//! The names, types and order of a record's columns. schemas/records/dns_answer.yaml describes them (`from:
+//! resolve`); a test compares the two.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::outcome::{Finished, Outcome};
 use crate::wire::record::Record;
 
-/// Text that mostly exists already.
+/// Usually borrowed text.
 type Text<'a> = Cow<'a, str>;
 
 columns! {
@@ -55,13 +55,13 @@ columns! {
     }
 }
 
-/// Most bytes of texts in a segment: what comes from others has no fixed size.
+/// Maximum number of bytes of text in a segment. Texts from the network have no fixed size.
 const MOST_BYTES: usize = 8 << 20;
 
-/// Rows on their way to a segment.
+/// Rows for a segment.
 pub struct Columns {
     rows: ArrowColumns,
-    /// Of the data of records, which may be long.
+    /// Total size of the columns without a fixed size.
     bytes: usize,
 }
 
@@ -75,7 +75,7 @@ impl Default for Columns {
 }
 
 impl records::Columns for Columns {
-    // With the rows that wait, a few megabytes.
+    // With the buffered rows, this needs a few megabytes.
     const MOST_ROWS: usize = 16_384;
 
     type Row<'a> = Row<'a>;
@@ -104,7 +104,7 @@ impl records::Columns for Columns {
 }
 
 impl Row<'_> {
-    /// The size of what has no fixed size.
+    /// Returns the size of the columns without a fixed size.
     fn bytes(&self) -> usize {
         let lists = [
             self.cname_chain,
@@ -118,10 +118,10 @@ impl Row<'_> {
     }
 }
 
-/// What rows are made with: names of the resolvers, by number.
+/// Context for writing rows.
 pub struct Context {
     pub labels: Vec<String>,
-    /// Sum of [`Finished::weight`] of what was written.
+    /// Sum of [`Finished::weight`] of all written names.
     pub written: Arc<AtomicU64>,
 }
 
@@ -145,7 +145,7 @@ impl Rows for Finished {
     }
 }
 
-/// Makes the rows of a question: one per record, or one with the status alone.
+/// Writes a question's rows: one row per record, or one row with only the status.
 fn write_outcome(
     name: &Finished,
     outcome: &Outcome,

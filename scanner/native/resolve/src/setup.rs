@@ -1,4 +1,4 @@
-//! From options to a run: puts its parts together, starts it, and reports what came of it.
+//! Assembles a run from its options, starts it and reports the result.
 
 use std::fs;
 use std::net::IpAddr;
@@ -26,10 +26,10 @@ use crate::row::{Columns, Context};
 use crate::summary::Summary;
 use crate::table::{Settings, Table};
 
-/// The name in messages.
+/// Prefix of messages.
 pub const PROGRAM: &str = "firstflight resolve";
 
-/// Executes what the options ask for; returns the exit status.
+/// Runs the command; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
     let named = resolvers(options)?;
     let servers: Vec<Server> = named
@@ -62,7 +62,10 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         Some(segments) => resume::answered(segments, &labels, &options.distinct_types())?,
         None => Answered::default(),
     };
-    let names = Names::open(PROGRAM, &options.names, answered)?;
+    let names = match &options.names {
+        Some(list) => Names::open(PROGRAM, list, answered)?,
+        None => Names::given(PROGRAM, &options.name)?,
+    };
     let signals = Signals::catch()?;
     let progress = Progress::new("resolve", names.left(), options.output.progress.as_deref());
     let started = Instant::now();
@@ -93,7 +96,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     conclude(options, summary, result)
 }
 
-/// The resolvers of the options, else the first of this machine.
+/// Returns the resolvers of the options, or the first resolver of this machine.
 fn resolvers(options: &Options) -> Result<Vec<Named>, Failure> {
     let mut named: Vec<Named> = Vec::new();
     for resolver in &options.resolver {
@@ -103,7 +106,7 @@ fn resolvers(options: &Options) -> Result<Vec<Named>, Failure> {
         {
             let label = resolver.label();
             return Err(Failure::Usage(format!(
-                "the resolver {label} is named twice: give it once, with its weight"
+                "the resolver {label} is given twice: give it once, with its weight"
             )));
         }
         named.push(resolver.clone());
@@ -114,14 +117,13 @@ fn resolvers(options: &Options) -> Result<Vec<Named>, Failure> {
     }
     if named.is_empty() {
         return Err(Failure::Usage(
-            "/etc/resolv.conf names no resolver here: name one by --resolver; nothing was sent"
-                .into(),
+            "/etc/resolv.conf has no resolver: give one with --resolver; nothing was sent".into(),
         ));
     }
     Ok(named)
 }
 
-/// The lists in force. Names on an opt-out list are resolved: only the resolver is contacted.
+/// Reads the lists. Names on an opt-out list are still resolved, because only the resolver is contacted.
 fn policy(options: &Options, servers: &[Server]) -> Result<Policy, Failure> {
     let ips: Vec<IpAddr> = servers.iter().map(|server| server.address.ip()).collect();
     let policy = Policy::read(
@@ -143,7 +145,7 @@ fn settings(options: &Options) -> Settings {
     }
 }
 
-/// Reports and writes what came of a run; returns the exit status.
+/// Reports and writes a run's results; returns the exit status.
 fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Result<u8, Failure> {
     let last = result.written.as_ref().ok().copied();
     summary.last_segment = last.filter(|_| options.output.segments.is_some());

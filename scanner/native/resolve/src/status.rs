@@ -1,4 +1,4 @@
-//! How a question was answered: the closed list of the column `status`.
+//! The values of the column `status`: how a question was answered.
 
 use crate::wire::types::BADVERS;
 
@@ -21,7 +21,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// All of them, in the order of the record kind.
+    /// All values, in the order of the record kind.
     pub const ALL: [Status; 13] = [
         Status::NoError,
         Status::NoData,
@@ -38,7 +38,7 @@ impl Status {
         Status::Referral,
     ];
 
-    /// Returns the word in records.
+    /// Returns the value of the column.
     pub fn name(self) -> &'static str {
         match self {
             Status::NoError => "NOERROR",
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// Returns the status of a response code other than NOERROR (RFC 1035 4.1.1).
+    /// Returns the status for a response code other than NOERROR (RFC 1035 4.1.1).
     pub fn of_rcode(rcode: u16) -> Status {
         match rcode {
             1 => Status::FormErr,
@@ -69,8 +69,8 @@ impl Status {
         }
     }
 
-    /// Returns whether the resolver or the network failed, so that the question is tried again. NXDOMAIN,
-    /// NODATA and CHAIN are answers; a referral leaves the work to whoever asks.
+    /// Returns whether the resolver or the network failed, so that the question is repeated. NXDOMAIN, NODATA and
+    /// CHAIN are answers. A referral is not repeated either, because the resolver leaves the resolution to the client.
     pub fn is_failure(self) -> bool {
         !matches!(
             self,
@@ -78,12 +78,12 @@ impl Status {
         )
     }
 
-    /// Returns whether the resolver sent nothing that belongs to the question.
+    /// Returns whether there was no answer.
     pub fn is_silence(self) -> bool {
         matches!(self, Status::Timeout | Status::Network)
     }
 
-    /// Returns whether a server without EDNS answers so (RFC 6891 7).
+    /// Returns whether a server without EDNS sends this answer (RFC 6891 7).
     pub fn may_lack_edns(self, rcode: Option<u16>) -> bool {
         matches!(self, Status::FormErr | Status::NotImp) || rcode == Some(BADVERS)
     }

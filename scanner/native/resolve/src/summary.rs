@@ -1,4 +1,4 @@
-//! The summary of a run.
+//! A run's summary.
 
 use firstflight_core::connected::{Sent, Server};
 use firstflight_core::policy::Followed;
@@ -9,14 +9,14 @@ use crate::engine::RunResult;
 use crate::options::Options;
 use crate::resolvers::Resolver;
 
-/// Settings in force and what came of them.
+/// A run's settings and results.
 #[derive(Serialize)]
 pub struct Summary {
     pub tool: &'static str,
     pub tool_version: &'static str,
-    pub names_file: String,
+    pub names_file: Option<String>,
     pub interrupted: bool,
-    /// No resolver answers.
+    /// Whether the run stopped because no resolver answers.
     pub resolvers_down: bool,
     #[serde(flatten)]
     pub counts: Counts,
@@ -34,21 +34,21 @@ pub struct Summary {
     pub last_segment: Option<u32>,
 }
 
-/// A resolver, its rate, and what came of it.
+/// A resolver with the rate and results.
 #[derive(Serialize)]
 pub struct Asked {
     #[serde(flatten)]
     resolver: Option<Resolver>,
     /// Questions per second; null: no limit.
     rate: Option<f64>,
-    /// Most questions in any second; null without a limit.
+    /// Highest number of questions in any second; null without a limit.
     max_per_second: Option<u64>,
-    /// Whether its questions are mixed in case: it keeps the case.
+    /// Whether the resolver preserves the case of names, so that its questions use random case.
     keeps_case: bool,
 }
 
 impl Summary {
-    /// The settings in force; the rest is filled in by [`Self::take`].
+    /// Creates a summary with the settings; [`Self::take`] adds the results.
     pub fn new(options: &Options, servers: &[Server]) -> Self {
         let asked = |server: &Server| Asked {
             resolver: None,
@@ -59,7 +59,10 @@ impl Summary {
         Summary {
             tool: "firstflight-resolve",
             tool_version: env!("CARGO_PKG_VERSION"),
-            names_file: options.names.display().to_string(),
+            names_file: options
+                .names
+                .as_ref()
+                .map(|list| list.display().to_string()),
             interrupted: false,
             resolvers_down: false,
             counts: Counts::default(),
@@ -80,7 +83,7 @@ impl Summary {
         }
     }
 
-    /// Takes over what came of the run.
+    /// Adds the results of the run.
     pub fn take(&mut self, result: &RunResult) {
         self.interrupted = result.interrupted;
         self.resolvers_down = result.down;

@@ -1,6 +1,7 @@
-//! The names and questions in flight: what waits for its turn, for an answer, for the next attempt.
+//! The names and questions in flight: queues, pending answers, and waits for the next attempt.
 //!
-//! [`Table`] knows sockets by number only; `engine` sends what waits in the queues and reports what came.
+//! [`Table`] refers to sockets by number only. `engine` sends the questions in the queues and reports messages and
+//! errors.
 
 mod receive;
 mod slots;
@@ -28,46 +29,46 @@ use slots::Slots;
 /// Settings of the questions.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is asked of every name, at most as many as there are types.
+    /// The types to query for each name, without duplicates.
     pub types: Vec<QType>,
-    /// Per attempt.
+    /// Timeout of an attempt.
     pub timeout: Mono,
     pub attempts: u8,
-    /// Most questions in flight.
+    /// Maximum number of questions in flight.
     pub concurrency: usize,
-    /// Letters are asked for in mixed case.
+    /// Whether names use random upper and lower case.
     pub mixed: bool,
 }
 
-/// Attempts of a check whether a resolver answers.
+/// Maximum attempts for a check whether a resolver answers.
 const CHECK_ATTEMPTS: u8 = 3;
 
 /// A name in flight.
 struct Open {
     line: u32,
     domain: String,
-    /// By place of the type.
+    /// Indexed as the types.
     outcomes: Vec<Option<Outcome>>,
     left: usize,
 }
 
-/// What waits to be sent to a resolver.
+/// Questions that wait to be sent to a resolver.
 #[derive(Default)]
 pub struct Queue {
     pub udp: VecDeque<u32>,
     pub tcp: VecDeque<u32>,
-    /// TCP connections whose answer is waited for.
+    /// TCP connections with a pending answer.
     connections: usize,
 }
 
 impl Queue {
-    /// Returns whether something could be sent, with at most so many connections.
+    /// Returns whether a question can be sent, with at most `connections` TCP connections.
     pub fn waits(&self, connections: usize) -> bool {
         !self.udp.is_empty() || !self.tcp.is_empty() && self.connections < connections
     }
 }
 
-/// The result of a check: the resolver, and why it does not answer.
+/// A check's result: the resolver, and the reason if it does not answer.
 pub type Check = (usize, Option<String>);
 
 /// All names and questions in flight.
@@ -77,26 +78,27 @@ pub struct Table {
     pub counts: Counts,
     names: Slots<Open>,
     questions: Slots<Question>,
-    /// By resolver.
+    /// Indexed by resolver.
     pub queues: Vec<Queue>,
     sent: HashMap<(u32, u16), u32>,
-    /// (when, question, timer), in order of time.
+    /// (time, question, timer), ordered by time.
     deadlines: VecDeque<(Mono, u32, u32)>,
     backoffs: BinaryHeap<Reverse<(Mono, u32, u32)>>,
-    /// Timers so far. Numbers of questions are used again while timers of earlier ones still run.
+    /// Number of the last timer. Each timer has a new number, because question numbers are reused while old timers
+    /// are still queued.
     timers: u32,
     random: ChaCha8Rng,
     sections: Sections,
-    /// Sockets one of whose questions is over, once for each.
+    /// Sockets with a finished question; one entry per question.
     pub over: Vec<u32>,
     pub finished: Vec<Finished>,
     pub checks: Vec<Check>,
-    /// Questions in a row, of all resolvers, that were not answered.
+    /// Consecutive questions without an answer, over all resolvers.
     pub silence: u32,
 }
 
 impl Table {
-    /// `random` chooses resolvers, ids, cases and waits.
+    /// Creates an empty table. `random` provides the choice of resolvers, ids, case and waits.
     pub fn new(settings: Settings, resolvers: Resolvers, random: ChaCha8Rng) -> Table {
         Table {
             queues: resolvers.all().iter().map(|_| Queue::default()).collect(),
@@ -123,18 +125,17 @@ impl Table {
         self.questions.len()
     }
 
-    /// Returns whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.questions.len() == 0
     }
 
-    /// Returns whether another name may begin.
+    /// Returns whether another name may be started.
     pub fn has_room(&self) -> bool {
         let more = self.len() + self.settings.types.len();
         self.is_empty() || more <= self.settings.concurrency
     }
 
-    /// Begins to ask for a name.
+    /// Starts a name's questions.
     pub fn begin(&mut self, line: u32, domain: String, name: Name, now: Mono) {
         let types = self.settings.types.clone();
         let outcomes = types.iter().map(|_| None).collect();
@@ -152,7 +153,7 @@ impl Table {
         }
     }
 
-    /// Begins to check whether a resolver answers: it is asked for the addresses of the root.
+    /// Starts a check whether a resolver answers: a query for the addresses of the root.
     pub fn begin_check(&mut self, resolver: usize, now: Mono) {
         let Some(root) = Name::from_text(".") else {
             return;
@@ -181,10 +182,10 @@ impl Table {
         self.queues[resolver].udp.push_back(number);
     }
 
-    /// Writes a question that leaves by `socket` to the start of `out`. Returns its length and its id.
+    /// Writes a question for `socket` to the start of `out`. Returns the length and id.
     pub fn write(&mut self, number: u32, socket: u32, out: &mut [u8]) -> (usize, u16) {
         let random = &mut self.random;
-        // RFC 5452 9.2: an id that nobody can foresee, and that is not in use on this socket.
+        // RFC 5452 9.2: the id is unpredictable and not in use on this socket.
         let mut id = random.next_u32() as u16;
         while self.sent.contains_key(&(socket, id)) {
             id = random.next_u32() as u16;
@@ -201,22 +202,22 @@ impl Table {
         (length, id)
     }
 
-    /// Notes that an id is in use before its question left.
+    /// Reserves an id before the question is sent.
     pub fn reserve(&mut self, socket: u32, id: u16, number: u32) {
         self.sent.insert((socket, id), number);
     }
 
-    /// Notes that an id is free: its question did not leave.
+    /// Releases the id for a question that was not sent.
     pub fn release(&mut self, socket: u32, id: u16) {
         self.sent.remove(&(socket, id));
     }
 
-    /// Returns how many TCP connections to a resolver wait for their answer.
+    /// Returns the number of TCP connections to a resolver with a pending answer.
     pub fn connections(&self, resolver: usize) -> usize {
         self.queues[resolver].connections
     }
 
-    /// Notes that a question left.
+    /// Records that a question was sent.
     pub fn sent(&mut self, number: u32, socket: u32, id: u16, now: Mono, wall: Stamp) {
         let Some(question) = self.questions.get_mut(number) else {
             return;
@@ -231,7 +232,7 @@ impl Table {
             .push_back((now + self.settings.timeout, number, timer));
     }
 
-    /// Ends an attempt, and does what follows from that.
+    /// Finishes an attempt, and takes the next step.
     fn end(&mut self, number: u32, end: End, at: Mono) {
         let Some(question) = self.questions.get_mut(number) else {
             return;
@@ -239,7 +240,7 @@ impl Table {
         let most = match (question.name, &end) {
             (Some(_), _) => self.settings.attempts,
             (None, End::Failure(status, _)) if status.is_silence() => CHECK_ATTEMPTS,
-            // Whatever a resolver answers, it is there.
+            // Any answer shows that the resolver is up.
             (None, _) => 0,
         };
         let resolver = question.resolver;
@@ -258,8 +259,7 @@ impl Table {
             }
             Next::Retry(wait) => {
                 question.queue(at);
-                // Between half and one and a half times as long, so that what failed together does not come
-                // together.
+                // The factor is 0.5 to 1.5, so that questions that failed together are not repeated together.
                 let jitter = 0.5 + f64::from(self.random.next_u32()) / f64::from(u32::MAX);
                 let due = at + (wait as f64 * jitter) as Mono;
                 let timer = next_timer(&mut self.timers);
@@ -309,7 +309,7 @@ impl Table {
         }
     }
 
-    /// Returns how many names are in flight.
+    /// Returns the number of names in flight.
     pub fn names(&self) -> usize {
         self.names.len()
     }

@@ -1,7 +1,7 @@
-//! DNS messages: what a question looks like, what an answer holds. No sockets, no clock.
+//! DNS messages: writes questions and reads answers. No I/O, no clock.
 //!
-//! Everything read here may come from somebody hostile: reading never fails by a panic, follows a bounded
-//! number of pointers of each name, and keeps no more than the message's size.
+//! Messages may be hostile. Reading never panics, follows a bounded number of pointers per name, and allocates no
+//! more than the size of the message.
 
 pub mod edns;
 pub mod https;
@@ -11,7 +11,7 @@ pub mod query;
 pub mod record;
 pub mod types;
 
-/// What is wrong with a message, as one phrase.
+/// A defect in a message, as a phrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -19,25 +19,25 @@ pub struct Malformed(pub &'static str);
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Takes the next `count` bytes.
+    /// Reads the next `count` bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         self.0
             .split_off(..count)
             .ok_or(Malformed("a field is cut off"))
     }
 
-    /// Takes an integer of 8 bits.
+    /// Reads an 8-bit integer.
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         Ok(self.take(1)?[0])
     }
 
-    /// Takes an integer of 16 bits.
+    /// Reads a 16-bit integer.
     pub fn u16(&mut self) -> Result<u16, Malformed> {
         let bytes = self.take(2)?;
         Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    /// Returns whether nothing is left.
+    /// Returns whether all bytes are read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! All integration tests of this crate, as one program: each further one would be linked again.
+//! All integration tests of this crate in one program, because each program costs another link step.
 
 mod broken_server;
 mod fuzz;

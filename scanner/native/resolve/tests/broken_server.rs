@@ -1,5 +1,5 @@
-//! The program against servers that break the rules: each behaviour of a small server of this test leads to
-//! one status.
+//! Runs the program against servers that break the rules. Each behaviour of the test server leads to one
+//! status.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-/// Bytes of the question without header and EDNS: the name, type and class.
+/// Returns the question without header and EDNS: the name, type and class.
 fn question_of(query: &[u8]) -> &[u8] {
     let mut end = 12;
     while query[end] != 0 {
@@ -23,7 +23,7 @@ fn question_of(query: &[u8]) -> &[u8] {
     &query[12..end + 5]
 }
 
-/// An answer: flags, counts, question, records.
+/// Returns an answer: flags, counts, question, records.
 fn message(query: &[u8], flags: u16, counts: [u16; 4], question: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut message = query[..2].to_vec();
     message.extend(flags.to_be_bytes());
@@ -35,7 +35,7 @@ fn message(query: &[u8], flags: u16, counts: [u16; 4], question: &[u8], rest: &[
 
 const A: &[u8] = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc6\x12\0\x01";
 
-/// What the server answers to a query for `behaviour.test`, in several datagrams or none.
+/// Returns the server's answers to a query for `behaviour.test`: several datagrams or none.
 fn answers(behaviour: &str, query: &[u8]) -> Vec<Vec<u8>> {
     let question = question_of(query);
     let good = message(query, 0x8180, [1, 1, 0, 0], question, A);
@@ -89,7 +89,7 @@ fn answers(behaviour: &str, query: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// The port of a server that behaves as the first label of each name says.
+/// Starts a server that takes its behaviour from the first label of each name; returns the port.
 fn serve() -> u16 {
     serve_by(|query| {
         let label = &query[13..13 + usize::from(query[12])];
@@ -99,7 +99,7 @@ fn serve() -> u16 {
     })
 }
 
-/// The port of a server that answers each query with these datagrams.
+/// Starts a server that answers each query with these datagrams; returns the port.
 fn serve_by(answers: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -114,7 +114,7 @@ fn serve_by(answers: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> u16 {
     port
 }
 
-/// The rows for these names, read from a pipe, and the summary's text on standard error.
+/// Returns the rows for these names, read from a pipe, and the summary's text on standard error.
 fn resolve(names: &[&str], more: &[&str]) -> (Vec<Value>, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_firstflight-resolve"))
         .args(["--names", "-", "--types", "A", "--resolver"])
@@ -142,7 +142,7 @@ fn resolve(names: &[&str], more: &[&str]) -> (Vec<Value>, String) {
     )
 }
 
-/// A timeout (s) that no stall of the server, a thread of this test, lets expire.
+/// A timeout in seconds, long enough for any delay of the test's server thread.
 const PATIENT: [&str; 2] = ["--timeout", "60"];
 
 #[test]
@@ -174,7 +174,7 @@ fn each_behaviour_has_its_status() {
         ),
         ("trailing", "NOERROR", 1, Some("4 bytes follow the message")),
         ("many-counts", "MALFORMED", 2, None),
-        // Nobody listens on TCP.
+        // Nothing listens on TCP.
         ("truncated", "NETWORK", 2, Some("Connection refused")),
         ("extended-error", "SERVFAIL", 2, Some("EDE 22 (late)")),
     ];
@@ -211,7 +211,7 @@ fn a_server_without_edns_answers_in_one_attempt() {
 
 #[test]
 fn an_answer_with_an_id_of_no_question_is_ignored() {
-    // The only question: the id that is forged is not that of another one.
+    // There is only one question, so the forged id cannot match another question.
     let (rows, stderr) = resolve(&["wrong-id"], &PATIENT);
     assert_eq!(rows.len(), 1, "{stderr}");
     assert_eq!(
@@ -226,7 +226,7 @@ fn an_answer_with_an_id_of_no_question_is_ignored() {
 
 #[test]
 fn silence_is_a_timeout() {
-    // Whether the resolver answers at all is asked first, three times at most.
+    // The program first checks whether the resolver answers: three attempts at most.
     let (rows, stderr) = resolve(&["silent"], &["--attempts", "2", "--timeout", "3"]);
     assert_eq!(rows.len(), 1, "{stderr}");
     assert_eq!(
@@ -249,7 +249,7 @@ fn a_server_that_changes_the_case_is_asked_in_lower_case() {
     );
     let resolver = &read_summary(&path)["resolvers"][0];
     assert_eq!(resolver["keeps_case"], false, "{resolver}");
-    // The check, nine names, and three of them once more.
+    // One check, nine names, and three repeated questions.
     assert_eq!(resolver["asked"], 13, "{resolver}");
 }
 
@@ -260,8 +260,9 @@ fn a_silent_resolver_is_asked_less_and_its_questions_go_to_the_other() {
     let (rows, asked) = with_another(200, &address, &["--timeout", "5", "--attempts", "10"]);
     let answered = rows.iter().filter(|row| row["status"] == "NOERROR").count();
     assert_eq!(answered, 200, "{asked:?}");
-    // The silent one gets half of the questions until 32 of them, all that may be in flight, have no answer,
-    // and then one in 17. Without halved shares it would get some 100, and the other 200.
+    // The silent resolver gets half of the questions until 32 questions to it have no answer. 32 is the limit
+    // of questions in flight. Then it gets one in 17. Without halved shares, it would get about 100 questions
+    // and the other 200.
     assert!(asked[1] >= 8 && asked[1] < asked[0] / 3, "{asked:?}");
 }
 
@@ -280,14 +281,14 @@ fn a_resolver_that_refuses_or_fails_everything_is_asked_less() {
             &[&PATIENT[..], &["--attempts", "1"]].concat(),
         );
         let failed = rows.iter().filter(|row| row["status"] != "NOERROR").count();
-        // With its whole share it would get 200.
+        // With its full share, it would get 200 questions.
         assert!((8..100).contains(&failed), "{rcode}: {failed}, {asked:?}");
         assert_eq!(failed as u64 + 1, asked[1], "with the check: {asked:?}");
     }
 }
 
-/// The rows for so many names, asked for at the server and at `another` resolver, and how many questions each
-/// of the two got.
+/// Resolves `names` names at the server and at the resolver `another`. Returns the rows, and the number of
+/// questions to each of the two.
 fn with_another(names: usize, another: &str, more: &[&str]) -> (Vec<Value>, [u64; 2]) {
     let path = summary_path();
     let of_two = [
@@ -305,7 +306,7 @@ fn with_another(names: usize, another: &str, more: &[&str]) -> (Vec<Value>, [u64
     (rows, [asked(0), asked(1)])
 }
 
-/// A path of its own for a summary.
+/// Returns a unique path for a summary.
 fn summary_path() -> std::path::PathBuf {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -1,27 +1,18 @@
-//! The fuzz target on the stable toolchain, for a bounded time: answers, damaged in ways that repeat in
+//! Runs the fuzz target on the stable toolchain for a bounded time, with damaged answers that are the same in
 //! every run.
 //!
 //! FIRSTFLIGHT_FUZZ_SECONDS sets the time (default 1).
 
+#[path = "../../../../tests/numbers.rs"]
+mod numbers;
 #[path = "../fuzz/target.rs"]
 mod target;
 
 use std::time::{Duration, Instant};
 
-/// A small generator: the same numbers in every run.
-struct Numbers(u64);
+use numbers::Numbers;
 
-impl Numbers {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % below.max(1)
-    }
-}
-
-/// An answer for `www.a.test` with one record of each kind that is read, behind an alias.
+/// Returns an answer for `www.a.test` with an alias and one record of each supported type.
 fn sample(qtype: u8) -> Vec<u8> {
     const DATA: [(u16, &[u8]); 8] = [
         (1, b"\xc6\x12\0\x01"),

@@ -1,4 +1,4 @@
-//! The program against a real server (BIND) on loopback: every type, every status, resuming, an orderly end.
+//! Runs the program against a BIND server on loopback: every type, every status, resuming, interruption.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(
@@ -38,7 +38,7 @@ outside IN CNAME www.elsewhere.invalid.
 nodata IN TXT \"none\"
 ";
 
-/// Waits for an event; fails after a time that only a hang takes.
+/// Waits for an event; fails after a time that only a hang can exceed.
 fn until(what: &str, mut happened: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !happened() {
@@ -47,7 +47,7 @@ fn until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// A port of 127.0.0.1 that is free for TCP and for UDP.
+/// Returns a port of 127.0.0.1 that is free for TCP and for UDP.
 fn free_port() -> u16 {
     for _ in 0..100 {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -59,7 +59,7 @@ fn free_port() -> u16 {
     panic!("no port is free for TCP and for UDP");
 }
 
-/// A server for `example.test`; names outside are refused, names in `broken.test` fail.
+/// A server for `example.test`. It refuses other names, and fails for names in `broken.test`.
 struct Named {
     process: Child,
     port: u16,
@@ -67,14 +67,14 @@ struct Named {
 }
 
 impl Named {
-    /// Starts the server; again, with another port, if somebody took the port meanwhile.
+    /// Starts the server; tries another port if another program has taken the port.
     fn start(test: &str) -> Named {
         (0..5)
             .find_map(|_| Named::start_at(test, free_port()))
             .expect("each of five ports was taken")
     }
 
-    /// Starts the server; `None`: it does not listen, since its port is taken.
+    /// Starts the server. Returns `None` if it does not listen because the port is taken.
     fn start_at(test: &str, port: u16) -> Option<Named> {
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
@@ -120,12 +120,12 @@ impl Named {
             log = fs::read_to_string(named.folder.join("log")).unwrap();
             log.trim_end().ends_with(" running")
         });
-        // Without its UDP port it ignores the interface; its TCP port it does without.
+        // Without its UDP port, BIND ignores the interface. Without its TCP port, it continues.
         let is_taken = ["interface ignored", "address in use"].map(|text| log.contains(text));
         (is_taken == [false; 2]).then_some(named)
     }
 
-    /// The program with these names as its list.
+    /// Returns a command that resolves these names.
     fn command(&self, names: &[&str], more: &[&str]) -> Command {
         let list = self.folder.join(format!("names-{}", names.len()));
         fs::write(&list, names.join("\n") + "\n").unwrap();
@@ -157,7 +157,7 @@ fn rows(output: &Output) -> Vec<Value> {
         .collect()
 }
 
-/// The rows by name and type.
+/// Maps (name, type) to the rows.
 fn by_question(rows: &[Value]) -> HashMap<(String, String), Vec<&Value>> {
     let mut found: HashMap<_, Vec<&Value>> = HashMap::new();
     for row in rows {
@@ -221,7 +221,7 @@ fn every_status_and_every_type() {
             (count, &status.into()),
             "{name} {qtype}"
         );
-        // What BIND sends with a loop differs between versions.
+        // BIND's answer to a loop depends on its version.
         assert!(
             status == "CHAIN" || rows[0]["rcode"] == rcode,
             "{name} {qtype}"
@@ -292,7 +292,7 @@ fn goes_on_after(signal: &str) {
         .unwrap();
     let closed =
         |file: io::Result<fs::DirEntry>| file.unwrap().path().extension() == Some("arrow".as_ref());
-    // All names take half a minute: no stall of this test lets the run finish.
+    // All names together take half a minute, so no delay of this test lets the run finish.
     until("a segment", || {
         fs::read_dir(segments).is_ok_and(|mut found| found.any(closed))
     });

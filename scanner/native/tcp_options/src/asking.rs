@@ -1,4 +1,4 @@
-//! A target that is asked: its connections one after the other, until one tells everything.
+//! A target and its successive connections. The last connection completes the record.
 
 use std::net::SocketAddr;
 
@@ -9,16 +9,16 @@ use crate::offered::Offered;
 use crate::outcome::Outcome;
 use crate::row::{Connection, Finished};
 
-/// When a target is asked again.
+/// When to connect to a target again.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub offered: Offered,
-    /// Most connections to a target.
+    /// Maximum number of connections to one target.
     pub attempts: u8,
 }
 
 impl Rules {
-    /// Returns whether a target's first connection is to tell of ECN.
+    /// Returns whether the first connection to a target tests ECN.
     pub fn ecn(&self) -> Ecn {
         if self.offered.ecn {
             Ecn::Asked
@@ -28,23 +28,23 @@ impl Rules {
     }
 }
 
-/// A target with the connections that were begun.
+/// A target and its connections.
 #[derive(Debug)]
 pub struct Asking {
-    /// Number in the list.
+    /// Index in the target list.
     pub target: u32,
     pub to: SocketAddr,
-    /// Connections that were begun.
+    /// Number of connections started.
     pub connects: u8,
-    /// The last one.
+    /// The latest connection.
     pub connection: Connection,
-    /// An answer to a SYN that was not the first, so that nothing is known about ECN.
+    /// An answer to a retransmitted SYN. Only the first SYN offers ECN, so this answer does not test ECN.
     partial: Option<(Connection, Agreed)>,
-    /// A SYN-ACK came that does not agree to ECN.
+    /// The server sent a SYN-ACK that does not agree to ECN.
     not_ecn: bool,
 }
 
-/// What follows a connection.
+/// The next step after a connection closes.
 #[derive(Debug)]
 pub enum Next {
     Done(Finished),
@@ -52,7 +52,7 @@ pub enum Next {
 }
 
 impl Asking {
-    /// A target whose first connection was begun.
+    /// Returns a target after its first connection was started.
     pub fn begun(target: u32, to: SocketAddr, connection: Connection) -> Asking {
         Asking {
             target,
@@ -64,7 +64,7 @@ impl Asking {
         }
     }
 
-    /// Returns whether its next connection is to tell of ECN.
+    /// Returns whether the next connection tests ECN.
     pub fn ecn(&self, rules: &Rules) -> Ecn {
         if self.not_ecn {
             Ecn::Known
@@ -73,17 +73,18 @@ impl Asking {
         }
     }
 
-    /// Notes another connection.
+    /// Records another connection.
     pub fn begun_again(mut self, connection: Connection) -> Asking {
         self.connects += 1;
         self.connection = connection;
         self
     }
 
-    /// Returns what follows, the present connection having ended.
+    /// Returns the next step after the current connection closed with `ended`.
     pub fn after(mut self, ended: Verdict, rules: &Rules) -> Next {
         match ended {
-            // What was agreed holds whichever SYN it answers; only that ECN was not agreed does not.
+            // Agreed options are valid for the first SYN and for retransmissions. A missing agreement to ECN
+            // is valid only for the first SYN, because retransmissions do not offer ECN.
             Verdict::Open(agreed)
                 if agreed.syn_retransmissions == 0 || agreed.ecn || self.not_ecn =>
             {
@@ -113,8 +114,8 @@ impl Asking {
         }
     }
 
-    /// Returns what is known without another connection: the last answer, or that there was none in time, or
-    /// until it was given up before that for the reason `why`.
+    /// Returns the result without another connection: the last answer, or a timeout. `why` is the reason for
+    /// giving up before the timeout.
     pub fn given_up(self, rules: &Rules, why: Option<String>) -> Finished {
         match self.partial {
             Some((connection, agreed)) => {
@@ -202,7 +203,7 @@ mod tests {
             ),
             (ALL, 1, vec![open(1)], 1, Outcome::Answered, Some(1)),
             (without_ecn, 3, vec![open(1)], 1, Outcome::Answered, Some(1)),
-            // The first SYN was answered, after it had been sent again.
+            // The server answered the first SYN after the kernel had sent it again.
             (ALL, 3, vec![agreed(1, true)], 1, Outcome::Answered, Some(1)),
             (
                 ALL,
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn a_target_is_asked_for_the_rest_if_its_syn_ack_does_not_agree_to_ecn() {
         for (attempts, ends, connects, knows_rest) in [
-            // What the kernel says of ECN in the second connection does not count.
+            // The kernel's report on ECN is ignored for the second connection.
             (3, vec![Verdict::NotEcn, agreed(0, true)], 2, true),
             (3, vec![Verdict::NotEcn, agreed(1, false)], 2, true),
             (3, vec![Verdict::NotEcn, refused()], 2, false),

@@ -1,4 +1,4 @@
-//! What is counted during a run.
+//! A run's counters.
 
 use firstflight_core::conclusion::Counted;
 use firstflight_core::records::Tally;
@@ -6,15 +6,14 @@ use serde::Serialize;
 
 use crate::outcome::Outcome;
 
-/// Counters of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Targets and records.
     #[serde(flatten)]
     pub tally: Tally<Outcome>,
-    /// Connections that were begun.
+    /// Connections started.
     pub connections: u64,
-    /// Those of them that asked again because a SYN was lost.
+    /// Further connections to a target, because a SYN was lost or a SYN-ACK did not agree to ECN.
     pub again: u64,
 }
 

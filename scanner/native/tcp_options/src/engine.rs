@@ -1,15 +1,17 @@
-//! The run: one thread that begins connections and reads what they agreed, until all targets are done.
+//! The run: one thread starts connections and reads the agreed options until all targets are done.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use firstflight_core::Failure;
 use firstflight_core::clock::{Clock, Mono, SECOND, wall};
 use firstflight_core::conclusion::RunResult;
 use firstflight_core::connects::{Connects, Ecn, NotBegun, Verdict};
 use firstflight_core::feed::Pauses;
 use firstflight_core::policy::{Refusal, Trust};
-use firstflight_core::progress::{Limit, Now, Progress};
+use firstflight_core::progress::Progress;
 use firstflight_core::records::{Outcome as _, Writer};
+use firstflight_core::run::{self, FinishedRun, State};
 use firstflight_core::signals::Signals;
 use firstflight_core::targets::{Backlog, Standing, TargetList, TargetRef};
 use firstflight_core::timers::Timers;
@@ -19,23 +21,23 @@ use crate::counts::Counts;
 use crate::outcome::Outcome;
 use crate::row::{Connection, Finished};
 
-/// Longest sleep, so that signals are noticed.
+/// Longest sleep. The loop checks for signals at least this often.
 const LONGEST_WAIT: Mono = 100_000_000;
-/// Between two looks at a connection: the kernel sends its first SYN again after a second.
+/// Interval between two checks on a connection. The kernel sends the first SYN again after one second.
 const LOOK: Mono = SECOND / 2;
-/// Connections beyond what was allowed are a defect of this engine.
+/// Message for a connection above the allowed rate. This is a defect of the engine.
 const OVER_RATE: &str = "the rate did not allow it, which is a defect of the engine";
 
-/// The parts of a run.
+/// A run's parts.
 pub struct Parts {
     pub clock: Clock,
-    /// What is to be connected to, in the order to do it.
+    /// Targets, in the order of the connections.
     pub list: Arc<TargetList>,
     pub backlog: Backlog,
     pub pauses: Pauses,
     pub connects: Connects,
     pub rules: Rules,
-    /// From the SYN to the end.
+    /// Timeout of a connection, from its first SYN.
     pub timeout: Mono,
     pub writer: Writer<Finished>,
     pub progress: Progress,
@@ -45,23 +47,23 @@ pub struct Parts {
 /// A run.
 pub struct Engine {
     parts: Parts,
-    /// By number of the connection, with a number that is never given twice.
+    /// Indexed by connection number. The second number is unique in the run.
     open: Vec<Option<(u64, Asking)>>,
     in_flight: usize,
     begun: u64,
-    /// (connection, its own number).
+    /// (connection number, unique number).
     windows: Timers<(u32, u64)>,
-    /// When connections are looked at before the kernel sends their SYN again: as `windows`.
+    /// When to check a connection, before the kernel sends its SYN again. Keys as in `windows`.
     looks: Timers<(u32, u64)>,
-    /// Targets to be asked again, and when at the earliest.
+    /// Targets to connect to again, and the earliest time for each.
     again: VecDeque<(Mono, Asking)>,
     stopping: bool,
-    /// Of the policy, at the last look at what is open.
+    /// The policy's count of list reloads at the last check of the open connections.
     lists_read_again: u64,
 }
 
 impl Engine {
-    /// Begins nothing yet.
+    /// Creates the engine; starts no connection.
     pub fn new(parts: Parts) -> Engine {
         Engine {
             open: (0..parts.connects.room()).map(|_| None).collect(),
@@ -76,47 +78,20 @@ impl Engine {
         }
     }
 
-    /// Works until all is done, or a signal came and the open connections have ended (a second one: at once).
-    pub fn run(mut self, signals: &Signals) -> RunResult<Counts> {
-        let mut failed = false;
-        while !self.is_done() {
-            self.stopping |= signals.stop();
-            self.stopping |= self.parts.pauses.read(self.parts.backlog.groups_mut());
-            failed = self.parts.writer.has_failed();
-            if failed || signals.stop_now() {
-                self.stopping = true;
-                break;
-            }
-            self.read_and_expire();
-            self.give_up_refused();
-            if self.stopping {
-                self.end_waiting();
-            } else {
-                self.ask_again();
-                self.ask_new();
-            }
-            self.parts.backlog.left(self.parts.clock);
-            self.parts.writer.submit();
-            self.report_progress();
-            self.wait();
-        }
-        let interrupted = self.stopping && !failed && self.parts.pauses.broken().is_none();
-        self.finish(interrupted)
+    /// Runs until all targets are done. After a signal, waits for the open connections; a second signal stops
+    /// at once.
+    pub fn run(self, signals: &Signals) -> RunResult<Counts> {
+        run::run(self, signals)
     }
 
-    fn is_done(&self) -> bool {
-        let all_begun = self.parts.backlog.is_empty() && self.again.is_empty();
-        (self.stopping || all_begun) && self.in_flight == 0 && self.again.is_empty()
-    }
-
-    /// Reads which connections ended, and gives up those whose time was over before all ends were read.
+    /// Reads the closed connections, and gives up connections that timed out before the last read.
     fn read_and_expire(&mut self) {
         let drained = self.read();
         self.look(drained);
         self.expire(drained);
     }
 
-    /// Ends connections whose answer the kernel did not see, because it does not agree to ECN.
+    /// Closes connections with a SYN-ACK that does not agree to ECN. The kernel ignores such a SYN-ACK.
     fn look(&mut self, drained: Mono) {
         while let Some((number, own)) = self.looks.pop(drained) {
             if self.is_open(number, own) && !self.ends_as_not_ecn(number) {
@@ -125,7 +100,8 @@ impl Engine {
         }
     }
 
-    /// Ends a connection if its answer does not agree to ECN and the kernel did not see it. Returns whether it did.
+    /// Closes a connection if its SYN-ACK does not agree to ECN and the kernel ignored it. Returns whether it
+    /// did.
     fn ends_as_not_ecn(&mut self, number: u32) -> bool {
         if !self.parts.connects.is_not_ecn(number) {
             return false;
@@ -140,7 +116,7 @@ impl Engine {
         place.as_ref().is_some_and(|(other, _)| *other == own)
     }
 
-    /// Reads which connections ended. Returns the time up to which all ends are read.
+    /// Reads the closed connections. Returns the time up to which all results were read.
     fn read(&mut self) -> Mono {
         let mut ended = Vec::new();
         let connects = &mut self.parts.connects;
@@ -161,7 +137,7 @@ impl Engine {
         }
     }
 
-    /// Gives up connections whose time was over at `drained`, up to which all ends are read.
+    /// Gives up connections that timed out by `drained`, the time up to which all results were read.
     fn expire(&mut self, drained: Mono) {
         while let Some((number, own)) = self.windows.pop(drained) {
             if !self.is_open(number, own) || self.ends_as_not_ecn(number) {
@@ -174,8 +150,9 @@ impl Engine {
         }
     }
 
-    /// Gives up connections that may no longer go on, since the kernel would send their SYNs again: those to
-    /// targets that have opted out since, and all if the opt-out list is not confirmed.
+    /// Gives up connections that the policy no longer allows, because the kernel would send their SYNs again.
+    /// These are the connections to targets that have opted out since, and all connections while the opt-out
+    /// list is not confirmed.
     fn give_up_refused(&mut self) {
         let now = self.parts.clock.now();
         let trust = self.parts.connects.look(now);
@@ -210,8 +187,8 @@ impl Engine {
         Some(asking)
     }
 
-    /// Begins the connections of targets that are asked again: they count against the same limits and rate as
-    /// first ones, and wait while their network is paused.
+    /// Starts further connections to targets. They count against the same limits and rate as first
+    /// connections, and wait while their network is paused.
     fn ask_again(&mut self) {
         for _ in 0..self.again.len() {
             let now = self.parts.clock.now();
@@ -254,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// Begins connections to the next targets of the list.
+    /// Starts connections to the next targets of the list.
     fn ask_new(&mut self) {
         let room = self.room() as u64;
         let now = self.parts.clock.now();
@@ -324,7 +301,7 @@ impl Engine {
         self.parts.writer.push(finished);
     }
 
-    /// Returns how many more connections may be open.
+    /// Returns how many more connections may be opened.
     fn room(&self) -> usize {
         if self.parts.writer.is_behind() || self.stopping {
             return 0;
@@ -337,65 +314,43 @@ impl Engine {
             self.record(asking.given_up(&self.parts.rules, None));
         }
     }
+}
 
-    fn finish(mut self, interrupted: bool) -> RunResult<Counts> {
-        self.end_waiting();
-        let Parts {
-            backlog,
-            connects,
-            pauses,
-            writer,
-            progress,
-            mut counts,
-            ..
-        } = self.parts;
-        counts.tally.not_done += (backlog.len() + self.in_flight) as u64;
-        progress.finish();
-        let written = writer.finish();
-        RunResult {
-            counts,
-            highest: connects.highest(),
-            lists: connects.policy().followed(),
-            interrupted,
-            written: match pauses.broken() {
-                None => written,
-                Some(failure) => written.and(Err(failure)),
-            },
+impl run::Engine for Engine {
+    type Counts = Counts;
+    type Record = Finished;
+
+    fn read_feed(&mut self) -> bool {
+        self.parts.pauses.read(self.parts.backlog.groups_mut())
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    fn is_done(&self) -> bool {
+        let all_begun = self.parts.backlog.is_empty() && self.again.is_empty();
+        (self.stopping || all_begun) && self.in_flight == 0 && self.again.is_empty()
+    }
+
+    fn pass(&mut self) {
+        self.read_and_expire();
+        self.give_up_refused();
+        if self.stopping {
+            self.end_waiting();
+        } else {
+            self.ask_again();
+            self.ask_new();
         }
+        self.parts.backlog.left(self.parts.clock);
+        self.parts.writer.submit();
     }
 
-    fn report_progress(&mut self) {
-        let now = Now {
-            done: self.parts.counts.tally.records(),
-            left: Some(self.parts.backlog.len() as u64),
-            in_flight: self.in_flight,
-            limit: self.limit(),
-        };
-        self.parts.progress.tick(&now);
-    }
-
-    /// Returns why no more connections began.
-    fn limit(&self) -> Limit {
-        let now = self.parts.clock.now();
-        let Parts {
-            backlog,
-            connects,
-            writer,
-            ..
-        } = &self.parts;
-        match backlog.next_at() {
-            _ if writer.is_behind() => Limit::Writing,
-            _ if self.stopping || backlog.is_empty() => Limit::LastAnswers,
-            _ if connects.policy().trust() < Trust::All => Limit::Unconfirmed,
-            _ if connects.room() == 0 => Limit::InFlight,
-            None => Limit::Paused,
-            Some(at) if at > now => Limit::Networks,
-            Some(_) if connects.next_new() > now => Limit::Rate,
-            Some(_) => Limit::Machine,
-        }
-    }
-
-    /// Sleeps until something is due or comes.
+    /// Sleeps until the next deadline or the next result.
     fn wait(&mut self) {
         let now = self.parts.clock.now();
         let may_begin = self.room() > 0;
@@ -411,6 +366,51 @@ impl Engine {
         ];
         let due = due.into_iter().flatten().min().unwrap_or(now);
         self.parts.connects.wait(due.saturating_sub(now));
+    }
+
+    fn state(&self) -> State {
+        let Parts {
+            backlog, connects, ..
+        } = &self.parts;
+        State {
+            now: self.parts.clock.now(),
+            done: self.parts.counts.tally.records(),
+            left: backlog.len(),
+            in_flight: self.in_flight,
+            is_ending: self.stopping || backlog.is_empty(),
+            is_behind: self.parts.writer.is_behind(),
+            trust: connects.policy().trust(),
+            room: connects.room(),
+            next_target: backlog.next_at(),
+            next_new: connects.next_new(),
+        }
+    }
+
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.parts.progress
+    }
+
+    fn has_failed(&self) -> bool {
+        self.parts.writer.has_failed()
+    }
+
+    fn broken(&self) -> Option<Failure> {
+        self.parts.pauses.broken()
+    }
+
+    fn end(mut self) -> FinishedRun<Counts, Finished> {
+        self.end_waiting();
+        let parts = self.parts;
+        let mut counts = parts.counts;
+        counts.tally.not_done += (parts.backlog.len() + self.in_flight) as u64;
+        FinishedRun {
+            counts,
+            highest: parts.connects.highest(),
+            lists: parts.connects.policy().followed(),
+            progress: parts.progress,
+            writer: parts.writer,
+            failure: parts.pauses.broken(),
+        }
     }
 }
 

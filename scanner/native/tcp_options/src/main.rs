@@ -1,4 +1,4 @@
-//! `firstflight-tcp-options`: which TCP options servers agree to.
+//! `firstflight-tcp-options`: finds which TCP options servers agree to.
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]

@@ -1,12 +1,13 @@
-//! Which options this machine's SYNs offer: the sysctls of the network namespace, which are only read.
+//! The TCP options in this machine's SYNs, from the sysctls of the network namespace. The sysctls are only
+//! read.
 
 use std::fs;
 use std::path::Path;
 
-/// Where they are; those of IPv4 hold for TCP over IPv6, too.
+/// Folder of the sysctls. The IPv4 settings also apply to TCP over IPv6.
 const SYSCTLS: &str = "/proc/sys/net/ipv4";
 
-/// What is offered; an option that is not cannot be agreed.
+/// The offered options. A server cannot agree to an option that was not offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offered {
     pub timestamps: bool,
@@ -16,7 +17,7 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Returns what the present network namespace offers.
+    /// Returns the options that the current network namespace offers.
     pub fn here() -> Offered {
         Offered::by(Path::new(SYSCTLS))
     }
@@ -30,12 +31,12 @@ impl Offered {
             timestamps: number("tcp_timestamps") > 0,
             sack: number("tcp_sack") > 0,
             window_scaling: number("tcp_window_scaling") > 0,
-            // 1 offers the ECN of RFC 3168; 2 only accepts it.
+            // 1 offers ECN (RFC 3168); 2 only accepts it.
             ecn: number("tcp_ecn") == 1,
         }
     }
 
-    /// Returns in one sentence what is not offered and what to do; `None`: everything is.
+    /// Returns a sentence with the missing options and a remedy, or `None` if all options are offered.
     pub fn warning(self) -> Option<String> {
         let all = [
             (self.timestamps, "timestamps", "tcp_timestamps"),

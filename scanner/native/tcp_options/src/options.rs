@@ -6,9 +6,9 @@ use clap::Parser;
 use firstflight_core::arguments::{SendingArguments, positive, seconds};
 use firstflight_core::records::OutputArguments;
 
-/// What options of all engines mean here.
-const CONTACT: &str = "How owners of probed servers reach you; needed outside of --allow-net, and not sent: a SYN has no room \
-                       for it";
+/// Help texts of the options that all engines share.
+const CONTACT: &str = "How owners of probed servers reach you; required outside of --allow-net, but not sent: \
+                       a SYN has no room for it";
 const PORTS: &str = "Source ports, one per connection in turn (default: the system chooses them)";
 
 /// Opens one TCP connection per target, reads which options were agreed, and resets it: one row per target.
@@ -20,10 +20,11 @@ const PORTS: &str = "Source ports, one per connection in turn (default: the syst
     about,
     mut_arg("contact", |arg| arg.help(CONTACT)),
     mut_arg("ports", |arg| arg.help(PORTS)),
-    // There are no connection IDs.
+    // TCP has no connection IDs.
     mut_arg("cid_key", |arg| arg.hide(true)),
     after_help = "\
 Example:
+  firstflight tcp-options www.example.org --contact 'research@example.org'
   firstflight tcp-options --targets targets.csv --rate 100 --contact 'research@example.org' \\
     --blocklist blocklist.txt > tcp_options.jsonl
 
@@ -32,13 +33,13 @@ tcp_timestamps of the network namespace, each 1 to offer it) are null in all row
 of them.
 
 Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
-input or records that cannot be written; 130 interrupted, what ended before is recorded."
+input or records that cannot be written; 130 interrupted, finished targets are recorded."
 )]
 pub struct Options {
-    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain may be empty); - for
-    /// standard input
-    #[arg(long, value_name = "FILE")]
-    pub targets: PathBuf,
+    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain may be empty), or names to resolve, one
+    /// per line or in a column domain without a column ip; - for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "names")]
+    pub targets: Option<PathBuf>,
 
     /// Read commands about groups of targets from standard input while connecting (hold, free, refuse; see
     /// README)
@@ -48,18 +49,18 @@ pub struct Options {
     #[command(flatten)]
     pub output: OutputArguments,
 
-    /// New connections per second, those that ask again included
+    /// New connections per second, including repeated connections to a target
     #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = positive)]
     pub rate: f64,
 
     #[command(flatten)]
     pub sending: SendingArguments,
 
-    /// Seconds from the first SYN of a connection to its end
+    /// Timeout of a connection in seconds, from its first SYN
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub timeout: f64,
 
-    /// Most connections to a target: it is asked again if a SYN was lost, because the next SYN offers no ECN
+    /// Maximum number of connections to one target; after a lost SYN, a new connection offers ECN again
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=10))]
     pub attempts: u8,
 }

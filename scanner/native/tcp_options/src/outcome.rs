@@ -1,11 +1,11 @@
-//! The closed list of outcomes (docs/definitions.md, 'TCP options').
+//! A target's outcomes (docs/definitions.md, 'TCP options').
 
 use std::io::{Error, ErrorKind};
 
 use firstflight_core::outcomes;
 
 outcomes! {
-    /// How a connection ended.
+    /// A target's outcome.
     pub enum Outcome {
         Answered = "answered",
         Refused = "refused",
@@ -17,12 +17,13 @@ outcomes! {
 }
 
 impl Outcome {
-    /// Returns the outcome of a connection that ended by this error of the system.
+    /// Returns the outcome for this error on a connection.
     pub fn of(error: &Error) -> Outcome {
         match error.kind() {
             ErrorKind::ConnectionRefused => Outcome::Refused,
             ErrorKind::TimedOut => Outcome::Timeout,
-            // What ICMP messages become (icmp(7)): network, host, protocol, source route, prohibited.
+            // The kernel turns ICMP messages into these errors (icmp(7)): network, host, protocol, source
+            // route, prohibited.
             _ => Outcome::Unreachable,
         }
     }

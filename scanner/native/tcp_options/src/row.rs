@@ -1,5 +1,5 @@
-//! The columns of a record, once: names, types, order. schemas/records/tcp_option.yaml describes them
-//! (`from: tcp_options`); a test compares the two.
+//! The names, types and order of a record's columns. schemas/records/tcp_option.yaml describes them (`from:
+//! tcp_options`); a test compares the two.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::offered::Offered;
 use crate::outcome::Outcome;
 
-/// Text that mostly exists already.
+/// Usually borrowed text.
 type Text<'a> = Cow<'a, str>;
 
 columns! {
@@ -47,7 +47,7 @@ columns! {
     }
 }
 
-/// Rows on their way to a segment.
+/// Rows for a segment.
 pub struct Columns(ArrowColumns);
 
 impl Default for Columns {
@@ -76,30 +76,32 @@ impl records::Columns for Columns {
     }
 }
 
-/// The connection that a row is about: the last one, or that which was answered.
+/// The connection that a row describes: the answered one, else the last one.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub sent_at: Stamp,
     pub local: Option<SocketAddr>,
 }
 
-/// A target that is done.
+/// A finished target.
 #[derive(Debug)]
 pub struct Finished {
     pub target: TargetRef,
     pub outcome: Outcome,
     pub detail: Option<String>,
-    /// `None`: nothing was sent.
+    /// `None` if no connection was started.
     pub connection: Option<Connection>,
     pub connects: u8,
     pub agreed: Option<Agreed>,
-    /// A SYN-ACK came that does not agree to ECN, whatever the kernel says of a later one.
+    /// The server sent a SYN-ACK that does not agree to ECN. The kernel's report on a later SYN-ACK is
+    /// ignored.
     pub not_ecn: bool,
     pub offered: Offered,
 }
 
 impl Finished {
-    /// Whether ECN was agreed; `None` if it was not offered, or only in a SYN that may be lost.
+    /// Returns whether the server agreed to ECN. `None` if ECN was not offered, or if the SYN that offered it
+    /// may be lost.
     fn ecn(&self) -> Option<bool> {
         if self.not_ecn {
             return Some(false);

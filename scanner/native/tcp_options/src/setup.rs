@@ -1,4 +1,4 @@
-//! From options to a run: puts its parts together, starts it, and reports what came of it.
+//! Assembles a run from its options, starts it and reports the result.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,14 +24,14 @@ use crate::options::Options;
 use crate::row::Columns;
 use crate::summary::Summary;
 
-/// Most connections that are open at a time.
+/// Maximum number of open connections.
 const IN_FLIGHT: usize = 16_384;
 
-/// Executes what the options ask for; returns the exit status.
+/// Runs the command; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
     let sending = &options.sending;
     let mut lists =
-        Lists::read(&sending.inputs("tcp-options", Some(&options.targets), options.feed))?;
+        Lists::read(&sending.inputs("tcp-options", options.targets.as_deref(), options.feed))?;
     let offered = Offered::here();
     if let Some(warning) = offered.warning() {
         tell!("tcp-options: {warning}");

@@ -1,4 +1,4 @@
-//! The summary of a run, for its manifest.
+//! A run's summary, for the manifest.
 
 use firstflight_core::Failure;
 use firstflight_core::conclusion::{Common, RunSummary};
@@ -10,14 +10,14 @@ use crate::counts::Counts;
 use crate::offered::Offered;
 use crate::options::Options;
 
-/// Settings in force and what came of them.
+/// A run's settings and results.
 #[derive(Serialize)]
 pub struct Summary {
     #[serde(flatten)]
     pub common: Common<Counts>,
     pub timeout_ms: u64,
     pub attempts: u8,
-    /// Most SYNs of a connection.
+    /// Maximum number of SYNs for a connection.
     pub syns: u32,
     pub offered_timestamps: bool,
     pub offered_sack: bool,
@@ -26,14 +26,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The settings in force; what comes of them is filled in at the end.
+    /// Creates a summary with the settings; the results are filled in at the end.
     pub fn new(options: &Options, offered: Offered, seed: u64) -> Result<Self, Failure> {
-        // Connections have a port each, chosen by the system when they begin.
+        // Each connection has its own port, which the system chooses when the connection starts.
         let ports = Ports::bind(&[], None, [false; 2], 0)?;
         Ok(Summary {
             common: Common::new(
                 ("firstflight-tcp-options", env!("CARGO_PKG_VERSION")),
-                Some(&options.targets),
+                options.targets.as_deref(),
                 options.rate,
                 &options.sending,
                 &ports,

@@ -1,4 +1,4 @@
-//! The request stream, whole and in pieces.
+//! The request stream, as a whole and in pieces.
 
 use super::super::field_lines::write_section;
 use super::*;
@@ -22,7 +22,7 @@ fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(frame_type::HEADERS, w.written())
 }
 
-/// What the stream says at its end, read in pieces of `size` bytes.
+/// Reads the stream in pieces of `size` bytes; returns the reader and the result at the end of the stream.
 fn read(stream: &[u8], limit: usize, size: usize) -> (ResponseStream, Result<(), Http3Error>) {
     let mut reader = ResponseStream::new(limit);
     let pushed = stream
@@ -246,7 +246,7 @@ fn the_limit_holds_for_the_frame_and_for_what_it_means() {
     let payload = stream.len() - 2;
     assert_eq!(error(&stream, payload), fields_above);
     assert_eq!(error(&stream, payload - 1), frame_above);
-    // One byte of the frame means 118 bytes.
+    // One byte of the frame decodes to 118 bytes.
     let bomb = frame(
         frame_type::HEADERS,
         &[&[0, 0, 0xd9][..], &[0xff, 22].repeat(90)].concat(),
@@ -258,7 +258,7 @@ fn the_limit_holds_for_the_frame_and_for_what_it_means() {
 
 #[test]
 fn lengths_allocate_nothing() {
-    // HEADERS and DATA of 2^62 - 1 bytes, of which few arrive.
+    // HEADERS and DATA of 2^62 - 1 bytes, but only a few bytes arrive.
     let mut reader = ResponseStream::new(usize::MAX);
     reader
         .push(&[&[1][..], &[0xff; 8], &[0; 20]].concat())

@@ -1,9 +1,9 @@
-//! Streams of every type, whole and in pieces.
+//! Streams of every type, as a whole and in pieces.
 
 use super::*;
 use crate::testing::hex;
 
-/// The stream, read in pieces of `size` bytes, and the first error.
+/// Reads the stream in pieces of `size` bytes; returns it with the first error.
 fn read(stream: &[u8], size: usize) -> (UniStream, Result<(), Http3Error>) {
     let mut reader = UniStream::new(16);
     let pushed = stream
@@ -33,14 +33,14 @@ fn streams_in_pieces_of_any_size() {
             Some(&settings[..]),
             None,
         ),
-        // The type in a longer form; frames that are not known, a PRIORITY_UPDATE, GOAWAY twice.
+        // The stream type in a longer form; unknown frames, a PRIORITY_UPDATE, two GOAWAYs.
         (
             "4000 04 05 06 4400 21 05 4021 03 010203 07 02 4008 800f0700 01 00 07 01 08 07 01 00",
             Some(UniKind::Control),
             Some(&settings[..]),
             Some(0),
         ),
-        // As large as allowed; GOAWAY of the same stream ID twice, once in its longest form.
+        // The largest allowed SETTINGS frame; two GOAWAYs with the same stream ID, one in its longest form.
         (
             "00 04 10 c000000000000006 c000000000000001 0708c000000000000004 070104",
             Some(UniKind::Control),

@@ -136,7 +136,7 @@ fn what_cannot_be_read_again_is_no_end() {
             ("gone".into(), expected)
         );
     }
-    // Within the length of a row.
+    // Within a row's length.
     let end = replay(&rows[..7], |_| Ok(()));
     assert_eq!(end.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
 }

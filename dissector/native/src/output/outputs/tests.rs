@@ -21,7 +21,7 @@ fn to(folder: &Folder, format: Format, kinds: &[Kind]) -> Destination {
     }
 }
 
-/// Writes the row of a lone packet from port `src_port`.
+/// Writes the row for a direction with one packet, from port `src_port`.
 fn write_pacing(outputs: &mut Outputs, src_port: u16) {
     let direction = Direction {
         src: ([192, 0, 2, 1], src_port).into(),

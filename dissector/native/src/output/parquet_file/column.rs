@@ -1,4 +1,4 @@
-//! The cells of one column that wait until their row group is written.
+//! A column's cells in the current row group.
 
 use firstflight_records::{Column, Type, Value};
 use parquet::basic::Encoding;
@@ -8,7 +8,7 @@ use super::delta;
 use super::pages::{Chunk, write_bits, write_indices, write_levels};
 use super::texts::Texts;
 
-/// Cells of one column, by the type that Parquet stores them as.
+/// A column's cells, by the type that Parquet stores.
 pub(super) enum Stored {
     Text(Texts),
     Bool(Vec<u8>),
@@ -19,11 +19,11 @@ pub(super) enum Stored {
     Double(Vec<f64>),
 }
 
-/// Cells of one column that wait to be written.
+/// A column's cells that are not yet written.
 pub(super) struct Cells {
     pub(super) column: Column,
     pub(super) stored: Stored,
-    /// 1 for a cell that is there, 0 for null.
+    /// 1 for a value, 0 for null.
     pub(super) levels: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Cells {
         }
     }
 
-    /// Takes a cell and gives the bytes of its text; `None` if it does not belong here.
+    /// Adds a cell and returns the size of the text in bytes; `None` if the type is wrong.
     #[inline(always)]
     pub(super) fn push(&mut self, value: Value<'_>) -> Option<usize> {
         if self.column.nullable {
@@ -65,7 +65,7 @@ impl Cells {
         Some(0)
     }
 
-    /// All cells, encoded. `data` is room for them.
+    /// All cells, encoded. `data` is scratch memory.
     pub(super) fn chunk<'a>(&'a self, rows: usize, data: &'a mut Vec<u8>) -> Chunk<'a> {
         data.clear();
         if self.column.nullable {
@@ -123,7 +123,7 @@ impl Cells {
         }
     }
 
-    /// Begins the next row group.
+    /// Starts the next row group.
     pub(super) fn clear(&mut self) {
         self.levels.clear();
         match &mut self.stored {

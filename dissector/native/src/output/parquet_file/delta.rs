@@ -1,10 +1,10 @@
-//! Parquet's DELTA_BINARY_PACKED: integers by their differences, with as many bits as the largest of each 32 needs.
+//! Parquet's DELTA_BINARY_PACKED: integers as differences. Each group of 32 uses as many bits as its largest one needs.
 
-/// Differences that share a minimum, and those of them that share a width.
+/// Number of differences with a common minimum, and number of differences with a common width.
 const BLOCK: usize = 128;
 const MINIBLOCK: usize = 32;
 
-/// Appends the encoding of `numbers`. Differences wrap around, as the format has it.
+/// Appends the encoding of `numbers`. Differences wrap around, as the format requires.
 pub(super) fn write(numbers: &[i64], out: &mut Vec<u8>) {
     varint(BLOCK as u64, out);
     varint((BLOCK / MINIBLOCK) as u64, out);
@@ -28,7 +28,7 @@ pub(super) fn write(numbers: &[i64], out: &mut Vec<u8>) {
 fn write_block(deltas: &mut [i64; BLOCK], count: usize, out: &mut Vec<u8>) {
     let least = deltas[..count].iter().copied().min().unwrap_or(0);
     varint(zigzag(least), out);
-    // What fills the last of them up has the least width, too.
+    // The padding of the last group has width zero.
     let above = deltas.map(|delta| delta.wrapping_sub(least) as u64);
     let of_count = |i: usize| above.get(i).copied().filter(|_| i < count).unwrap_or(0);
     let mut widths = [0u32; BLOCK / MINIBLOCK];
@@ -38,7 +38,7 @@ fn write_block(deltas: &mut [i64; BLOCK], count: usize, out: &mut Vec<u8>) {
         out.push(*width as u8);
     }
     for (m, width) in widths.into_iter().enumerate() {
-        // No bytes for those behind the last number.
+        // Groups after the last number have no bytes.
         if m * MINIBLOCK >= count {
             break;
         }
@@ -50,7 +50,7 @@ fn write_block(deltas: &mut [i64; BLOCK], count: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the lowest `width` bits of each number, from the lowest bit of each byte on.
+/// Appends the lowest `width` bits of each number, starting with the lowest bit of each byte.
 fn pack(numbers: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
     let (mut bits, mut held) = (0u64, 0);
     for number in numbers {
@@ -59,7 +59,7 @@ fn pack(numbers: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
         if held >= u64::BITS {
             out.extend_from_slice(&bits.to_le_bytes());
             held -= u64::BITS;
-            // All of the number was taken if nothing is held.
+            // If no bit is held, the whole number was written.
             bits = if held == 0 {
                 0
             } else {

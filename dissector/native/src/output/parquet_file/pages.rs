@@ -1,4 +1,4 @@
-//! The pages of a column chunk: at most a dictionary, and one page of data, with the cells of a row group.
+//! A column chunk's pages: an optional dictionary and one data page, with a row group's cells.
 
 use std::io;
 
@@ -15,12 +15,12 @@ use zstd::bulk::Compressor;
 
 use super::delta::varint;
 
-/// What files say of their compression, and how they are compressed.
+/// The compression of pages, as declared in the file.
 pub(super) fn compression() -> Compression {
     Compression::ZSTD(ZstdLevel::default())
 }
 
-/// A column's cells in one row group, encoded.
+/// A column's encoded cells in a row group.
 pub(super) struct Chunk<'a> {
     /// Distinct values as PLAIN, and their number.
     pub(super) dictionary: Option<(&'a [u8], usize)>,
@@ -31,7 +31,7 @@ pub(super) struct Chunk<'a> {
     pub(super) statistics: Statistics,
 }
 
-/// Makes pages. One context of the compressor for all: to make one costs more than a small page.
+/// Builds pages. All share one compressor, because a new one costs more than a small page.
 pub(super) struct Pages {
     compressor: Compressor<'static>,
 }
@@ -44,7 +44,7 @@ impl Pages {
         })
     }
 
-    /// The bytes of a chunk, and what its file says of it.
+    /// Returns a chunk's bytes and the metadata.
     pub(super) fn chunk(
         &mut self,
         column: ColumnDescPtr,
@@ -110,8 +110,8 @@ impl Pages {
     }
 }
 
-/// Appends levels of cells that may be null: 1 for each that is there, else 0. Parquet's hybrid of runs and packed
-/// bits, behind its length.
+/// Appends the levels of nullable cells: 1 for a value, 0 for null. Uses Parquet's hybrid of runs and packed bits, with
+/// its length in front.
 pub(super) fn write_levels(levels: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -129,7 +129,7 @@ pub(super) fn write_levels(levels: &[u8], out: &mut Vec<u8>) {
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Appends bytes that are 0 or 1 as bits, from the lowest on.
+/// Appends bytes that are 0 or 1 as bits, lowest bit first.
 pub(super) fn write_bits(bits: &[u8], out: &mut Vec<u8>) {
     out.extend(bits.chunks(8).map(|eight| {
         eight
@@ -139,8 +139,8 @@ pub(super) fn write_bits(bits: &[u8], out: &mut Vec<u8>) {
     }));
 }
 
-/// Appends indices into a dictionary of `distinct` values, each as a whole number of bytes: what compresses them
-/// finds more to repeat than in fewer bits.
+/// Appends indices into a dictionary of `distinct` values. Each index has a whole number of bytes, because that
+/// compresses better than fewer bits.
 pub(super) fn write_indices(indices: &[u16], distinct: usize, out: &mut Vec<u8>) {
     let eights = indices.len().div_ceil(8);
     if distinct <= 1 {

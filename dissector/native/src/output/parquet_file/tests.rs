@@ -9,7 +9,7 @@ use super::column::Stored;
 use super::*;
 use crate::temporary::nameless;
 
-/// A column of each type but lists, with the name of its place.
+/// A column of each type except lists, with a letter as its name.
 fn columns(nullable: bool) -> Vec<Column> {
     const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let column = |(name, kind)| Column {
@@ -20,7 +20,7 @@ fn columns(nullable: bool) -> Vec<Column> {
     NAMES.into_iter().zip(Type::ALL).map(column).collect()
 }
 
-/// A file that is being written, and the same to be read.
+/// A file that is being written, and a second handle to read it.
 fn create(columns: &[Column]) -> (ParquetFile, File) {
     let file = nameless().unwrap();
     let again = file.try_clone().unwrap();
@@ -151,7 +151,7 @@ fn rows_are_grouped_by_8192_or_by_their_text() {
         nullable: false,
     };
     let long = &*"x".repeat(1 << 20);
-    // Rows, their text, rows of each group.
+    // Number of rows, their text, rows of each group.
     for (rows, text, groups) in [
         (0, "", &[][..]),
         (1, "x", &[1]),
@@ -191,7 +191,7 @@ fn columns_take_values_of_their_type_only() {
         Value::Float(0.5),
         Value::Null,
     ];
-    // Which of these values the columns take.
+    // The value that each column accepts.
     let takes = [0, 1, 2, 2, 2, 2, 3, 3];
     for nullable in [false, true] {
         for (column, taken) in columns(nullable).into_iter().zip(takes) {
@@ -221,7 +221,7 @@ fn a_row_that_does_not_fit_names_the_first_wrong_column() {
         ),
         (&[Value::Int(1), Value::Bool(true)], Some("c")),
         (&[], Some("a")),
-        // What is too much is passed over.
+        // Surplus cells are ignored.
         (
             &[Value::Int(1), Value::Bool(true), Value::Int(2), Value::Null],
             None,
@@ -229,7 +229,7 @@ fn a_row_that_does_not_fit_names_the_first_wrong_column() {
     ] {
         let (mut file, _) = create(&columns);
         let error = file.write_row(row).err().map(|error| error.to_string());
-        let expected = wrong.map(|name| format!("column {name} must not hold what came for it"));
+        let expected = wrong.map(|name| format!("column {name} got no value of its type"));
         assert_eq!(error, expected);
     }
 }
@@ -242,7 +242,7 @@ fn texts_are_counted_in_bytes() {
         nullable: true,
     };
     let mut cells = Cells::new(column);
-    // One that came before counts again: it takes room in a file without a dictionary.
+    // A repeated text counts again, because a file without a dictionary stores it again.
     for (value, bytes) in [
         (Value::Text("abc"), 3),
         (Value::Null, 0),
@@ -277,7 +277,7 @@ fn written(kind: Type, cells: &[Value<'_>]) -> (SerializedFileReader<File>, Vec<
 
 #[test]
 fn texts_come_back_however_many_differ() {
-    // Three row groups. One index more than a byte holds, and texts that are all different.
+    // Three row groups. One index more than fits into a byte, and texts that all differ.
     for distinct in [1, 2, 64, 65, 256, 257, 3000, 20_000] {
         let texts: Vec<String> = (0..17_000usize)
             .map(|n| "x".repeat(n % distinct % 7) + &(n * 7 % distinct).to_string())
@@ -302,7 +302,7 @@ fn texts_come_back_however_many_differ() {
             .iter()
             .map(|group| group.column(0).dictionary_page_offset().is_some())
             .collect();
-        // What repeats itself too little in one group has no dictionary in those behind it.
+        // If texts repeat too little in a group, the later groups have no dictionary.
         let expected = [true, distinct < 5000, distinct < 5000];
         assert_eq!(has_dictionary, expected, "{distinct} distinct texts");
     }
@@ -362,7 +362,7 @@ fn unsigned_integers_have_the_least_and_the_greatest_of_them() {
 
 #[test]
 fn cells_that_are_there_and_nulls_keep_their_places() {
-    // Runs of both, and bits that do not fill their last byte.
+    // Runs of values and nulls, and bits that do not fill their last byte.
     for rows in [1, 7, 8, 9, 8191, 8192, 8200] {
         for is_null in [
             (|_| true) as fn(usize) -> bool,

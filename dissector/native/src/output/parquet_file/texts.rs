@@ -1,34 +1,35 @@
-//! Texts of one column, laid out as Parquet stores them while they come: each distinct text once, as a dictionary, and
-//! for each cell which one it is; or all texts one after the other, where few repeat themselves.
+//! A column's texts, in Parquet's layout: a dictionary with the distinct texts and an index for each cell, or, if
+//! few texts repeat, all texts in order.
 
 use std::hash::BuildHasher;
 
 use firstflight_records::{Shown, Style};
 use foldhash::fast::RandomState;
 
-/// Bytes of the length in front of each text (Parquet's PLAIN).
+/// Length field before each text (Parquet's PLAIN).
 const LENGTH: usize = 4;
-/// Cells from which on it is known whether texts repeat themselves.
+/// Minimum number of cells that shows whether texts repeat.
 const SAMPLE: usize = 64;
 
-/// The texts of a column in one row group.
+/// A column's texts in a row group.
 pub(super) struct Texts {
-    /// Each text behind its length: the dictionary, or all texts.
+    /// The dictionary or all texts, each with the length in front.
     plain: Vec<u8>,
     cells: usize,
-    /// `None`: all texts are in `plain`, in order.
+    /// `None`: `plain` has all texts, in order.
     dictionary: Option<Dictionary>,
 }
 
-/// Which texts there are, and which one each cell holds.
+/// The distinct texts, and the index of each cell's text.
 struct Dictionary {
-    /// Where each distinct text begins, behind its length.
+    /// Offset of each distinct text, after the length.
     starts: Vec<u32>,
-    /// Of each cell. A row group has at most 65,536 cells.
+    /// Index of each cell's text. A row group has at most 65,536 cells.
     indices: Vec<u16>,
-    /// Open addressing, a power of two: 0, or an index plus one below the upper half of its text's hash.
+    /// An open-addressing hash table; its size is a power of two. A slot is 0, or the index plus one in the lower half
+    /// and half of the text's hash in the upper half.
     slots: Vec<u32>,
-    /// Seeded for each process: whoever sends packets must not choose what collides.
+    /// Seeded per process, so that senders of packets cannot choose texts that collide.
     hasher: RandomState,
 }
 
@@ -41,14 +42,14 @@ impl Texts {
         }
     }
 
-    /// Takes a text; returns its bytes.
+    /// Adds a text and returns the length in bytes.
     pub(super) fn push(&mut self, text: &str) -> usize {
         let start = self.begin();
         self.plain.extend_from_slice(text.as_bytes());
         self.end(start)
     }
 
-    /// Takes a text that is written where it is kept; returns its bytes.
+    /// Adds a text that is formatted in place. Returns the length in bytes.
     #[inline(always)]
     pub(super) fn push_shown<S: Shown + ?Sized>(&mut self, shown: &S) -> usize {
         let start = self.begin();
@@ -62,7 +63,7 @@ impl Texts {
         self.plain.len()
     }
 
-    /// Ends the text that begins at `start`.
+    /// Completes the text at `start`.
     fn end(&mut self, start: usize) -> usize {
         let length = self.plain.len() - start;
         self.plain[start - LENGTH..start].copy_from_slice(&(length as u32).to_le_bytes());
@@ -80,13 +81,13 @@ impl Texts {
         &self.plain
     }
 
-    /// Distinct texts, and which of them each cell holds; `None` if there is no dictionary.
+    /// The number of distinct texts, and the index of each cell's text; `None` without a dictionary.
     pub(super) fn indices(&self) -> Option<(usize, &[u16])> {
         let dictionary = self.dictionary.as_ref()?;
         Some((dictionary.starts.len(), &dictionary.indices))
     }
 
-    /// Begins the next row group: without a dictionary if most texts of this one came only once.
+    /// Starts the next row group. Drops the dictionary if most texts in the last group were distinct.
     pub(super) fn clear(&mut self) {
         if let Some(dictionary) = &mut self.dictionary {
             let is_sample = self.cells >= SAMPLE;
@@ -101,7 +102,7 @@ impl Texts {
     }
 }
 
-/// Whether two texts are equal, without the call that a comparison of any length takes: most are short.
+/// Whether two texts are equal. Avoids the call of a general comparison, because most texts are short.
 #[inline]
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let ((words_a, rest_a), (words_b, rest_b)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
@@ -127,10 +128,10 @@ impl Dictionary {
         self.slots.fill(0);
     }
 
-    /// Takes the text at the end of `plain`, from `start` on; returns whether it was there before.
+    /// Adds the text at `start`, the last one in `plain`. Returns whether the dictionary already has it.
     fn push(&mut self, plain: &[u8], start: usize) -> bool {
         let text = &plain[start..];
-        // Most often the text of the row before.
+        // The most frequent case is the text of the previous row.
         if let Some(last) = self.indices.last().copied()
             && is_same(self.text(plain, last), text)
         {
@@ -161,7 +162,7 @@ impl Dictionary {
         false
     }
 
-    /// The text with that index.
+    /// The text with this index.
     fn text<'a>(&self, plain: &'a [u8], index: u16) -> &'a [u8] {
         let start = self.starts[usize::from(index)] as usize;
         let length = plain[start - LENGTH..start]

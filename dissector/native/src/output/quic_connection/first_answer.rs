@@ -1,4 +1,4 @@
-//! How the first flight was answered, and when.
+//! The first answer and the times.
 
 use firstflight_records::columns;
 
@@ -6,11 +6,11 @@ use super::micros;
 use crate::quic::connection::Connection;
 use crate::quic::timeline::Answer;
 
-/// Default exponent of ACK Delay (RFC 9000 18.2): what an Initial's or Handshake's field is read with.
+/// Default exponent of ACK Delay (RFC 9000 18.2), which applies in Initial and Handshake packets.
 const DEFAULT_EXPONENT: u32 = 3;
 
 columns! {
-    /// When the handshake's messages came, the first answer, and what it consists of.
+    /// Times of the handshake's messages, the first answer and its parts.
     pub(super) struct FirstAnswer<'a> {
         client_hello_us: Option<i64>,
         first_ack_us: Option<i64>,
@@ -61,7 +61,7 @@ columns! {
 }
 
 impl<'a> FirstAnswer<'a> {
-    /// `answer` is that of the connection's timeline.
+    /// `answer` is the first answer of the connection's timeline.
     pub(super) fn new(c: &'a Connection, answer: &Answer<'a>) -> FirstAnswer<'a> {
         let t = &c.timeline;
         let protected = t.protected();

@@ -1,4 +1,4 @@
-//! What both sides agreed on in the handshake, and what was sent before the client's address was validated.
+//! The negotiated parameters of the handshake, and the bytes before address validation.
 
 use firstflight_records::columns;
 use firstflight_wire::transport::TransportParameters;
@@ -9,7 +9,7 @@ use crate::quic::connection::Connection;
 use crate::quic::timeline::CaptureSide;
 
 columns! {
-    /// What both sides agreed on.
+    /// The negotiated parameters.
     pub(super) struct Negotiated<'a> {
         version_used: QuicVersion,
         cipher_suite: Option<&'static str>,
@@ -51,7 +51,7 @@ impl<'a> Negotiated<'a> {
 }
 
 columns! {
-    /// Bytes before address validation, the end at which the capture was made, and the client's flights.
+    /// Bytes before address validation, the side of the capture, and the client's flights.
     pub(super) struct Validation {
         amplification: Option<f64>,
         unvalidated_bytes_client: Option<u64>,
@@ -69,10 +69,10 @@ impl Validation {
     pub(super) fn new(c: &Connection) -> Validation {
         let t = &c.timeline;
         let exchange = &t.exchange;
-        // What the capture cut may have been of these.
+        // A cut datagram may belong to these flights.
         let flights = Some(&t.flights).filter(|_| !c.is_cut);
         let probes = flights.filter(|flights| !flights.is_scattered);
-        // A token validated the address before the first byte that counts.
+        // A token validated the address before the first counted byte.
         let is_measured = !is_retried(t) && c.datagrams.server > 0 && exchange.is_sure();
         Validation {
             amplification: exchange.amplification().filter(|_| is_measured),
@@ -95,8 +95,8 @@ impl Validation {
     }
 }
 
-/// How long the server was blocked; `None` if that cannot be known: without keys, or without a round trip where
-/// the capture was made at the client.
+/// How long the server was blocked; `None` if unknown: without keys, or in a client-side capture without a round-trip
+/// time.
 fn blocked_us(c: &Connection) -> Option<i64> {
     let path_ns = match c.timeline.exchange.capture_side()? {
         CaptureSide::Server => 0,

@@ -1,4 +1,4 @@
-//! Rows of `quic_connection`; schemas/records/quic_connection.yaml says what the columns mean.
+//! Rows of `quic_connection`. schemas/records/quic_connection.yaml documents the columns.
 
 mod first_answer;
 mod handshake;
@@ -13,7 +13,7 @@ use first_answer::FirstAnswer;
 use handshake::{Negotiated, Validation};
 use transfer::{Closing, RoundTrips, Transfer};
 
-/// The row of a connection that is over.
+/// A connection's row.
 pub struct ConnectionRow<'a> {
     columns: Columns<'a>,
 }
@@ -33,7 +33,7 @@ type Columns<'a> = (
 impl<'a> ConnectionRow<'a> {
     pub fn new(source_file: &'a str, connection: &'a Connection) -> ConnectionRow<'a> {
         let answer = classify(&connection.timeline);
-        // Of a version that is not read, nothing but this is known.
+        // Of an unsupported version, only this is known.
         let unread = connection.version_in_use.why_unread();
         let is_unknown = matches!(answer.outcome, Outcome::Malformed | Outcome::Timeout);
         ConnectionRow {
@@ -52,7 +52,7 @@ impl<'a> ConnectionRow<'a> {
         }
     }
 
-    /// How the first flight was answered.
+    /// The outcome of the first answer.
     pub fn first_answer(&self) -> &'static str {
         self.columns.1.first_answer
     }
@@ -77,7 +77,7 @@ impl Record for ConnectionRow<'_> {
 }
 
 columns! {
-    /// Which connection it is.
+    /// Identifies the connection.
     struct Identity<'a> {
         source_file: &'a str,
         start_time_ns: i64,
@@ -97,7 +97,7 @@ columns! {
 }
 
 columns! {
-    /// What was wrong.
+    /// The reason for the outcome.
     struct Detail<'a> {
         detail: Option<&'a str>,
     }
@@ -129,7 +129,7 @@ fn is_retried(t: &Timeline) -> bool {
     t.retry_ns.is_some() || t.retry_missed
 }
 
-/// Whole microseconds from `from` to `to`, floored.
+/// Microseconds from `from` to `to`, rounded down.
 fn micros(from: i64, to: i64) -> i64 {
     (to - from).div_euclid(1000)
 }

@@ -1,4 +1,4 @@
-//! Rows of connections that packets with known times make.
+//! Rows of connections from packets with known times.
 
 use super::super::testing::lines;
 use super::*;
@@ -21,7 +21,7 @@ fn row(connection: &Connection) -> ConnectionRow<'_> {
     ConnectionRow::new("x.pcap", connection)
 }
 
-/// The cells of its row, without the ClientHello's parameters.
+/// The cells of the connection's row, without the ClientHello's parameters.
 fn shown(connection: &Connection) -> String {
     let all = lines(&row(connection));
     let (of_client, rest): (Vec<&str>, Vec<&str>) = all
@@ -45,7 +45,7 @@ fn certificate() -> &'static [u8] {
     })
 }
 
-/// An instant ACK, a handshake, a request and an answer of which a part comes twice.
+/// An instant ACK, a handshake, a request and a response with a part that is sent twice.
 fn whole_connection(keys: &str) -> Box<Connection> {
     let mut feed = Feed::new(keys);
     // max_ack_delay 30 ms, ack_delay_exponent 4, min_ack_delay 1 ms.
@@ -323,7 +323,7 @@ fn round_trips_are_the_clients() {
         assert_eq!(trips.rtt_samples, is_client.then_some(1));
         assert_eq!(trips.rtt_min_us, is_client.then_some(10_000));
         assert_eq!(trips.rtt_series_us.is_some(), is_client);
-        // Known wherever the capture was made.
+        // Known at either side of the capture.
         assert_eq!(trips.spurious_retransmissions_client, Some(0));
     }
     let mut feed = Feed::begun(&key_log());
@@ -335,7 +335,7 @@ fn round_trips_are_the_clients() {
 #[test]
 fn spurious_retransmissions_are_known_with_keys_and_both_directions() {
     let counts = |feed: &mut Feed| {
-        // The logs are searched when the first packet needs them.
+        // The logs are searched when a packet first needs keys.
         feed.packets(20, true, &[one_rtt(0, &[F::Ping])]);
         let trips = RoundTrips::new(&feed.one());
         (
@@ -353,7 +353,7 @@ fn spurious_retransmissions_are_known_with_keys_and_both_directions() {
         CipherSuite::Aes128GcmSha256,
     );
     let mut feed = Feed::answered(&both);
-    // The client has the answer, and gets it again.
+    // The client has the answer, but receives it again.
     feed.packets(12, true, &[initial(1, &[F::Ack(0, 0)])]);
     feed.packets(14, false, &[initial(1, &[F::ServerHello(WHOLE)])]);
     assert_eq!(counts(&mut feed), (Some(0), Some(1)));

@@ -1,4 +1,4 @@
-//! Round trips, bytes and rates of a connection, and how it ended.
+//! A connection's round trips, bytes and rates, and its close.
 
 use firstflight_records::columns;
 
@@ -10,7 +10,7 @@ use crate::quic::recovery::Sample;
 use crate::quic::timeline::CaptureSide;
 
 columns! {
-    /// Round trips as the client measures them, and retransmissions that were not needed.
+    /// Round trips as the client measures them, and spurious retransmissions.
     pub(super) struct RoundTrips {
         rtt_samples: Option<u32>,
         rtt_min_us: Option<i64>,
@@ -28,13 +28,13 @@ impl RoundTrips {
     pub(super) fn new(c: &Connection) -> RoundTrips {
         let r = &c.recovery;
         let is_client = c.timeline.exchange.capture_side() == Some(CaptureSide::Client);
-        // An ACK that was not understood makes the next one look late.
+        // After an ACK that was not understood, the next one seems late.
         let is_known = is_client && !c.misses_frames(false);
         let rtt = Some(&r.rtt).filter(|rtt| is_known && rtt.samples > 0);
         let start_ns = c.timeline.start_ns;
         let series =
             |of: &dyn Fn(&Sample) -> i64| rtt.map(|_| Integers(r.samples.iter().map(of).collect()));
-        // Without keys or one direction, it is unknown what was sent or arrived.
+        // Without keys or one direction, the sent or received data is unknown.
         let is_whole = c.is_open() && c.packets.client > 0 && c.packets.server > 0;
         let (client, server) = is_whole.then(|| r.spurious()).unzip();
         RoundTrips {
@@ -74,7 +74,7 @@ columns! {
 impl Transfer {
     pub(super) fn new(c: &Connection) -> Transfer {
         let volume = &c.volume;
-        // Without keys it is unknown what is payload, and what was sent before.
+        // Without keys, payload and retransmissions are unknown.
         let known = Some(volume).filter(|_| c.is_open());
         Transfer {
             ip_bytes_client: Some(volume.client.ip_bytes),

@@ -1,4 +1,4 @@
-//! Rows of flows that segments with known times make.
+//! Rows of flows from segments with known times.
 
 use firstflight_wire::tcp::Flags;
 
@@ -19,7 +19,7 @@ const fn timestamps(value: u8, echo: u8) -> [u8; 12] {
     [1, 1, 8, 10, 0, 0, 0, value, 0, 0, 0, echo]
 }
 
-/// What segments share that are like most.
+/// A segment's usual properties.
 const PLAIN: S<'_> = S {
     from_client: true,
     seq: 1001,
@@ -140,7 +140,7 @@ fn a_flow_with_everything_shows_it() {
                 ..SERVER
             },
         ),
-        // Again, although the client has it.
+        // A spurious retransmission: the client already has the data.
         (
             70,
             S {
@@ -297,7 +297,7 @@ fn the_first_bytes_of_a_stream_count_if_later_ones_came_before_them() {
     };
     let mut segments = handshake([0, 1, 2]).to_vec();
     let syn_ack = segments[1].1;
-    // The first one was lost, and comes again; a late copy of the SYN-ACK changes nothing.
+    // The first segment was lost and is sent again. A late copy of the SYN-ACK changes nothing.
     segments.extend([
         (3 * MS, data(6449, 1448)),
         (40 * MS, data(5001, 1448)),
@@ -307,13 +307,13 @@ fn the_first_bytes_of_a_stream_count_if_later_ones_came_before_them() {
     let row = TcpFlowRow::new("x", &flow(&segments));
     assert_eq!(row.payload_bytes_server, 2896);
     assert_eq!(row.application_goodput_bps, Some(2896 * 8 * 1000 / 42));
-    // Without the SYN-ACK nobody knows where the stream begins.
+    // Without the SYN-ACK, the start of the stream is unknown.
     segments.retain(|(_, segment)| segment.flags & SYN == 0);
     let row = TcpFlowRow::new("x", &flow(&segments));
     assert_eq!(row.payload_bytes_server, 1448);
 }
 
-/// A server that forgot the connection chooses another number.
+/// A server that lost the connection's state chooses another number.
 #[test]
 fn a_stream_begins_by_the_last_syn_before_its_first_byte() {
     let mut segments = handshake([0, 1, 2]).to_vec();

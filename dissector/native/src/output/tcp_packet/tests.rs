@@ -168,10 +168,10 @@ fn marks_that_are_set_are_named_in_order() {
     assert_eq!(marks(&none), "");
     let mut all = none;
     for (set, name) in set.into_iter().zip(names) {
-        let mut one = none;
-        set(&mut one);
+        let mut single = none;
+        set(&mut single);
         set(&mut all);
-        assert_eq!(marks(&one), name);
+        assert_eq!(marks(&single), name);
     }
     assert_eq!(marks(&all), names.join(","));
 }

@@ -1,4 +1,4 @@
-//! Bytes on their way to each kind of place.
+//! Bytes written to each kind of destination.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +32,7 @@ fn bytes_arrive_in_order_whatever_their_way() {
     }
 }
 
-/// What was written, and how often it was flushed.
+/// The bytes written, and the number of flushes.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<(Vec<u8>, u32)>>);
 
@@ -76,7 +76,7 @@ fn files_are_written_by_blocks_of_256_kb() {
     let block = 262_144;
     let mut buffer = WriteBuffer::new(Place::Own(nameless().unwrap()));
     let bytes = pattern(3 * block + 9);
-    // (bytes so far, of which in the file).
+    // (total bytes, bytes in the file).
     for (end, expected) in [
         (block - 1, 0),
         (block, block),
@@ -95,7 +95,7 @@ fn files_are_written_by_blocks_of_256_kb() {
     }
     buffer.flush().unwrap();
     assert_eq!((buffer.written, buffer.bytes.len()), (bytes.len(), 0));
-    // After a flush in between, what follows fills the block up.
+    // After a flush, the next bytes complete the block.
     for (length, written, left) in [(block - 10, 3 * block + 9, block - 10), (1, 4 * block, 0)] {
         buffer.bytes.extend_from_slice(&pattern(length));
         buffer.settle().unwrap();
@@ -143,7 +143,7 @@ fn what_is_appended_to_a_shared_place_is_written_at_once() {
     assert!(buffer.bytes.is_empty());
     let expected = [b"before", &bytes[..]].concat();
     assert_eq!(written.0.lock().unwrap().0, expected);
-    // Nothing follows from nothing.
+    // Appending an empty buffer changes nothing.
     buffer.bytes.extend(b"behind");
     buffer.append(WriteBuffer::new(Place::Aside(None))).unwrap();
     assert_eq!(buffer.bytes, b"behind");

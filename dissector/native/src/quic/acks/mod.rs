@@ -1,6 +1,6 @@
-//! How each side of a connection acknowledges the other's packets, for `quic_ack`.
+//! How each side in a connection acknowledges the other's packets, for `quic_ack`.
 //!
-//! Counts are of 1-RTT packets, with 0-RTT packets, which share their numbers, unless a column names others.
+//! Counts cover 1-RTT and 0-RTT packets, which share their numbers, unless a column names other packets.
 
 mod received;
 mod spans;
@@ -15,14 +15,14 @@ use crate::flow::quantiles::Durations;
 use crate::quic::recovery::Space;
 use received::New;
 
-/// Values of a distribution that are kept one by one; with more, quantiles are within 1/128.
+/// Maximum number of individually kept values in a distribution; with more, quantiles are within 1/128.
 const MOST_VALUES: usize = 1 << 16;
 /// Packets of the peer after which some stacks acknowledge less often.
 const FIRST_PACKETS: u64 = 100;
-/// Timers fire this much early at most.
+/// Timers fire at most this much early.
 const TIMER_SLACK_NS: i64 = 1_000_000;
 
-/// An opened packet that was not seen before.
+/// A decrypted packet that was not seen before.
 #[derive(Clone, Copy, Debug)]
 pub struct AckPacket<'a> {
     pub space: Space,
@@ -32,12 +32,12 @@ pub struct AckPacket<'a> {
     pub size: usize,
     /// Its frames.
     pub payload: &'a [u8],
-    /// How its sender delays and encodes acknowledgements, as far as it is known.
+    /// The sender's advertised delay and exponent of acknowledgements, or the defaults.
     pub max_ack_delay_ms: u64,
     pub exponent: u64,
 }
 
-/// Packets with ACK frames of a packet number space.
+/// Packets with ACK frames in a packet number space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckPackets {
     pub all: u64,
@@ -45,7 +45,7 @@ pub struct AckPackets {
     pub only: u64,
 }
 
-/// Bytes by what they are for, in all opened packets.
+/// Bytes by purpose, in all decrypted packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Composition {
     pub headers: u64,
@@ -57,7 +57,7 @@ pub struct Composition {
     pub other: u64,
 }
 
-/// A number of ACK packets, and what they acknowledged for the first time.
+/// Number of ACK packets, and number of packets that they newly acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ratio {
     acks: u64,
@@ -76,7 +76,7 @@ impl Ratio {
     }
 }
 
-/// Why ACK packets were sent that acknowledge something new.
+/// Reasons for ACK packets that acknowledge new packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
     pub count: u64,
@@ -84,7 +84,7 @@ pub struct Causes {
     pub reordering: u64,
 }
 
-/// What an ACK_FREQUENCY frame asks for.
+/// The request of an ACK_FREQUENCY frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
     sequence: u64,
@@ -101,7 +101,7 @@ pub struct Side {
     pub packets: u64,
     pub eliciting: u64,
     pub composition: Composition,
-    /// IP total lengths of datagrams with nothing but 1-RTT packets with nothing but ACK and PADDING frames.
+    /// IP total lengths of datagrams that hold only 1-RTT packets with only ACK and PADDING frames.
     pub only_bytes: Durations,
     pub only_bytes_sum: u64,
     pub ack_frame_bytes: u64,
@@ -120,11 +120,11 @@ pub struct Side {
     pub ranges_max: Option<u64>,
     pub ecn_acks: u64,
     pub ecn: Option<[u64; 3]>,
-    /// Frames of the peer, which ask this side for other acknowledgements.
+    /// Frames of the peer that ask this side to acknowledge differently.
     pub ack_frequency_frames: u64,
     pub immediate_ack_frames: u64,
     pub requested: Option<Requested>,
-    /// Packets of the datagram that is being read, of those that only acknowledge.
+    /// Packets of the current datagram with only ACK and PADDING frames.
     only_here: u32,
 }
 
@@ -136,7 +136,7 @@ pub struct Acks {
 }
 
 impl Acks {
-    /// Takes a packet.
+    /// Adds a packet.
     pub fn packet(&mut self, from_client: bool, packet: &AckPacket<'_>) {
         let (sender, receiver) = if from_client {
             (&mut self.client, &mut self.server)
@@ -178,7 +178,7 @@ impl Side {
         self.ranges.share()
     }
 
-    /// Takes a packet that it sent; returns whether that asks for an acknowledgement.
+    /// Adds a packet sent by this side and returns whether it is ack-eliciting.
     fn sent(&mut self, packet: &AckPacket<'_>) -> bool {
         let is_application = packet.space == Space::Application;
         let (mut has_ack, mut has_more, mut is_eliciting) = (false, false, false);
@@ -220,7 +220,7 @@ impl Side {
             }
             has_more = true;
         }
-        // A frame that is not understood, and what follows it.
+        // An unknown or broken frame and the rest of the payload.
         self.composition.other += rest as u64;
         if is_application {
             self.packets += 1;
@@ -238,7 +238,7 @@ impl Side {
         is_eliciting
     }
 
-    /// It sent an ACK in a 1-RTT packet, which acknowledges `new`.
+    /// This side sent an ACK in a 1-RTT packet that newly acknowledges `new`.
     fn acknowledged(&mut self, packet: &AckPacket<'_>, new: New) {
         self.ratio.add(new.packets);
         add(&mut self.per_ack, new.packets);
@@ -270,7 +270,7 @@ impl Side {
         }
     }
 
-    /// The peer sent a packet, which may ask for other acknowledgements.
+    /// The peer sent a packet that may ask for different acknowledgements.
     fn asked(&mut self, payload: &[u8]) {
         for frame in Frames::new(payload).flatten() {
             match frame {

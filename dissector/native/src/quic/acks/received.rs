@@ -1,4 +1,4 @@
-//! What arrived of the peer's packets, and which of them are acknowledged.
+//! The peer's packets that arrived, and their acknowledgements.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,31 @@ use firstflight_wire::Ack;
 
 use super::spans::Spans;
 
-/// Packets that wait for their acknowledgement at most; beyond them the oldest are forgotten.
+/// Maximum number of packets that await an acknowledgement; beyond it, the oldest are forgotten.
 const MOST_PENDING: usize = 1 << 16;
 
-/// Packets of one side in the packet number space of 1-RTT packets.
+/// The peer's packets in the packet number space of 1-RTT packets.
 #[derive(Debug, Default)]
 pub struct Received {
     pub packets: u64,
     pub eliciting: u64,
     pub eliciting_acknowledged: u64,
-    /// Packets with a number below one that came before.
+    /// Packets with a lower number than an earlier packet.
     pub reordered: u64,
     largest: Option<u64>,
-    /// The last packet left a gap, or came late.
+    /// The last packet left a gap, or was late.
     pub is_out_of_order: bool,
-    /// Ack-eliciting packets that are not acknowledged, and when they came.
+    /// Arrival times of unacknowledged ack-eliciting packets.
     pending: BTreeMap<u64, i64>,
     seen: Spans,
     acknowledged: Spans,
 }
 
-/// What an ACK acknowledged for the first time, of ack-eliciting packets.
+/// The ack-eliciting packets that an ACK newly acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct New {
     pub packets: u64,
-    /// When the oldest of them came.
+    /// Arrival of the oldest.
     pub oldest_ns: Option<i64>,
 }
 
@@ -43,7 +43,7 @@ impl New {
 }
 
 impl Received {
-    /// A packet came that had not come before.
+    /// Adds a packet that arrives for the first time.
     pub(super) fn packet(&mut self, number: u64, ns: i64, is_eliciting: bool) {
         self.packets += 1;
         let next = self.largest.map_or(0, |largest| largest + 1);
@@ -66,7 +66,7 @@ impl Received {
         }
     }
 
-    /// An ACK was sent.
+    /// Processes a sent ACK.
     pub(super) fn acknowledge(&mut self, ack: &Ack<'_>) -> New {
         let mut new = New::default();
         for range in ack.ranges() {
@@ -83,13 +83,13 @@ impl Received {
         new
     }
 
-    /// Numbers below the largest that did not come.
+    /// Numbers below the largest that did not arrive.
     pub fn missing(&self) -> u64 {
         self.largest
             .map_or(0, |largest| largest + 1 - self.seen.count())
     }
 
-    /// Numbers that were acknowledged and did not come.
+    /// Acknowledged numbers that did not arrive.
     pub fn acknowledged_unseen(&self) -> u64 {
         self.acknowledged.without(&self.seen)
     }

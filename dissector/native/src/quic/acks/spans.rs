@@ -1,9 +1,9 @@
-//! Sets of packet numbers, as the ranges that they form.
+//! Sets of packet numbers, stored as ranges.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Ranges of a set at most; beyond them the two lowest become one, with what lies between them.
+/// Maximum number of ranges in a set; beyond it, the two lowest are joined, including the gap between them.
 const MOST: usize = 1 << 14;
 
 /// A set of packet numbers: first number of each range, and its last.
@@ -13,7 +13,7 @@ pub(super) struct Spans(BTreeMap<u64, u64>);
 impl Spans {
     pub(super) fn add(&mut self, range: RangeInclusive<u64>) {
         let (mut start, mut end) = range.into_inner();
-        // The range before or around it, and those behind its start.
+        // Join the range before or around the new one, and the ranges after the start.
         if let Some((&before, &last)) = self.0.range(..=start).next_back()
             && last.saturating_add(1) >= start
         {
@@ -43,12 +43,12 @@ impl Spans {
         before.is_some_and(|(_, &last)| last >= number)
     }
 
-    /// How many numbers it has.
+    /// Number of packet numbers in the set.
     pub(super) fn count(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start + 1).sum()
     }
 
-    /// How many of its numbers `other` lacks.
+    /// Number of packet numbers in the set but not in `other`.
     pub(super) fn without(&self, other: &Spans) -> u64 {
         let mut common = 0;
         let mut theirs = other.0.iter().peekable();

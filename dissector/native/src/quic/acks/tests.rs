@@ -6,7 +6,7 @@ use super::*;
 
 const MS: i64 = 1_000_000;
 
-/// Feeds packets of a connection; each has a header of 10 bytes.
+/// Feeds a connection's packets; each has a header of 10 bytes.
 #[derive(Default)]
 struct Fed {
     acks: Acks,
@@ -28,12 +28,12 @@ impl Fed {
         self.acks.datagram(from_client, 1, 100 + payload.len());
     }
 
-    /// The server sends a packet that asks for an acknowledgement.
+    /// The server sends an ack-eliciting packet.
     fn ping(&mut self, ms: i64, number: u64) {
         self.packet(ms, false, number, Space::Application, &[1]);
     }
 
-    /// The client acknowledges ranges of (largest, smallest), with these frames besides.
+    /// The client acknowledges ranges of (largest, smallest), with these additional frames.
     fn ack(&mut self, ms: i64, ranges: &[(u64, u64)], besides: &[u8]) {
         let mut out = [0; 200];
         let mut w = Writer::new(&mut out);
@@ -65,7 +65,7 @@ fn an_ack_counts_what_it_acknowledges_for_the_first_time() {
     assert_eq!(side.ratio.share(), Some(4.0 / 3.0));
     assert_eq!((side.received.packets, side.received.eliciting), (4, 4));
     assert_eq!(side.received.eliciting_acknowledged, 4);
-    // The third acknowledged nothing, so it waited for nothing.
+    // The third ACK acknowledges nothing new, so it has no wait.
     assert_eq!(side.waits.count(), 2);
     assert_eq!(
         (side.waits.min(), side.waits.max()),
@@ -97,7 +97,7 @@ fn causes_are_order_then_time_then_number() {
     fed.ack(54, &[(1, 0)], &[]);
     fed.ping(60, 2);
     fed.ack(86, &[(2, 0)], &[]);
-    // A gap, and what fills it.
+    // A gap, then the missing packet.
     fed.ping(90, 4);
     fed.ack(90, &[(4, 4), (2, 0)], &[]);
     fed.ping(91, 3);
@@ -147,7 +147,7 @@ fn what_was_acknowledged_and_not_seen_is_counted() {
     fed.ack(2, &[(5, 3), (0, 0)], &[]);
     let received = &fed.client().received;
     assert_eq!((received.missing(), received.acknowledged_unseen()), (4, 2));
-    // It comes after its acknowledgement.
+    // The packet arrives after its acknowledgement.
     fed.ping(3, 4);
     let received = &fed.client().received;
     assert_eq!((received.missing(), received.acknowledged_unseen()), (3, 1));

@@ -1,17 +1,17 @@
-//! Connection IDs that one side may be addressed by (RFC 9000 5.1).
+//! Connection IDs that address one side (RFC 9000 5.1).
 
 use firstflight_wire::ConnectionId;
 use smallvec::{SmallVec, smallvec};
 
-/// Connection IDs kept of one side; of more, those in the middle are forgotten.
+/// Maximum number of connection IDs kept per side; beyond it, the middle ones are dropped.
 const KEPT: usize = 64;
 
-/// Connection IDs of one side, in the order of issue.
+/// A side's connection IDs, in the order of issue.
 #[derive(Debug, Default)]
 pub(super) struct Cids(SmallVec<[ConnectionId; 2]>);
 
 impl Cids {
-    /// Beginning with `first`.
+    /// Creates a list with `first`.
     pub(super) fn new(first: ConnectionId) -> Cids {
         Cids(smallvec![first])
     }
@@ -28,20 +28,20 @@ impl Cids {
         true
     }
 
-    /// Whether `cid` is one of them.
+    /// Whether the list holds `cid`.
     pub(super) fn owns(&self, cid: &[u8]) -> bool {
         self.0
             .iter()
             .any(|known| known.len() == cid.len() && known.begins(cid))
     }
 
-    /// Whether a short header carries one of them; `after_first_byte` is what follows its first byte.
+    /// Whether a short header carries a known connection ID. `after_first_byte`: the header without the first byte.
     pub(super) fn owns_short(&self, after_first_byte: &[u8]) -> bool {
         self.0.iter().any(|cid| cid.begins(after_first_byte))
     }
 
-    /// The one that a short header carries; `after_first_byte` is what follows its first byte. The longest
-    /// that fits.
+    /// Returns the connection ID in a short header: the longest known one that matches. `after_first_byte`: the header
+    /// without its first byte.
     pub(super) fn of_short(&self, after_first_byte: &[u8]) -> Option<ConnectionId> {
         self.0
             .iter()
@@ -50,17 +50,17 @@ impl Cids {
             .copied()
     }
 
-    /// Length of the newest.
+    /// Length of the newest connection ID.
     pub(super) fn length(&self) -> Option<usize> {
         self.0.last().map(ConnectionId::len)
     }
 
-    /// How many there are.
+    /// Number of connection IDs.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// All of them.
+    /// Iterates over the connection IDs.
     pub(super) fn iter(&self) -> impl Iterator<Item = &ConnectionId> {
         self.0.iter()
     }

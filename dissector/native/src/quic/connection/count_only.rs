@@ -1,14 +1,14 @@
-//! Datagrams that can only be counted: no key opens them, and the first answer is over.
+//! A fast path for datagrams that only change counters: no key decrypts them, and the first answer is complete.
 //!
-//! Most datagrams of a capture without keys are such. What they change stands together at the front of a
-//! connection, so that of its state, which is cold by then, little is fetched.
+//! In a capture without keys, most datagrams are of this kind. The counters they change are adjacent, at the start of
+//! `Connection`, so that few cold cache lines are loaded.
 
 use firstflight_wire::skim;
 
 use super::datagram::is_zeros;
 use super::{Arrival, Connection};
 
-/// What was counted of a side and is not in the connection's own counts yet.
+/// A side's counts that are not yet merged into the connection's.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     datagrams: u32,
@@ -21,26 +21,26 @@ struct Counted {
 pub(super) struct CountOnly {
     client: Counted,
     server: Counted,
-    /// Some length was taken from what was captured.
+    /// Some lengths are derived from the captured bytes.
     is_guessed: bool,
     /// There are such counts.
     has_counts: bool,
-    /// Nothing but counts can change by packets that are no Initials, Retries and Version Negotiations.
+    /// Only counters can change, except by an Initial, a Retry or a Version Negotiation packet.
     is_active: bool,
 }
 
 impl Connection {
-    /// Determines, after a datagram was processed as a whole, whether others can be counted only.
+    /// Decides, after a datagram was fully processed, whether the next ones need only be counted.
     pub(super) fn update_count_only(&mut self) {
         self.count_only.is_active =
             self.protection.has_nothing_to_open() && self.timeline.is_over();
         if self.count_only.is_active {
-            // Hardly an Initial comes after that, and its keys can be made again.
+            // Initials are rare from now on, and their keys can be derived again.
             self.drop_keys();
         }
     }
 
-    /// Counts a datagram, if no more than that is to be done with it, and returns whether it did.
+    /// Counts a datagram if it needs no more processing. Returns whether it was counted.
     pub(super) fn only_counts(
         &mut self,
         arrival: &Arrival,
@@ -68,8 +68,8 @@ impl Connection {
         true
     }
 
-    /// Adds what was counted to the connection's own counts: before anything else looks at them. Until
-    /// [`Connection::update_count_only`], nothing more is counted only.
+    /// Merges these counts into the connection's. Call this before any use of the connection's counts. Turns the fast
+    /// path off until [`Connection::update_count_only`].
     pub(super) fn merge_counts(&mut self) {
         if !self.count_only.has_counts {
             return;
@@ -93,8 +93,8 @@ impl Connection {
     }
 }
 
-/// Number of packets in a datagram of Handshake, 0-RTT and 1-RTT packets; `None` if it holds anything else,
-/// or nothing.
+/// Number of packets in a datagram that holds only Handshake, 0-RTT and 1-RTT packets, else `None`. Also `None` for an
+/// empty datagram.
 fn protected_packets(datagram: &[u8]) -> Option<u32> {
     let mut start = skim(datagram, 0)?.end;
     let mut packets = 1;

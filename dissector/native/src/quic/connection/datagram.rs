@@ -1,4 +1,4 @@
-//! A datagram of a connection: its packets, opened where keys are known, and who processes each of them.
+//! The packets in a connection's datagram: decryption and dispatch.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ use crate::quic::packet_log::{LoggedHeader, PacketLog, logged, note, summary, un
 use crate::quic::recovery::{AckDelay, PayloadSummary, Space};
 use crate::quic::timeline::{At, CUT};
 
-/// Where and how a packet came.
+/// A packet's arrival and direction.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     arrival: &'a Arrival,
@@ -39,7 +39,7 @@ impl Place<'_> {
 }
 
 impl Connection {
-    /// Takes a datagram. Its bytes are opened in place.
+    /// Processes a datagram. Packets are decrypted in place.
     pub(super) fn datagram(
         &mut self,
         keyring: &Keyring,
@@ -75,13 +75,13 @@ impl Connection {
         self.payload = PayloadSummary::default();
         let packets_before = self.packets;
         let sealed = datagram.sealed;
-        // A long header needs no length of a connection ID to be parsed by.
+        // Long headers are parsed without a known connection ID length.
         let mut first = first.filter(|packet| packet.kind != PacketType::OneRtt);
         let mut start = 0;
-        // No more of it is missing than what a trimmed capture leaves out.
+        // The missing bytes are those that a trimmed capture omits.
         let mut is_trimmed = false;
         while start < sealed.len() {
-            // Some stacks fill a datagram with zeros behind its last packet.
+            // Some stacks pad a datagram with zeros after the last packet.
             if start > 0 && is_zeros(&sealed[start..]) {
                 break;
             }
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// The capture holds no more of a datagram than `sealed`.
+    /// The capture cut a datagram to `sealed`.
     fn datagram_cut(&mut self, at: At, from_client: bool, sealed: &[u8]) {
         self.is_cut = true;
         let begins_long = sealed.first().is_none_or(|byte| byte & 0x80 != 0);
@@ -177,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// A packet of which the capture holds a header alone.
+    /// A packet with only the header in the capture.
     fn cut_packet(&mut self, packet: &Packet, place: Place<'_>, log: &mut PacketLog<'_>) {
         if packet.kind == PacketType::Initial && place.from_client {
             self.cut_initial(packet, place.at.ns);
@@ -197,8 +197,8 @@ impl Connection {
         });
     }
 
-    /// A Handshake packet counts by its type alone, so without keys as well. Returns whether it is one of the
-    /// server's that continues the handshake.
+    /// Records a Handshake packet. Its type is sufficient, so it counts without keys, too. Returns whether it is a
+    /// packet of the server that continues the handshake.
     pub(super) fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
         if place.from_client {
             self.timeline.client_handshake(self.datagrams.client);
@@ -230,8 +230,7 @@ impl Connection {
                 let versions: Result<Vec<Version>, Error> =
                     packet.versions(sealed).map(Iterator::collect);
                 let echoed = packet.dcid == self.client_scid && packet.scid == self.odcid;
-                // One that does not answer the Initial is dropped by the client (RFC 9000 6.2): as if it had
-                // not come.
+                // The client drops a packet that does not answer its Initial (RFC 9000 6.2), so it is ignored.
                 if let Some(list) = versions.ok().filter(|_| echoed) {
                     self.timeline
                         .version_negotiation(at.ns, self.version, &list);
@@ -246,7 +245,7 @@ impl Connection {
 
     fn retry(&mut self, packet: &Packet, at: At, datagram: &[u8]) {
         let echoed = packet.dcid == self.client_scid && packet.version == self.version_in_use;
-        // The client drops one without a token, and one that changes nothing (RFC 9000 17.2.5).
+        // The client drops a Retry without a token, and a Retry without a new connection ID (RFC 9000 17.2.5).
         let useless = packet.token(datagram).is_empty() || packet.scid == self.odcid;
         if !echoed || !useless && !retry_is_intact(datagram, packet, &self.odcid) {
             self.timeline
@@ -274,7 +273,7 @@ impl Connection {
                 logged(style, packet, LoggedHeader::of(packet, sealed), None, why)
             });
         }
-        // Not for this client, whatever keys open it (RFC 9000 5.2).
+        // Not for this client, even if a key decrypts it (RFC 9000 5.2).
         if is_initial && !from_client && packet.dcid != self.client_scid {
             self.undecrypted(at, from_client, "Initial to another connection ID");
             return note(log, |style| {
@@ -296,7 +295,7 @@ impl Connection {
                 } else {
                     self.not_opened(place, goes_on);
                 }
-                // Without keys for it, there is no reason to report.
+                // Without keys for the packet, there is no fault to report.
                 let why = is_initial.then(|| error.to_string());
                 return note(log, |style| logged(style, packet, header, None, why));
             }
@@ -320,8 +319,9 @@ impl Connection {
                 )
             });
         }
-        // An Initial counts as a whole or not at all: RFC 9000 12.4 (table 3) names all that it may hold. In
-        // other packets a frame of an unknown type hides only what follows it; a broken frame makes all doubtful.
+        // A fault makes the whole Initial invalid, because RFC 9000 12.4 (table 3) lists all frames that it may hold.
+        // In other packets, a frame of an unknown type only hides the frames after it. A broken frame makes the whole
+        // packet unusable.
         let mut frames = FrameList::new();
         let read = read_frames(opened.payload, is_initial, &mut frames);
         if read.is_err() {
@@ -373,7 +373,7 @@ impl Connection {
             number,
             frames: &frames,
             datagram_bytes: place.arrival.length,
-            // Without keys it is unknown what arrived.
+            // Without keys, it is unknown which bytes arrived.
             with_bytes: !place.keyring.is_empty(),
         });
         if unknown.is_some() {
@@ -383,7 +383,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// Takes an opened packet for `quic_ack`.
+    /// Processes a decrypted packet for `quic_ack`.
     fn follow_acks(
         &mut self,
         from_client: bool,
@@ -414,15 +414,15 @@ impl Connection {
     }
 }
 
-/// The frames of a packet: rarely more than a few.
+/// A packet's frames: rarely many.
 type FrameList<'a> = SmallVec<[Frame<'a>; 8]>;
 
 pub(super) fn is_zeros(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0) && Reader::new(bytes).skip_zeros() == bytes.len()
 }
 
-/// Reads the frames of a packet. An Initial must hold some, and none that it must not hold (RFC 9000 12.4); a
-/// close of the application's kind is read all the same: it ends the connection whatever its type.
+/// Reads a packet's frames. An Initial must hold frames, and only permitted ones (RFC 9000 12.4). An application
+/// close is accepted nevertheless, because it closes the connection whatever its type.
 fn read_frames<'a>(
     payload: &'a [u8],
     is_initial: bool,
@@ -431,7 +431,7 @@ fn read_frames<'a>(
     for frame in Frames::new(payload) {
         match frame {
             Ok(frame) => frames.push(frame),
-            // Of an Initial, all types are known.
+            // All frame types of an Initial are known.
             Err(Error::UnknownFrame(_)) if is_initial => {
                 return Err(Error::Malformed("frame type"));
             }

@@ -1,4 +1,4 @@
-//! Opening a connection's packets: Initials by their connection ID, the rest by a key log's secrets.
+//! Decryption of a connection's packets: Initials with keys from a connection ID, others with a key log's secrets.
 
 use firstflight_wire::{
     ConnectionId, InitialSecret, KeyMaterial, OpenError, Opened, Packet, PacketType, Version,
@@ -13,7 +13,7 @@ use crate::padding::Padding;
 use crate::quic::keylog::Keyring;
 use crate::quic::recovery::Space;
 
-/// What opens Initials of one version and connection ID; the keys of a side are derived when they are needed.
+/// Keys for Initials with a version and connection ID. A side's keys are derived on first use.
 pub(super) struct InitialKeys {
     secret: InitialSecret,
     client: Option<KeyMaterial>,
@@ -21,7 +21,7 @@ pub(super) struct InitialKeys {
 }
 
 impl InitialKeys {
-    /// `None` for a version that is not known.
+    /// Returns `None` for an unknown version.
     pub(super) fn new(version: Version, dcid: &ConnectionId) -> Option<Box<InitialKeys>> {
         Some(Box::new(InitialKeys {
             secret: InitialSecret::new(version, dcid)?,
@@ -41,7 +41,7 @@ impl InitialKeys {
 }
 
 impl Connection {
-    /// Opens an Initial, Handshake, 0-RTT or 1-RTT packet in place.
+    /// Decrypts an Initial, Handshake, 0-RTT or 1-RTT packet in place.
     pub(super) fn decrypt<'a>(
         &mut self,
         keyring: &Keyring,
@@ -54,7 +54,7 @@ impl Connection {
             return self.decrypt_initial(packet, from_client, datagram, ns);
         }
         self.protection.ask(keyring, self.hello.random.as_ref());
-        // A short header holds no version: it is that of the long ones before.
+        // A short header has no version field. The version of the last long header applies.
         let version = if packet.kind == PacketType::OneRtt {
             self.version_in_use
         } else {
@@ -64,7 +64,7 @@ impl Connection {
         let opened = self
             .protection
             .decrypt(version, from_client, datagram, packet, largest)?;
-        // 0-RTT stays at the client's first version (RFC 9369 4.1).
+        // 0-RTT keeps the client's first version (RFC 9369 4.1).
         if packet.kind == PacketType::Handshake {
             self.version_in_use = packet.version;
             if !from_client {
@@ -74,7 +74,7 @@ impl Connection {
         Ok(opened)
     }
 
-    /// Opens an Initial. The client's first one after a Retry changes the keys of both sides (RFC 9001 5.2).
+    /// Decrypts an Initial. The client's first Initial after a Retry changes the keys of both sides (RFC 9001 5.2).
     fn decrypt_initial<'a>(
         &mut self,
         packet: &Packet,
@@ -83,7 +83,7 @@ impl Connection {
         ns: i64,
     ) -> Result<Opened<'a>, OpenError> {
         let follows_retry = from_client && self.follows_retry(packet);
-        // The client goes on with a version that the server offered (RFC 9000 6.2).
+        // The client continues with a version that the server offered (RFC 9000 6.2).
         let follows_offer = from_client
             && packet.version != self.version_in_use
             && self.timeline.offers(packet.version);
@@ -92,8 +92,8 @@ impl Connection {
         } else {
             self.initial_dcid
         };
-        // Either side may go over to a compatible version (RFC 9368 2.3), whose keys come from the same
-        // connection ID.
+        // Either side may change to a compatible version (RFC 9368 2.3). Its keys are derived from the same connection
+        // ID.
         let largest = self.numbers.largest(Space::Initial, from_client);
         let is_in_use = packet.version == self.version_in_use && initial_dcid == self.initial_dcid;
         let kept = self.initial_keys.take_if(|_| is_in_use);
@@ -114,7 +114,7 @@ impl Connection {
             self.follow_retry(ns);
         }
         if follows_offer {
-            // Another handshake, with a ClientHello and packet numbers of its own.
+            // A new handshake, with a new ClientHello and new packet numbers.
             *self.numbers.of(Space::Initial, true) = Duplicates::default();
             self.hello_reader = HelloReader::default();
             self.protection = Protection::default();
@@ -122,7 +122,7 @@ impl Connection {
             self.recovery.begin_again();
         }
         self.version_in_use = packet.version;
-        // Of use when the server's direction is not in the capture.
+        // Useful if the capture lacks the server's direction.
         if from_client && packet.dcid != self.odcid && Some(packet.dcid) != self.retry_scid {
             self.names_itself(packet.dcid);
             self.server_cids.add(packet.dcid);
@@ -130,8 +130,8 @@ impl Connection {
         Ok(opened)
     }
 
-    /// The server's connection ID is `scid`, if no other was seen, and the capture did not cut where one may
-    /// have stood.
+    /// Sets the server's connection ID to `scid`, unless it is known already or the capture cut a datagram of the
+    /// server, which may have had another.
     pub(super) fn names_itself(&mut self, scid: ConnectionId) {
         if !self.timeline.server_is_cut() {
             self.server_scid.get_or_insert(scid);
@@ -152,7 +152,7 @@ impl Connection {
         self.recovery.begin_again();
     }
 
-    /// An Initial of the client of which the capture holds no more than a header.
+    /// Processes an Initial of the client with only the header in the capture.
     pub(super) fn cut_initial(&mut self, packet: &Packet, ns: i64) {
         if self.follows_retry(packet) {
             self.initial_dcid = packet.dcid;
@@ -161,16 +161,16 @@ impl Connection {
         }
     }
 
-    /// Whether `later`, which `packet` began, is this connection after a Retry that is not in the capture: a
-    /// token, another connection ID to send it to, the same client, packet numbers that go on (RFC 9000
-    /// 17.2.5).
+    /// Whether `later`, which started with `packet`, continues this connection after a Retry that is not in the
+    /// capture. It then has a token, another destination connection ID, the same client, and higher packet numbers (RFC
+    /// 9000 17.2.5).
     pub(super) fn is_continued_by(&self, later: &Connection, packet: &Packet) -> bool {
         let largest = |c: &Connection| c.numbers.largest(Space::Initial, true);
         let goes_on = largest(self)
             .zip(largest(later))
             .is_some_and(|(a, b)| a < b);
-        // A client chooses a new connection ID for each connection, if any; some make a new ClientHello
-        // (aioquic).
+        // A client chooses a new source connection ID for each connection, if it uses any. Some write a new ClientHello
+        // after a Retry (aioquic).
         let is_same_client = self.client_scid == later.client_scid
             && (!self.client_scid.is_empty() || self.hello.random == later.hello.random);
         let is_unanswered = self.retry_scid.is_none() && self.server_scid.is_none();
@@ -181,7 +181,7 @@ impl Connection {
             && is_same_client
     }
 
-    /// Records a Retry that is not in the capture: the client's next Initial shows that it came.
+    /// Records a Retry that is not in the capture. The client's next Initial shows that it arrived.
     pub(super) fn missed_retry(&mut self, scid: ConnectionId) {
         self.timeline.retry_missed = true;
         self.retry_scid = Some(scid);
@@ -189,7 +189,7 @@ impl Connection {
     }
 }
 
-/// The packet number space that packets of a kind belong to (RFC 9000 12.3).
+/// The packet number space for a packet type (RFC 9000 12.3).
 pub(super) fn space(kind: PacketType) -> Space {
     match kind {
         PacketType::Initial => Space::Initial,

@@ -1,5 +1,4 @@
-//! Where live connections are found: by the addresses and ports of both ends, and by connection IDs of their
-//! servers.
+//! Finds live connections by the addresses and ports of both ends, and by the server's connection IDs.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,10 +10,10 @@ use foldhash::fast::RandomState;
 use slotmap::new_key_type;
 use smallvec::SmallVec;
 
-/// Shortest connection ID by which a connection is known again on other addresses.
+/// Shortest connection ID that identifies a connection on other addresses.
 const SHORTEST_KNOWN_AGAIN: usize = 4;
 
-/// Connection IDs that nobody has any more and that may always be kept.
+/// Number of unused connection IDs that may always be kept.
 const FORGOTTEN: usize = 1024;
 
 new_key_type! {
@@ -22,15 +21,15 @@ new_key_type! {
     pub(super) struct Id;
 }
 
-/// Addresses and ports of both ends, in either order, as a hash: a connection found by it must be checked for
-/// these addresses.
+/// Hash of the addresses and ports of both ends, in either order. A connection found by it must be compared with the
+/// addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tuple(u64);
 
 /// Live connections by [`Tuple`].
 #[derive(Default)]
 pub(super) struct Tuples {
-    /// In the order of their coming to the tuple: nearly always one.
+    /// In the order of insertion: nearly always one.
     ids: HashMap<Tuple, SmallVec<[Id; 2]>, RandomState>,
     hasher: RandomState,
 }
@@ -48,7 +47,7 @@ impl Tuples {
         })
     }
 
-    /// A hash of a connection's tuple and of the connection ID that the client began with.
+    /// A hash over a connection's tuple and the client's original destination connection ID.
     pub(super) fn with_cid(&self, tuple: Tuple, cid: &ConnectionId) -> u64 {
         self.hasher.hash_one((tuple, cid))
     }
@@ -73,13 +72,13 @@ impl Tuples {
 }
 
 impl Tuple {
-    /// The hash by which a removed connection is remembered.
+    /// The hash that identifies a removed connection.
     pub(super) fn hash(self) -> u64 {
         self.0
     }
 }
 
-/// Addresses and ports of both ends, the smaller first; hashed as a few words.
+/// Addresses and ports of both ends, the smaller first. Hashed as a few words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ends([(u128, u32); 2]);
 
@@ -112,15 +111,15 @@ fn end(socket: &SocketAddr) -> (u128, u32) {
 #[derive(Default)]
 pub(super) struct Directory {
     ids: HashMap<ConnectionId, Id, RandomState>,
-    /// How many have each length.
+    /// Number of connection IDs by length.
     lengths: [usize; MAX_CID_LEN + 1],
-    /// With more, those that nobody has any more are looked for.
+    /// With more entries, unused ones are removed.
     most: usize,
 }
 
 impl Directory {
     pub(super) fn add(&mut self, cid: ConnectionId, id: Id) {
-        // Short ones are met by chance.
+        // Short ones match by chance.
         if cid.len() >= SHORTEST_KNOWN_AGAIN && self.ids.insert(cid, id).is_none() {
             self.lengths[cid.len()] += 1;
         }
@@ -133,8 +132,8 @@ impl Directory {
         }
     }
 
-    /// Drops those that their connection does not have any more, once there are twice as many as when that was
-    /// done before: a server may issue any number.
+    /// Removes connection IDs that their connections no longer use, once there are twice as many entries as after the
+    /// last removal. A server may issue any number.
     pub(super) fn drop_others(&mut self, is_owned: impl Fn(&ConnectionId, Id) -> bool) {
         if self.ids.len() <= self.most {
             return;
@@ -147,7 +146,7 @@ impl Directory {
         self.most = 2 * self.ids.len() + FORGOTTEN;
     }
 
-    /// The connection that a short header is addressed to, by the longest connection ID that is known.
+    /// The connection that a short header addresses, by the longest known connection ID that matches.
     pub(super) fn of_short(&self, datagram: &[u8]) -> Option<Id> {
         let rest = datagram.get(1..)?;
         let lengths = (SHORTEST_KNOWN_AGAIN..=MAX_CID_LEN).rev();

@@ -1,17 +1,16 @@
-//! Packet numbers of one space and direction: the largest, and which of the last ones were seen (RFC 9000
-//! 12.3).
+//! Packet numbers in a space and direction: the largest number, and a window of recently seen numbers (RFC 9000 12.3).
 
 /// Remembers 128 numbers up to the largest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Duplicates {
-    /// Meaningless while nothing was seen.
+    /// Meaningless until a number was seen.
     largest: u64,
-    /// Bit i: `largest - i` was seen; in two halves, which need less room than one number.
+    /// Bit i: `largest - i` was seen. Two halves need less space than one 128-bit number.
     window: [u64; 2],
 }
 
 impl Duplicates {
-    /// Largest number so far.
+    /// The largest number.
     pub(super) fn largest(&self) -> Option<u64> {
         (self.window != [0; 2]).then_some(self.largest)
     }
@@ -64,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_last_128_numbers_are_remembered() {
-        // Steps from one number to the next, by which the window moves within and across its halves.
+        // Steps from one number to the next. They move the window within its halves and across them.
         for step in [1, 2, 3, 63, 64, 65, 127, 128, 129, 1 << 33] {
             let mut d = Duplicates::default();
             let mut known: Vec<u64> = Vec::new();

@@ -1,4 +1,4 @@
-//! What the server sends under Handshake keys: EncryptedExtensions and its certificate.
+//! The server's messages under Handshake keys: EncryptedExtensions and its certificate.
 
 use firstflight_wire::CryptoStream;
 use firstflight_wire::tls::{EncryptedExtensions, certificate_chain_bytes, number, read_message};
@@ -6,23 +6,23 @@ use firstflight_wire::{Error, Reader};
 
 use super::hello::text;
 
-/// A server's handshake messages are not followed above this size; a long chain has 20 kB.
+/// Maximum length of a server's handshake messages; a long certificate chain has 20 kB.
 const BUDGET: usize = 131_072;
 
-/// What was read so far.
+/// The fields read from the server's messages.
 #[derive(Debug, Default)]
 pub struct ServerFields {
     /// The application protocol chosen.
     pub alpn: Option<Box<str>>,
     /// Body of the transport parameters extension.
     pub transport_parameters: Option<Box<[u8]>>,
-    /// All certificates, DER; `None` as well if they are compressed.
+    /// Total size of the certificates in DER; `None` if unknown or compressed.
     pub certificate_bytes: Option<u64>,
-    /// The Certificate or CompressedCertificate message with its header.
+    /// The Certificate or CompressedCertificate message with the header.
     pub certificate_message_bytes: Option<u64>,
 }
 
-/// Of a server of which nothing was read.
+/// The fields if no message was read.
 pub(super) static NOTHING: ServerFields = ServerFields {
     alpn: None,
     transport_parameters: None,
@@ -30,7 +30,7 @@ pub(super) static NOTHING: ServerFields = ServerFields {
     certificate_message_bytes: None,
 };
 
-/// A server's flight, as far as keys open it.
+/// A server's decrypted flight.
 #[derive(Debug, Default)]
 pub(super) struct ServerFlight {
     pub(super) reader: FlightReader,
@@ -38,7 +38,7 @@ pub(super) struct ServerFlight {
 }
 
 impl ServerFlight {
-    /// Takes CRYPTO data of a Handshake packet.
+    /// Processes CRYPTO data from a Handshake packet.
     pub(super) fn crypto(&mut self, offset: u64, data: &[u8]) {
         self.reader.crypto(offset, data, &mut self.fields);
     }
@@ -48,7 +48,7 @@ impl ServerFlight {
 #[derive(Debug)]
 pub(super) struct FlightReader {
     stream: CryptoStream,
-    /// Messages up to here were read.
+    /// Offset up to which messages were read.
     read: usize,
     is_over: bool,
 }
@@ -64,13 +64,13 @@ impl Default for FlightReader {
 }
 
 impl FlightReader {
-    /// Nothing more is to be read.
+    /// Stops reading.
     pub(super) fn end(&mut self) {
         self.is_over = true;
         self.stream = CryptoStream::new(0);
     }
 
-    /// Takes CRYPTO data and adds the messages that are whole to `fields`.
+    /// Processes CRYPTO data and adds the fields of complete messages to `fields`.
     pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut ServerFields) {
         if self.is_over || self.stream.insert(offset, data) != Ok(true) {
             return;

@@ -1,4 +1,4 @@
-//! What the frames of an opened packet add to its connection.
+//! Applies the frames in a decrypted packet to the connection.
 
 use firstflight_wire::tls::{HelloKind, ServerHello, read_message};
 use firstflight_wire::transport::TransportParameters;
@@ -8,16 +8,16 @@ use super::Connection;
 use crate::quic::recovery::{AckDelay, Space};
 use crate::quic::timeline::{At, ServerInitial};
 
-/// An opened packet that was not seen before.
+/// A decrypted packet that was not seen before.
 pub(super) struct NewPacket<'a> {
     pub space: Space,
     pub from_client: bool,
     pub at: At,
     pub number: u64,
     pub frames: &'a [Frame<'a>],
-    /// UDP payload of its datagram.
+    /// UDP payload of the datagram with this packet.
     pub datagram_bytes: usize,
-    /// Whether bytes sent again are of interest.
+    /// Whether to detect retransmitted bytes.
     pub with_bytes: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Closing {
 }
 
 impl Connection {
-    /// Takes the frames of a packet.
+    /// Processes a packet's frames.
     pub(super) fn frames(&mut self, packet: &NewPacket<'_>) {
         let (space, from_client, ns) = (packet.space, packet.from_client, packet.at.ns);
         let payload = self.recovery.packet(
@@ -97,7 +97,7 @@ impl Connection {
         });
     }
 
-    /// The suite that the ServerHello chooses, when one packet holds enough of it.
+    /// Reads the suite from the ServerHello if one packet holds enough of it.
     fn server_hello(&mut self, offset: u64, data: &[u8]) {
         if self.protection.suite.is_some() || offset != 0 && !self.timeline.hello_retry {
             return;
@@ -142,8 +142,7 @@ impl Connection {
         if self.version_in_use.has_old_parameters() {
             self.hello.transport_parameters = None;
         }
-        // All CRYPTO frames of the packet were read first, so that the message's length is known if it can
-        // be.
+        // All CRYPTO frames of the packet were read before, so the message's length is known if the packet shows it.
         for frame in frames {
             let Frame::Crypto { offset, data } = frame else {
                 continue;

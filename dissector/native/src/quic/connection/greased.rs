@@ -1,4 +1,4 @@
-//! Packets without the fixed bit, which RFC 9287 calls the QUIC bit: whom they may be for.
+//! Packets without the fixed bit, which RFC 9287 calls the QUIC bit, and their possible receivers.
 
 use firstflight_wire::transport::{TransportParameters, id};
 use firstflight_wire::{Packet, PacketType, parse_greased_packet};
@@ -6,9 +6,9 @@ use firstflight_wire::{Packet, PacketType, parse_greased_packet};
 use super::Connection;
 
 impl Connection {
-    /// The packet at `start`, without the fixed bit, if it may be one: an Initial, which its keys prove, or one
-    /// for an endpoint that has sent `grease_quic_bit`. What the server has sent is unknown without keys; then
-    /// the packet has to be addressed by a connection ID of the server's.
+    /// Parses the packet at `start`, without the fixed bit, if it is plausible: an Initial, which its keys confirm, or
+    /// a packet to an endpoint that sent `grease_quic_bit`. Without keys, the server's transport parameters are
+    /// unknown. Then the packet must carry a connection ID of the receiver.
     pub(super) fn greased_packet(
         &self,
         from_client: bool,
@@ -24,8 +24,8 @@ impl Connection {
         is_taken.then_some(packet)
     }
 
-    /// Whether who gets packets of this side has sent `grease_quic_bit`; `None` if its transport parameters
-    /// are not known.
+    /// Whether the receiver of this side's packets sent `grease_quic_bit`; `None` if its transport parameters are
+    /// unknown.
     fn takes_greased(&self, from_client: bool) -> Option<bool> {
         let parameters = if from_client {
             self.server_fields().transport_parameters.as_deref()

@@ -1,4 +1,4 @@
-//! The fields of the client's ClientHello, and where in the CRYPTO stream it ends.
+//! The fields of the client's ClientHello, and the end in the CRYPTO stream.
 
 use std::borrow::Cow;
 
@@ -7,33 +7,33 @@ use firstflight_wire::tls::{ClientHello, number, read_message};
 use firstflight_wire::{Error, Reader};
 use smallvec::SmallVec;
 
-/// A ClientHello is refused above this size; those with several key shares have about 2 kB.
+/// Largest ClientHello that is read. A ClientHello with several key shares has about 2 kB.
 const BUDGET: usize = 16_384;
 
 /// Fields of the first ClientHello.
 #[derive(Clone, Debug, Default)]
 pub struct HelloFields {
     pub sni: Option<Box<str>>,
-    /// Application protocols offered, joined by commas.
+    /// Offered application protocols, joined by commas.
     pub alpn: Option<Box<str>>,
     /// Body of the transport parameters extension.
     pub transport_parameters: Option<Box<[u8]>>,
-    /// What key logs know the connection by.
+    /// Identifies the connection in key logs.
     pub random: Option<[u8; 32]>,
 }
 
-/// Reads the client's CRYPTO stream up to the end of its ClientHello.
+/// Reads the client's CRYPTO stream until the ClientHello is complete.
 #[derive(Debug, Default)]
 pub(super) struct HelloReader {
-    /// Boxed, and only while it is needed: most ClientHellos come whole.
+    /// Boxed, and allocated only when needed: most ClientHellos are in a single frame.
     stream: Option<Box<CryptoStream>>,
-    /// Where the first ClientHello ends, once its header was seen.
+    /// Offset after the first ClientHello, once the header was seen.
     first_end: Option<u32>,
     is_read: bool,
 }
 
 impl HelloReader {
-    /// Takes CRYPTO data of the client and fills `fields` as soon as the first ClientHello is whole.
+    /// Processes CRYPTO data of the client. Fills `fields` when the first ClientHello is complete.
     pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut HelloFields) {
         if self.is_read {
             return;
@@ -54,7 +54,7 @@ impl HelloReader {
         {
             self.first_end = Some(4 + u32::from_be_bytes([0, a, b, c]));
         }
-        // Type, length and legacy_version stand before the random.
+        // Type, length and legacy_version precede the random.
         if let Some(random) = begin.get(6..).and_then(<[u8]>::first_chunk) {
             fields.random = Some(*random);
         }
@@ -76,29 +76,29 @@ impl HelloReader {
         self.end();
     }
 
-    /// Nothing more is to be read.
+    /// Stops reading.
     pub(super) fn end(&mut self) {
         self.is_read = true;
         self.stream = None;
     }
 
-    /// Where a second ClientHello would begin.
+    /// Offset at which a second ClientHello would start.
     pub(super) fn second_hello(&self) -> Option<u64> {
         self.first_end.map(u64::from)
     }
 
-    /// Where the ClientHello that begins at `from` ends, if that is known.
+    /// Offset after the ClientHello at `from`, if known.
     pub(super) fn hello_end(&self, from: u64) -> Option<u64> {
         self.second_hello().filter(|_| from == 0)
     }
 }
 
-/// Whether `data` begins with a whole message, within the budget.
+/// Whether `data` starts with a complete message, within the budget.
 fn is_whole(data: &[u8]) -> bool {
     data.len() <= BUDGET && read_message(&mut Reader::new(data)) != Err(Error::Truncated)
 }
 
-/// Bytes as text; what is not UTF-8 is escaped rather than lost.
+/// Bytes as text. Bytes that are not UTF-8 are escaped, so that no data is lost.
 pub(super) fn text(bytes: &[u8]) -> Box<str> {
     readable(bytes).into()
 }
@@ -110,11 +110,11 @@ fn readable(bytes: &[u8]) -> Cow<'_, str> {
     )
 }
 
-/// Protocols joined by commas; `None` if there are none, or one without a name.
+/// Protocols joined by commas; `None` if the list is empty or its only name is empty.
 fn joined<'a>(protocols: impl Iterator<Item = &'a [u8]>) -> Option<Box<str>> {
     let names: SmallVec<[Cow<'a, str>; 8]> = protocols.map(readable).collect();
     let list = match names.as_slice() {
-        [one] => one.as_ref().into(),
+        [name] => name.as_ref().into(),
         several => several.join(",").into_boxed_str(),
     };
     Some(list).filter(|list| !list.is_empty())

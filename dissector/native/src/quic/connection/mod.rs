@@ -1,4 +1,4 @@
-//! One QUIC connection: its ends, the keys that decrypt its packets, what each packet adds to its state.
+//! A QUIC connection: its endpoints, its keys, and the state that its packets change.
 
 mod cids;
 mod count_only;
@@ -47,7 +47,7 @@ use numbers::Numbers;
 use path::{Path, Paths};
 use protection::Protection;
 
-/// When and how a datagram was captured.
+/// A captured datagram's time and properties.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Nanoseconds since 1970, UTC.
@@ -60,7 +60,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Whether the capture holds no more of the datagram than `captured`, and less than was sent.
+    /// Whether `captured` is shorter than the datagram was on the wire.
     fn is_cut(&self, captured: &[u8]) -> bool {
         self.length > captured.len()
     }
@@ -74,7 +74,7 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// How many came of one side since `before`.
+    /// The increase in a side's count since `before`.
     fn since(self, before: Sides, from_client: bool) -> u32 {
         if from_client {
             self.client - before.client
@@ -95,8 +95,8 @@ impl Sides {
 
 /// A connection: five-tuple and the client's original destination connection ID.
 ///
-/// In the order given, because what each datagram needs stands in few cache lines at the front. Not aligned to
-/// them: the allocator would add 63 bytes, and does align blocks of this size.
+/// The order of the fields matters: those that every datagram needs are in the first few cache lines. The struct is not
+/// aligned to cache lines, because the allocator would add 63 bytes, and it aligns blocks of this size anyway.
 #[repr(C)]
 pub struct Connection {
     pub last_ns: i64,
@@ -106,49 +106,49 @@ pub struct Connection {
     paths: Paths,
     client_cids: Cids,
     server_cids: Cids,
-    /// Of the client's first packet.
+    /// Version of the client's first packet.
     pub version: Version,
-    /// The same, until another is negotiated.
+    /// The version in use, which differs from the first after negotiation.
     pub version_in_use: Version,
     pub odcid: ConnectionId,
     pub client_scid: ConnectionId,
     pub server_scid: Option<ConnectionId>,
-    /// Those that the table does not know yet.
+    /// Connection IDs that are not yet in the table.
     new_server_cids: Option<Box<SmallVec<[ConnectionId; 1]>>>,
-    /// Source connection ID of a valid Retry, which the client's next Initial goes to.
+    /// Source connection ID in a valid Retry. The client's next Initial uses it as destination.
     retry_scid: Option<ConnectionId>,
     retry_followed: bool,
-    /// What Initial keys come from, and those for the version in use while they are needed.
+    /// The connection ID for Initial keys, and the keys of the version in use while they are needed.
     initial_dcid: ConnectionId,
     initial_keys: Option<Box<InitialKeys>>,
     protection: Protection,
     numbers: Numbers,
     hello_reader: HelloReader,
     pub hello: HelloFields,
-    /// Boxed, as is what else only keys show: most connections of a capture without them have none.
+    /// Boxed, like all fields that only keys fill: in a capture without keys, most connections have no such data.
     flight: Option<Box<ServerFlight>>,
     pub timeline: Timeline,
     pub recovery: Recovery,
     pub volume: Volume,
-    /// Of the datagram that is being read.
+    /// Payload of the current datagram.
     payload: PayloadSummary,
     /// QUIC packets.
     pub packets: Sides,
     pub datagrams: Sides,
     pub undecrypted_packets: u32,
-    /// The capture cut some datagram of it.
+    /// The capture cut a datagram of the connection.
     pub is_cut: bool,
-    /// Some packet of it held a CONNECTION_CLOSE.
+    /// A packet with a CONNECTION_CLOSE was decrypted.
     pub closed: bool,
-    /// That was in a datagram before: a flight of the server that begins now is not read.
+    /// The close was in an earlier datagram. A flight of the server that starts later is not read.
     is_released: bool,
     pub closing: Option<Box<Closing>>,
-    /// If they are followed.
+    /// `Some` if acknowledgements are followed.
     pub acks: Option<Box<Acks>>,
 }
 
 impl Connection {
-    /// A connection begun by the client's `packet`.
+    /// Creates a connection from the client's first `packet`.
     fn new((client, server): Path, packet: &Packet, ns: i64, windows: Windows) -> Self {
         Connection {
             last_ns: ns,
@@ -188,13 +188,13 @@ impl Connection {
         }
     }
 
-    /// Its client had sent something at `ns`, before the Initial that began it came.
+    /// The client sent a packet at `ns`, before the Initial that created the connection was captured.
     fn begins_at(&mut self, ns: i64) {
         self.timeline.start_ns = self.timeline.start_ns.min(ns);
         self.volume.start_ns = self.volume.start_ns.min(ns);
     }
 
-    /// Connection IDs that packets of one side may go to.
+    /// Connection IDs that packets from this side may be sent to.
     fn cids_to(&self, from_client: bool) -> &Cids {
         if from_client {
             &self.server_cids
@@ -203,20 +203,20 @@ impl Connection {
         }
     }
 
-    /// Whether a packet of the client has been opened.
+    /// Whether a packet of the client was decrypted.
     fn has_decrypted(&self) -> bool {
         Space::ALL
             .into_iter()
             .any(|space| self.numbers.largest(space, true).is_some())
     }
 
-    /// Whether a long header's destination connection ID is one that this side may send to.
+    /// Whether `dcid` in a long header from this side is a connection ID of the receiver.
     fn owns(&self, from_client: bool, dcid: &[u8]) -> bool {
         self.cids_to(from_client).owns(dcid)
     }
 
-    /// Whether a long header of the server names the connection ID that it chose in its first Initial; the
-    /// client drops what does not (RFC 9000 7.2).
+    /// Whether a long header of the server has the source connection ID of the server's first Initial. The client drops
+    /// other packets (RFC 9000 7.2).
     fn is_from_server(&self, packet: &Packet) -> bool {
         self.server_scid.is_none_or(|known| known == packet.scid)
     }
@@ -228,7 +228,7 @@ impl Connection {
             .is_some_and(|rest| self.cids_to(from_client).owns_short(rest))
     }
 
-    /// Length of the connection ID in a short header that begins `bytes`.
+    /// Length of the connection ID in a short header at the start of `bytes`.
     fn short_cid_length(&self, from_client: bool, bytes: &[u8]) -> usize {
         let cids = self.cids_to(from_client);
         bytes
@@ -239,7 +239,7 @@ impl Connection {
             .unwrap_or(0)
     }
 
-    /// What the server sent under Handshake keys.
+    /// The server's fields under Handshake keys.
     pub fn server_fields(&self) -> &ServerFields {
         let flight = self.flight.as_deref();
         flight.map_or(&NOTHING, |flight| &flight.fields)
@@ -250,18 +250,18 @@ impl Connection {
         self.protection.suite
     }
 
-    /// Whether the key logs hold what opens 1-RTT packets of both sides.
+    /// Whether the key logs hold the 1-RTT secrets of both sides.
     pub fn has_keys(&self) -> bool {
         self.protection.has_one_rtt()
     }
 
-    /// Whether all that was sent once there were 1-RTT keys can be known: there are keys, the capture cut nothing,
-    /// and every frame was understood.
+    /// Whether all data under 1-RTT keys is known: the keys are known, the capture is not cut, and every frame was
+    /// understood.
     pub fn is_open(&self) -> bool {
         self.has_keys() && !self.is_cut && !self.misses_frames(true) && !self.misses_frames(false)
     }
 
-    /// Whether some packet of that side, beyond its Initials, holds frames that were not understood.
+    /// Whether the side sent a packet, other than an Initial, with frames that were not understood.
     pub fn misses_frames(&self, of_client: bool) -> bool {
         let seen = self.timeline.protected();
         if of_client {
@@ -276,7 +276,7 @@ impl Connection {
         self.protection.key_updates()
     }
 
-    /// Releases what is hardly needed once the connection is closed: it is kept for late packets only.
+    /// Releases most memory of a closed connection. It is kept only for late packets.
     fn release(&mut self) {
         self.drop_keys();
         self.recovery.end();

@@ -1,12 +1,12 @@
-//! Packet numbers of a connection, by packet number space and side.
+//! A connection's packet numbers, by packet number space and side.
 
 use super::duplicates::Duplicates;
 use crate::quic::recovery::Space;
 
-/// Those of client and server.
+/// Numbers of the client and the server.
 type Pair = [Duplicates; 2];
 
-/// Numbers that were seen. Those of Handshake and 1-RTT packets are boxed: without keys there are none.
+/// Seen packet numbers. Handshake and 1-RTT numbers are boxed, because they are only known with keys.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     initial: Pair,
@@ -14,7 +14,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The largest number so far.
+    /// The largest seen number.
     pub(super) fn largest(&self, space: Space, from_client: bool) -> Option<u64> {
         let later = self.later.as_ref();
         let pair = match space {
@@ -25,7 +25,7 @@ impl Numbers {
         pair[side(from_client)].largest()
     }
 
-    /// Those of a side, to add to.
+    /// A side's seen numbers, to add to.
     pub(super) fn of(&mut self, space: Space, from_client: bool) -> &mut Duplicates {
         let pair = match space {
             Space::Initial => &mut self.initial,

@@ -1,4 +1,4 @@
-//! The paths of a connection: which addresses it uses, and when its client moved (RFC 9000 9).
+//! A connection's paths: its addresses, and the client's migrations (RFC 9000 9).
 
 use std::net::SocketAddr;
 
@@ -6,29 +6,28 @@ use firstflight_wire::{ConnectionId, Frame};
 
 use super::Connection;
 
-/// Paths kept of a connection.
+/// Maximum number of paths kept per connection.
 const KEPT: usize = 64;
 
 /// Address and port of the client, of the server.
 pub type Path = (SocketAddr, SocketAddr);
 
-/// Paths beyond the first, and the one in use. Boxed: without keys, hardly any connection has others.
+/// Additional paths and the current one. Boxed: without keys, hardly any connection has additional paths.
 #[derive(Debug, Default)]
 pub(super) struct Paths(Option<Box<Moves>>);
 
 #[derive(Debug, Default)]
 struct Moves {
     others: Vec<Path>,
-    /// `None`: the first.
+    /// `None`: the first path.
     current: Option<Path>,
-    /// Largest packet number that moved the connection or kept it.
+    /// Largest packet number that determined the current path.
     largest: Option<u64>,
     migrations: u32,
 }
 
 impl Connection {
-    /// Whether a datagram from `src` to `dst` was sent by the client; `None` if it is on no path of the
-    /// connection.
+    /// Whether the client sent the datagram from `src` to `dst`; `None` if this is no path of the connection.
     pub(super) fn sender(&self, src: &SocketAddr, dst: &SocketAddr) -> Option<bool> {
         let is_on = |client: &SocketAddr, server: &SocketAddr| {
             *client == self.client && *server == self.server
@@ -41,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Paths beyond the first.
+    /// Paths other than the first.
     pub(super) fn other_paths(&self) -> &[Path] {
         let moves = self.paths.0.as_deref();
         moves.map_or(&[], |moves| &moves.others)
@@ -57,8 +56,8 @@ impl Connection {
         fits
     }
 
-    /// The client's 1-RTT packet `number` came on `path`: packets that do more than probe move the connection
-    /// there, if none with a larger number came before (RFC 9000 9.1, 9.3).
+    /// The client's 1-RTT packet `number` arrived on `path`. A packet that is not only a probe moves the connection to
+    /// this path, unless a packet with a larger number arrived before (RFC 9000 9.1, 9.3).
     pub(super) fn client_moves(&mut self, path: Path, number: u64, frames: &[Frame<'_>]) {
         let probes = frames.iter().all(|frame| {
             matches!(
@@ -84,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// How often the client moved; `None` if its 1-RTT packets could not be opened.
+    /// Number of moves of the client; `None` if its 1-RTT packets could not be decrypted.
     pub fn migrations(&self) -> Option<u32> {
         let moves = self.paths.0.as_ref()?;
         moves.largest.map(|_| moves.migrations)

@@ -1,17 +1,16 @@
-//! Reading ahead of what is done with it: state of connections that was long not used is far away in memory,
-//! and reads that stand together wait for it together.
+//! Prefetching. Connections that were idle for long are not in the cache. Adjacent reads wait for memory concurrently.
 
 use std::hint::black_box;
 
 use super::Connection;
 
 impl Connection {
-    /// Reads from the front what every datagram needs. What it gives means nothing.
+    /// Reads the fields at the start that every datagram needs. The returned value has no meaning.
     pub(super) fn prefetch(&self) -> usize {
         self.last_ns as usize ^ self.server_cids.count()
     }
 
-    /// Reads a little of all that a row is made of.
+    /// Reads a few bytes of each part in a row.
     pub(super) fn prefetch_row(&self) {
         let first = |bytes: Option<&[u8]>| bytes.and_then(|b| b.first()).copied().unwrap_or(0);
         let text = |text: Option<&str>| first(text.map(str::as_bytes));

@@ -8,7 +8,7 @@ use firstflight_wire::{
 use super::scratch::Bytes;
 use crate::quic::keylog::{Keyring, Secret, Secrets};
 
-/// One thing for each side.
+/// A value for each side.
 #[derive(Default)]
 struct Both<T> {
     client: T,
@@ -33,20 +33,20 @@ impl<T> Both<T> {
     }
 }
 
-/// What opens packets beyond the Initials.
+/// Keys for packets other than Initials.
 #[derive(Default)]
 pub(super) struct Protection {
-    /// Boxed: most connections of a capture without keys have none.
+    /// Boxed: in a capture without keys, most connections have no secrets.
     secrets: Option<Box<Secrets>>,
-    /// Whether the logs were searched since the ClientHello's random became known.
+    /// Whether the logs were searched after the ClientHello's random became known.
     asked: bool,
-    /// The ServerHello's suite, or one under whose keys a packet opened.
+    /// The ServerHello's suite, or a suite that decrypted a packet.
     pub(super) suite: Option<CipherSuite>,
     /// Boxed for the same reason.
     keys: Option<Box<TrafficKeys>>,
 }
 
-/// What was made of the secrets so far.
+/// The keys derived from the secrets, each on first use.
 #[derive(Default)]
 struct TrafficKeys {
     early: Option<SuiteMaterial>,
@@ -70,19 +70,19 @@ impl Protection {
         self.secrets = Some(found).filter(|_| !is_empty).map(Box::new);
     }
 
-    /// Whether the logs were searched and hold nothing of the connection.
+    /// Whether the logs were searched without finding a secret of the connection.
     pub(super) fn has_nothing_to_open(&self) -> bool {
         self.asked && self.secrets.is_none()
     }
 
-    /// Whether 1-RTT packets of both sides can be opened.
+    /// Whether 1-RTT packets of both sides can be decrypted.
     pub(super) fn has_one_rtt(&self) -> bool {
         self.secrets
             .as_ref()
             .is_some_and(|s| s.client_application.is_some() && s.server_application.is_some())
     }
 
-    /// Key updates of client and server that were followed.
+    /// Key updates of client and server so far.
     pub(super) fn key_updates(&self) -> (u64, u64) {
         let generation = |from_client| {
             let keys = self.keys.as_ref()?;
@@ -94,14 +94,14 @@ impl Protection {
         )
     }
 
-    /// Drops keys, unless the first secrets do not give them again.
+    /// Drops the keys, unless a key update means that the first secrets do not give them again.
     pub(super) fn release(&mut self) {
         if self.key_updates() == (0, 0) {
             self.keys = None;
         }
     }
 
-    /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for
+    /// Decrypts a Handshake, 0-RTT or 1-RTT packet in place. `version` is the version in use; `largest` as for
     /// [`Keys::open`].
     pub(super) fn decrypt<'a>(
         &mut self,
@@ -127,7 +127,7 @@ impl Protection {
         keys.open(bytes, packet, largest)
     }
 
-    /// Makes the keys that `packet` needs, if they are not there.
+    /// Derives the keys that `packet` needs, unless they exist.
     fn make_keys(
         &mut self,
         version: Version,
@@ -146,8 +146,8 @@ impl Protection {
         if are_there {
             return Ok(());
         }
-        // 0-RTT is protected by the suite of the session that is resumed; the server may choose another one, if
-        // it does not take the early data (RFC 8446 4.2.10).
+        // The suite of the resumed session protects 0-RTT. The server may choose another suite if it does not accept
+        // early data (RFC 8446 4.2.10).
         let is_early = packet.kind == PacketType::ZeroRtt;
         let suite = match self.suite.filter(|_| !is_early) {
             Some(suite) => suite,
@@ -181,7 +181,7 @@ impl Protection {
     }
 }
 
-/// The suite under which `packet` opens, when there is no ServerHello to name it.
+/// Finds the suite that decrypts `packet` if there is no ServerHello.
 fn find_suite(
     version: Version,
     secret: &Secret,

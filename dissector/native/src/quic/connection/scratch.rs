@@ -1,4 +1,4 @@
-//! The copy of a datagram in which its packets are opened.
+//! A datagram's copy for in-place decryption.
 
 use std::hash::BuildHasher;
 
@@ -7,29 +7,29 @@ use foldhash::fast::FixedState;
 
 use crate::padding::Padding;
 
-/// Datagrams among which one that a capture holds twice is found again, about.
+/// Approximate number of datagrams over which a repetition is detected.
 const RECENT: usize = 1 << 12;
 
-/// Where packets are opened: one for all connections.
+/// Memory for decryption, shared by all connections.
 #[derive(Default)]
 pub(super) struct Scratch {
     copy: Vec<u8>,
     keys: KeyCache,
-    /// Initials of the newest datagram that opened; `None`: nobody wants to know.
+    /// Decrypted Initials of the newest datagram; `None` if they are not requested.
     paddings: Option<Vec<Padding>>,
-    /// Hashes of datagrams, each at the place that it names.
+    /// Hashes of datagrams. A hash determines its own index.
     recent: Vec<u64>,
-    /// Place of the newest one.
+    /// Index of the newest hash.
     newest: usize,
 }
 
 impl Scratch {
-    /// Keeps a list of the Initials that open in a datagram.
+    /// Records the Initials that decrypt in a datagram.
     pub(super) fn note_paddings(&mut self) {
         self.paddings = Some(Vec::new());
     }
 
-    /// Whether the datagram `bytes` came before, among the last ones.
+    /// Whether the datagram `bytes` was recently seen.
     fn is_repeat(&mut self, bytes: &[u8]) -> bool {
         self.recent.resize(RECENT, 0);
         let hash = FixedState::default().hash_one(bytes);
@@ -37,28 +37,28 @@ impl Scratch {
         std::mem::replace(&mut self.recent[self.newest], hash) == hash
     }
 
-    /// The newest datagram will be taken once more, for another connection.
+    /// Forgets the newest datagram, because it will be processed again for another connection.
     pub(super) fn forget_newest(&mut self) {
         if let Some(hash) = self.recent.get_mut(self.newest) {
             *hash = 0;
         }
     }
 
-    /// Begins another datagram.
+    /// Starts a new datagram.
     pub(super) fn begin(&mut self) {
         if let Some(paddings) = &mut self.paddings {
             paddings.clear();
         }
     }
 
-    /// Initials of the newest datagram that opened, with their padding, and the keys made last.
+    /// The decrypted Initials of the newest datagram, with their padding, and the most recent keys.
     pub(super) fn paddings(&mut self) -> (&[Padding], &mut KeyCache) {
         let paddings = self.paddings.as_deref().unwrap_or_default();
         (paddings, &mut self.keys)
     }
 }
 
-/// A datagram, and a copy of it where packets are opened in place, made when the first one is.
+/// A datagram, and a copy of it for in-place decryption. The copy is made on first use.
 pub(super) struct Bytes<'a> {
     pub(super) sealed: &'a [u8],
     scratch: &'a mut Scratch,
@@ -75,18 +75,18 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Whether the same datagram came before: a mirror port may show each twice.
+    /// Whether the same datagram was seen before: a mirror port may show each twice.
     pub(super) fn is_repeat(&mut self) -> bool {
         !self.sealed.is_empty() && self.scratch.is_repeat(self.sealed)
     }
 
-    /// The copy, and the keys made last.
+    /// The copy and the most recent keys.
     pub(super) fn copy_and_keys(&mut self) -> (&mut [u8], &mut KeyCache) {
         let (copy, keys, _) = self.parts();
         (copy, keys)
     }
 
-    /// The same, and the list of Initials that opened, if it is kept.
+    /// The copy, the most recent keys and, if requested, the list of decrypted Initials.
     pub(super) fn parts(&mut self) -> (&mut [u8], &mut KeyCache, Option<&mut Vec<Padding>>) {
         let Scratch {
             copy,

@@ -1,4 +1,4 @@
-//! Which connection a datagram belongs to.
+//! Assigns datagrams to connections.
 
 mod begin;
 mod held;
@@ -26,43 +26,43 @@ use begin::Begun;
 use held::Held;
 pub use held::HeldDatagram;
 
-/// Hashes of connections written out, two for most, whose late packets are still distinguished from new
+/// Number of hashes of removed connections, usually two per connection. They distinguish late packets from new
 /// connections.
 const REMEMBERED: usize = 1 << 18;
 
-/// What bounds a table.
+/// Settings for a table.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub windows: Windows,
     pub bounds: Bounds,
-    /// Connections that may live while some have been silent for as long as their first answer may take: these
-    /// are kept for late packets alone.
+    /// Maximum number of live connections while some have been silent longer than a first answer may take. Silent
+    /// connections are kept only for late packets.
     pub max_decided: usize,
-    /// Ports to look at; empty: all.
+    /// Ports to dissect; empty: all.
     pub ports: Vec<u16>,
     /// Follow acknowledgements.
     pub acks: bool,
 }
 
-/// Packets that became no part of a connection.
+/// Packets that belong to no live connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
-    /// Of connections that had been written out.
+    /// Packets of connections that were written out before.
     pub late: u64,
-    /// UDP that begins no connection and belongs to none.
+    /// UDP datagrams that neither belong to a connection nor start one.
     pub other_udp: u64,
 }
 
 /// The live connections.
 pub struct Table {
     limits: Limits,
-    /// Boxed: a table of large values would keep room for as many again.
+    /// Boxed: a table of large values would reserve space for as many again.
     connections: SlotMap<Id, Box<Connection>>,
     by_tuple: Tuples,
     by_cid: Directory,
     keyring: Keyring,
     expiry: Expiry<Id>,
-    /// The memory of a connection that was written out.
+    /// A removed connection's memory, for reuse.
     spare: Option<Box<Connection>>,
     tombstones: Tombstones,
     scratch: Scratch,
@@ -92,18 +92,17 @@ impl Table {
         }
     }
 
-    /// Keeps, of each datagram, which of its Initials opened ([`Table::paddings`]).
+    /// Records the decrypted Initials of each datagram ([`Table::paddings`]).
     pub fn note_paddings(&mut self) {
         self.scratch.note_paddings();
     }
 
-    /// The Initials that opened in the datagram that was taken last, with their padding, and the key schedules
-    /// that were used last.
+    /// The decrypted Initials of the last datagram, with their padding, and the most recent key schedules.
     pub fn paddings(&mut self) -> (&[Padding], &mut KeyCache) {
         self.scratch.paddings()
     }
 
-    /// Takes a datagram; gives the connection that it belongs to and whether the client sent it.
+    /// Processes a datagram. Returns the connection and whether the client sent it.
     pub fn datagram(
         &mut self,
         arrival: &Arrival,
@@ -118,7 +117,7 @@ impl Table {
         }
         let tuple = self.by_tuple.tuple(src, dst);
         let bytes = datagram.payload;
-        // Most packets are such; of the others, the whole header is wanted.
+        // Most packets can be skimmed; other packets need the whole header.
         if let Some(skimmed) = skim(bytes, 0) {
             let address = skimmed.dcid.map_or(Address::Short(bytes), Address::Long);
             let found = self.find(tuple, src, dst, address);
@@ -133,7 +132,7 @@ impl Table {
             return self.take(arrival, datagram, tuple, first.as_ref(), found, log);
         }
         let first = parse_packet(bytes, 0, 0).ok();
-        // Of other packets only whose they are is wanted here: of trimmed ones, and of those without fixed bit.
+        // Trimmed packets and packets without the fixed bit are parsed only to find their connection.
         let other = match &first {
             Some(_) => None,
             None => {
@@ -151,7 +150,7 @@ impl Table {
         self.take(arrival, datagram, tuple, first.as_ref(), found, log)
     }
 
-    /// Passes a datagram to the connection that was found, or begins one. `first` is its first packet.
+    /// Passes a datagram to the connection that was found, or starts a new one. `first` is its first packet.
     fn take(
         &mut self,
         arrival: &Arrival,
@@ -172,8 +171,8 @@ impl Table {
                 }
                 (Begun::Id(id, from_client), _)
                 | (Begun::No, Found::TupleOnly(id, from_client)) => (id, from_client),
-                // What names no connection belongs to the newest, though an earlier one between these ends is over;
-                // a long header names another one.
+                // A datagram without a connection ID belongs to the newest connection, even if an earlier one between
+                // these ends was removed. A long header has a connection ID, and it belongs to another connection.
                 (Begun::Late, Found::TupleOnly(id, from_client))
                     if first.is_none_or(|packet| packet.kind == PacketType::OneRtt) =>
                 {
@@ -223,7 +222,7 @@ impl Table {
         self.connections.get(id).map(|c| (&**c, from_client))
     }
 
-    /// The connection `id` has begun: what its client sent before is to be taken now.
+    /// Releases the held datagrams of the new connection `id` for processing.
     fn claim_held(&mut self, ns: i64, id: Id) {
         if let Some(connection) = self.connections.get_mut(id) {
             let path = (connection.client, connection.server);
@@ -233,18 +232,18 @@ impl Table {
         }
     }
 
-    /// A datagram that was held back, and whose connection has begun by the one taken last: take it next.
+    /// Returns a held datagram for a connection that the last datagram started. Process it next.
     pub fn held_back(&mut self) -> Option<HeldDatagram> {
         self.held.ready()
     }
 
-    /// The capture is over: what still waits for its Initial belongs to no connection.
+    /// Gives up held datagrams at the end of the capture. Their Initial is missing, so they belong to no connection.
     pub fn give_up_held(&mut self) {
         self.counters.other_udp += self.held.give_up();
     }
 
-    /// Brings what the datagrams between these addresses will need of their connections into the cache, all
-    /// together: one after the other, each would wait for memory by itself.
+    /// Loads the connection state for datagrams between these addresses into the cache. The loads run concurrently;
+    /// loaded one by one, each would wait for memory.
     pub fn prefetch<'a>(&self, ends: impl Iterator<Item = (&'a SocketAddr, &'a SocketAddr)>) {
         let mut touched = 0;
         for (src, dst) in ends {
@@ -256,13 +255,13 @@ impl Table {
         black_box(touched);
     }
 
-    /// Takes a key log that the capture holds.
+    /// Adds a key log from inside the capture.
     pub fn key_log(&mut self, text: &[u8]) {
         self.keyring.add(text);
     }
 
-    /// Takes an ICMP error; gives the connection whose datagram it quotes. Without a connection ID in the
-    /// quote, anybody who guesses the ports may have sent it: then only the server's own word is final.
+    /// Processes an ICMP error. Returns the connection of the quoted datagram. Without a connection ID in the quote,
+    /// anybody who guesses the ports can forge the error, so it is final only if it is from the server's own address.
     pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
         let (src, dst) = (&error.quoted_src, &error.quoted_dst);
         let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
@@ -284,7 +283,7 @@ impl Table {
         Some(&*connection)
     }
 
-    /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
+    /// Removes and returns a connection that is expired at `now_ns`. Call it until it returns `None`.
     #[inline]
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
         let connections = &self.connections;
@@ -293,7 +292,7 @@ impl Table {
         self.remove(id)
     }
 
-    /// Any live connection, oldest first: for the end of a capture.
+    /// Removes and returns a live connection, oldest first, at the end of a capture.
     pub fn drain(&mut self) -> Option<Box<Connection>> {
         while let Some(id) = self.expiry.drain() {
             if let Some(connection) = self.remove(id) {
@@ -303,7 +302,7 @@ impl Table {
         None
     }
 
-    /// Connections written out early because there were too many.
+    /// Connections removed early due to a limit.
     pub fn evicted(&self) -> u64 {
         self.expiry.evicted()
     }
@@ -321,7 +320,7 @@ impl Table {
         for cid in connection.server_cids.iter() {
             self.by_cid.remove(cid, id);
         }
-        // After a Retry, the client's Initials go to its connection ID, and open by keys from that.
+        // After a Retry, the client's Initials use its connection ID as destination and for keys.
         for cid in [Some(connection.odcid), connection.retry_scid]
             .iter()
             .flatten()
@@ -332,7 +331,7 @@ impl Table {
         Some(connection)
     }
 
-    /// Takes back a connection that was written out: the next one reuses its memory.
+    /// Returns a removed connection's memory for reuse.
     pub fn give_back(&mut self, connection: Box<Connection>) {
         self.spare = Some(connection);
     }
@@ -361,7 +360,7 @@ impl Table {
             if is_addressed {
                 return Found::Id(id, from_client);
             }
-            // By the tuple alone it was meant for the newest connection, forged or not.
+            // If only the tuple matches, the datagram belongs to the newest connection, even if it is forged.
             if let Found::Nothing = found {
                 found = Found::TupleOnly(id, from_client);
             }
@@ -370,12 +369,12 @@ impl Table {
     }
 }
 
-/// What a datagram's first packet is addressed to.
+/// The address in a datagram's first packet.
 #[derive(Clone, Copy)]
 enum Address<'a> {
     /// The connection ID in a long header.
     Long(&'a [u8]),
-    /// A short header begins this datagram.
+    /// The datagram starts with a short header.
     Short(&'a [u8]),
     Unreadable,
 }
@@ -385,7 +384,7 @@ enum Address<'a> {
 enum Found {
     /// By tuple and connection ID.
     Id(Id, bool),
-    /// By tuple; the connection ID is none of its.
+    /// By tuple. The connection ID is not one of the connection's.
     TupleOnly(Id, bool),
     Nothing,
 }

@@ -1,4 +1,4 @@
-//! Connections fed with datagrams: which of them begin or belong to one, and what is known of it then.
+//! Feeds datagrams to connections: which datagrams start or join a connection, and the resulting state.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use super::testing::{
 };
 use crate::quic::timeline::{Outcome, classify};
 
-/// A story: when, whether the client sends, which packets.
+/// A sequence of (time, whether the client sends, packets).
 type Steps<'a> = &'a [(i64, bool, &'a [P<'a>])];
 
 #[test]
@@ -16,7 +16,7 @@ fn first_answers_have_their_names_and_times() {
     let ack = initial(0, &[F::Ack(0, 0)]);
     let hello = initial(1, &[F::ServerHello(WHOLE)]);
     let both = initial(0, &[F::Ack(0, 0), F::ServerHello(WHOLE)]);
-    // Steps after the ClientHello at 0; outcome; when ACK and ServerHello came.
+    // Steps after the ClientHello at 0 ms; outcome; times of ACK and ServerHello.
     let stories: &[(Steps<'_>, Outcome, Option<i64>, Option<i64>)] = &[
         (&[], Outcome::Timeout, None, None),
         (&[(10, false, &[ack])], Outcome::AckOnly, Some(10), None),
@@ -32,7 +32,7 @@ fn first_answers_have_their_names_and_times() {
             Some(10),
             Some(10),
         ),
-        // In one datagram, though not in one packet.
+        // In the same datagram, but in two packets.
         (
             &[(10, false, &[ack, hello])],
             Outcome::Coalesced,
@@ -48,7 +48,7 @@ fn first_answers_have_their_names_and_times() {
             Some(12),
             Some(10),
         ),
-        // Its first byte is enough.
+        // The ServerHello's first byte is sufficient.
         (
             &[(10, false, &[initial(0, &[F::Ack(0, 0), F::ServerHello(1)])])],
             Outcome::Coalesced,
@@ -80,7 +80,7 @@ fn first_answers_have_their_names_and_times() {
             None,
             None,
         ),
-        // An ACK of what was never sent is none of the ClientHello.
+        // An ACK for a packet that was never sent does not acknowledge the ClientHello.
         (
             &[(10, false, &[initial(0, &[F::Ack(7, 7)])])],
             Outcome::Malformed,
@@ -191,7 +191,7 @@ fn datagrams_that_begin_nothing_are_counted() {
     let cases: &[(&[u8], bool, Vec<u16>, u64)] = &[
         (&hello, true, vec![], 0),
         (&hello, true, vec![443], 0),
-        // Of a port that was not asked for, not even that is counted.
+        // On a port outside the list, the packet is not even counted.
         (&hello, false, vec![4433], 0),
         (&forged, false, vec![], 1),
         (&sealed, false, vec![], 1),
@@ -277,7 +277,7 @@ fn a_short_header_moves_its_connection_to_new_addresses() {
         (connection.path_count(), connection.migrations()),
         (2, Some(1))
     );
-    // Another connection ID, which the server issued, is known as well; one that it did not issue is not.
+    // A connection ID that the server issued is recognized. Other connection IDs are not.
     let to_cid = |cid: [u8; 8]| {
         let mut bytes = datagram(true, ODCID, &[], &[one_rtt(2, &[F::Ping])]);
         bytes[1..9].copy_from_slice(&cid);
@@ -351,8 +351,8 @@ fn a_cut_initial_begins_a_connection_where_quic_is_expected() {
     }
 }
 
-/// At 20,000 probes a second 90,000 connections live, each with some 200 bytes elsewhere: with as much again for
-/// what finds them, they stay far below 300 MB. The allocator gives out 1280, 1536 or 1792 bytes.
+/// At 20,000 probes a second, 90,000 connections are live. Each has about 200 bytes in other blocks. The lookup tables
+/// need as much again. The total is far below 300 MB. The allocator's block sizes are 1280, 1536 and 1792 bytes.
 #[test]
 fn a_connection_takes_no_more_than_one_and_a_half_kilobytes() {
     assert!(

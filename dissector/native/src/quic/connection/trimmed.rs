@@ -1,9 +1,10 @@
-//! Datagrams without what nobody can ever open: what a trimmed capture keeps of them, and how they are taken.
+//! Trimmed datagrams: the bytes that a trimmed capture keeps, and their processing. A trimmed capture omits bytes that
+//! no known key decrypts.
 //!
-//! Only the last packet of a datagram is cut, behind its header, and only if it is a Handshake, 0-RTT or
-//! 1-RTT packet of a connection of which the key logs hold nothing. What its header says, and that it fills
-//! the datagram, is all that any row says of such a packet. So a record that ends there lacks nothing, and one
-//! that ends anywhere else was cut by the capture.
+//! Only a datagram's last packet is cut, after its header, and only if it is a Handshake, 0-RTT or 1-RTT packet of
+//! a connection without secrets in the key logs. A row contains only the packet's header fields and the fact that it
+//! fills the datagram. So a record that is cut at this position lacks no information. A record that is cut anywhere
+//! else was cut by the capture.
 
 use firstflight_wire::{Packet, PacketType, parse_bare_header, parse_packet};
 
@@ -12,8 +13,9 @@ use super::datagram::{Place, is_zeros};
 use crate::quic::packet_log::{LoggedHeader, PacketLog, logged, note};
 
 impl Connection {
-    /// How many bytes of `datagram`, of which `length` were sent, a trimmed capture keeps, after the
-    /// connection has taken it; all of them in one that is trimmed already. `None`: it stays as it is.
+    /// Number of bytes of `datagram` that a trimmed capture keeps. Call it after the connection has processed the
+    /// datagram. `length` is its length on the wire. Returns the length of `datagram` if it is already trimmed, and
+    /// `None` if it must not be trimmed.
     pub fn kept(&self, from_client: bool, datagram: &[u8], length: usize) -> Option<usize> {
         if !self.protection.has_nothing_to_open() {
             return None;
@@ -39,7 +41,7 @@ impl Connection {
                 }
                 continue;
             }
-            // Without a connection ID that is the receiver's, it may be anything.
+            // Without a connection ID of the receiver, the packet may be of any kind.
             if packet.kind == PacketType::OneRtt && is_known(start).is_none() {
                 return None;
             }
@@ -49,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// The packet at `start`, if it is the last one of a trimmed datagram, and no key opens it.
+    /// Parses the packet at `start` if it is the last one in a trimmed datagram and no key decrypts it.
     pub(super) fn bare_packet(
         &mut self,
         place: Place<'_>,
@@ -63,7 +65,7 @@ impl Connection {
         self.protection.has_nothing_to_open().then_some(packet)
     }
 
-    /// Takes a packet that no key opens, of which the capture holds the header alone.
+    /// Processes a packet that no key decrypts. The capture holds only the header.
     pub(super) fn sealed_packet(
         &mut self,
         packet: &Packet,
@@ -78,8 +80,7 @@ impl Connection {
         });
     }
 
-    /// Counts a packet that no key opens. `goes_on`: it continues the handshake, which is no sign of a broken
-    /// server.
+    /// Counts a packet that no key decrypts. `goes_on`: it continues the handshake and is no sign of a broken server.
     pub(super) fn not_opened(&mut self, place: Place<'_>, goes_on: bool) {
         if goes_on {
             self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);

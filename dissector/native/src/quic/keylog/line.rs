@@ -1,9 +1,9 @@
-//! Lines of a key log: a label, the client's random, a secret, all but the label in hex.
+//! A key log's lines: a label, the client's random and a secret, the latter two in hex.
 
-/// Longest line of a TLS 1.3 key log: the longest label, 32 bytes of random and 48 of secret in hex, spaces,
+/// Longest line in a TLS 1.3 key log: the longest label, 32 bytes of random and 48 of secret in hex, spaces,
 /// CR LF, a byte order mark.
 pub(super) const LONGEST: usize = 32 + 64 + 96 + 4 + BOM.len();
-/// UTF-8's byte order mark, which some editors put in front of a file, and so of its first line.
+/// UTF-8's byte order mark, which some editors write at the start of a file.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Longest traffic secret (SHA-384).
 const MAX_SECRET: usize = 48;
@@ -22,7 +22,7 @@ impl Secret {
     }
 }
 
-/// The traffic secrets of one connection that QUIC packets are protected with.
+/// The traffic secrets that protect a connection's QUIC packets.
 #[derive(Clone, Copy, Default)]
 pub struct Secrets {
     pub client_early: Option<Secret>,
@@ -41,7 +41,7 @@ impl Secrets {
             && self.server_application.is_some()
     }
 
-    /// Takes the secret of `line`. Of two for the same purpose the first stays.
+    /// Stores the secret of `line`. The first secret for a purpose wins.
     pub(super) fn take(&mut self, line: &Line) {
         let place = match line.label {
             Label::ClientEarly => &mut self.client_early,
@@ -63,15 +63,14 @@ enum Label {
     ServerApplication,
 }
 
-/// A line with a secret that matters here.
+/// A line with a QUIC traffic secret.
 pub(super) struct Line {
     label: Label,
     pub(super) random: [u8; 32],
     secret: Secret,
 }
 
-/// The random of a line in hex, if the line is as key logs mostly are: one space after the label and after
-/// the random.
+/// The random of a line in hex, if the line has the usual form: one space after the label and one after the random.
 pub(super) fn random_text(text: &[u8]) -> Option<&[u8; 64]> {
     let after_label = memchr::memchr(b' ', text)? + 1;
     let random = text.get(after_label..)?.first_chunk()?;
@@ -79,7 +78,7 @@ pub(super) fn random_text(text: &[u8]) -> Option<&[u8; 64]> {
 }
 
 impl Line {
-    /// Parses a line, with or without its end; `None` for any other than those of QUIC's traffic secrets.
+    /// Parses a line, with or without the line end. Returns `None` for a line without a QUIC traffic secret.
     pub(super) fn parse(text: &[u8]) -> Option<Line> {
         let mut rest = text.strip_prefix(BOM).unwrap_or(text);
         let mut words = std::iter::from_fn(|| {
@@ -118,8 +117,7 @@ impl Line {
     }
 }
 
-/// Writes the bytes of hex digits to the front of `out` and returns how many; `None` if it is none or does
-/// not fit.
+/// Decodes hex digits to the start of `out` and returns the number of bytes; `None` if they are invalid or do not fit.
 fn unhex(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     let place = out.get_mut(..digits.len() / 2)?;
     const_hex::decode_to_slice(digits, place).ok()?;

@@ -1,7 +1,7 @@
-//! TLS key logs (draft-ietf-tls-keylogfile): files given or found beside a capture, and blocks inside pcapng.
+//! TLS key logs (draft-ietf-tls-keylogfile): given files, a file next to the capture, and blocks in a pcapng file.
 //!
-//! A log may be larger than the memory that a capture is read with, so only the places of its lines are kept,
-//! and a connection's lines are read when it needs them.
+//! A log may be larger than the memory limit, so only line positions are kept. A connection's lines are read when they
+//! are needed.
 
 mod line;
 
@@ -18,20 +18,20 @@ use crate::temporary::nameless;
 use firstflight_usage::tell;
 use line::{LONGEST, Line, random_text};
 
-/// Lines of one connection that are read at a time: those of TLS 1.3 are five, with two exporter secrets.
+/// Lines for a connection that are read together. TLS 1.3 has five, with two exporter secrets.
 const LINES: usize = 8;
-/// Bytes that are read for a connection, from a place of the index on.
+/// Bytes read for a connection, from its position in the index.
 const WANTED: usize = LINES * LONGEST;
 
-/// Bytes of logs inside a capture that are kept in memory; more go to a file without a name.
+/// Maximum number of bytes of logs inside a capture that are kept in memory; more go to an unnamed file.
 const IN_MEMORY: usize = 1 << 22;
-/// Places that are searched one by one before all are sorted again.
+/// Maximum number of unsorted positions. Beyond it, all positions are sorted again.
 const UNSORTED: usize = 1024;
 
-/// Mean number of places in a share of the sorted ones.
+/// Mean number of sorted positions per share.
 const PER_SHARE: usize = 8;
 
-/// Where lines can be read again.
+/// Storage from which lines can be read again.
 #[derive(Debug)]
 enum Source {
     File(File),
@@ -69,16 +69,16 @@ impl Source {
     }
 }
 
-/// Places of lines by client random.
+/// Positions of lines, by client random.
 #[derive(Debug)]
 struct Index {
-    /// (first bytes of the random, offset of the first of its lines that stand together).
+    /// (first bytes of the random, offset of the first line for a group with this random).
     places: Vec<(u64, u64)>,
-    /// How many of them are sorted.
+    /// How many positions are sorted.
     sorted: usize,
-    /// Where among those each share of all fingerprints begins, and the end: randoms are spread evenly.
+    /// Start of each share of fingerprints in the sorted positions, and the end. Randoms are uniformly distributed.
     shares: Vec<usize>,
-    /// Random of the last line with a place, in hex, and that place.
+    /// Random of the last indexed line, in hex, and the position.
     last: [u8; 64],
     last_at: u64,
     /// Offset of the next line.
@@ -99,12 +99,12 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Reads all lines of `text`. A line that is too long is read as several, none of which is one of ours.
+    /// Reads all lines of `text`. A line that is too long is split into several, which do not parse.
     fn read(&mut self, text: impl Read) -> io::Result<()> {
         let mut reader = BufReader::with_capacity(1 << 16, text);
         let mut line = Vec::with_capacity(LONGEST);
         loop {
-            // Nearly all lines lie whole in the buffer.
+            // Nearly all lines are completely in the buffer.
             let buffer = reader.fill_buf()?;
             let ahead = &buffer[..buffer.len().min(LONGEST)];
             if let Some(end) = memchr::memchr(b'\n', ahead) {
@@ -145,10 +145,10 @@ impl Index {
             .collect();
     }
 
-    /// Takes the next line.
+    /// Adds the next line.
     fn line(&mut self, text: &[u8]) {
-        // The lines of one connection stand together, mostly: all but the first are passed over by their
-        // random, as far as they are read from there.
+        // A connection's lines are usually adjacent. Only the first is indexed; lines with the same random are
+        // skipped if a read from there covers them.
         let random = random_text(text).filter(|random| random.len() == self.last.len());
         let is_read = self.end + text.len() as u64 <= self.last_at + WANTED as u64;
         if random.is_some_and(|random| *random != self.last || !is_read)
@@ -161,7 +161,7 @@ impl Index {
         self.end += text.len() as u64;
     }
 
-    /// Places of lines with that fingerprint.
+    /// Positions of lines with this fingerprint.
     fn with(&self, wanted: u64) -> impl Iterator<Item = u64> {
         let (places, rest) = self.places.split_at(self.sorted.min(self.places.len()));
         let share = share_of(wanted, self.shares.len().saturating_sub(1).max(1));
@@ -181,7 +181,7 @@ fn share_of(fingerprint: u64, shares: usize) -> usize {
     ((u128::from(fingerprint) * shares as u128) >> 64) as usize
 }
 
-/// Part of a log that was read not long ago.
+/// A recently read part of a log.
 #[derive(Debug, Default)]
 struct Window {
     offset: u64,
@@ -189,15 +189,15 @@ struct Window {
 }
 
 impl Window {
-    /// What `source` holds from `offset` on, as much as the lines of one connection take. Logs are mostly in
-    /// the order of the capture, so that what comes next was mostly read before.
+    /// Returns the bytes of `source` from `offset`, enough for a connection's lines. Logs usually are in the order
+    /// of the capture, so the bytes are usually already in the window.
     fn at(&mut self, source: &Source, offset: u64) -> &[u8] {
         const AHEAD: usize = 1 << 16;
         let end = self.offset + self.bytes.len() as u64;
         if offset < self.offset || offset + WANTED as u64 > end {
             let goes_on = (self.offset..=end + AHEAD as u64).contains(&offset);
             self.bytes.resize(if goes_on { AHEAD } else { WANTED }, 0);
-            // A little of what was passed: the order is not exact.
+            // Keep some earlier bytes, because the order is not exact.
             self.offset = offset.saturating_sub(if goes_on { AHEAD as u64 / 4 } else { 0 });
             let length = source.read_at(&mut self.bytes, self.offset).unwrap_or(0);
             self.bytes.truncate(length);
@@ -216,8 +216,8 @@ pub struct KeyLog {
 }
 
 impl KeyLog {
-    /// Reads the log at `path`. Lines of other kinds (TLS 1.2, comments) are passed over; if there are no
-    /// others, it may be the wrong file, which is reported on standard error.
+    /// Reads the log at `path`. Ignores lines of other kinds (TLS 1.2, comments). If it finds no secret of QUIC, it
+    /// warns on standard error, because the file may be the wrong one.
     pub fn open(path: &Path) -> io::Result<KeyLog> {
         let file = File::open(path)?;
         let mut index = Index::default();
@@ -232,8 +232,8 @@ impl KeyLog {
         })
     }
 
-    /// Adds the log's secrets of the connection with `random` to `found`. A log that cannot be read any more
-    /// adds nothing.
+    /// Adds the log's secrets of the connection with `random` to `found`. If the log cannot be read any more, adds
+    /// nothing.
     fn look_up(&self, random: &[u8; 32], window: &mut Window, found: &mut Secrets) {
         for offset in self.index.with(fingerprint(random)) {
             let text = window.at(&self.source, offset);
@@ -258,15 +258,15 @@ fn fingerprint(random: &[u8; 32]) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// All logs that serve one capture.
+/// All logs for a capture.
 #[derive(Debug, Default)]
 pub struct Keyring {
-    /// Those of --keys.
+    /// Logs from --keys.
     given: Arc<Vec<KeyLog>>,
     beside: Option<KeyLog>,
-    /// Those inside the capture, one after the other.
+    /// Logs inside the capture, concatenated.
     inside: Option<KeyLog>,
-    /// What was read of each log last.
+    /// The last window of each log.
     windows: RefCell<Vec<Window>>,
 }
 
@@ -279,7 +279,7 @@ impl Keyring {
         }
     }
 
-    /// Adds the log that stands beside `capture`, if there is one.
+    /// Adds the log next to `capture`, if the file exists.
     pub fn open_beside(&mut self, capture: &Path) -> io::Result<()> {
         let path = beside(capture);
         if path.is_file() {
@@ -288,13 +288,13 @@ impl Keyring {
         Ok(())
     }
 
-    /// Adds a log that the capture holds. What cannot be put aside is as if it were not there.
+    /// Adds a log from inside the capture. If it cannot be stored, it is ignored.
     pub fn add(&mut self, text: &[u8]) {
         let log = self.inside.get_or_insert_with(|| KeyLog {
             source: Source::Memory(Vec::new()),
             index: Index::default(),
         });
-        // It grows, so what was read of it is not its end any more.
+        // The log grows, so a window may stop before its new end.
         self.windows.get_mut().clear();
         let end: &[u8] = if text.ends_with(b"\n") { b"" } else { b"\n" };
         let at = log.index.end;
@@ -313,7 +313,7 @@ impl Keyring {
         self.logs().all(|log| log.index.places.is_empty())
     }
 
-    /// The logs' secrets of the connection whose ClientHello holds `random`.
+    /// The secrets of the connection with this `random` in its ClientHello, from all logs.
     pub fn look_up(&self, random: &[u8; 32]) -> Secrets {
         let mut found = Secrets::default();
         let mut windows = self.windows.borrow_mut();

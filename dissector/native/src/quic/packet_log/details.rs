@@ -1,20 +1,19 @@
-//! All fields of a packet's frames, in order, as a JSON list of objects: what a record of it leaves out in
-//! words.
+//! All fields in a packet's frames, in order, as a JSON list of objects. The description in words omits some.
 //!
 //! Each object has `type`, the frame type as on the wire, and the fields of RFC 9000 19 (RFC 9221,
-//! draft-ietf-quic-ack-frequency) by their names in lower case; `tls_alert` beside an error code that stands
-//! for one. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM frames give the length of their data.
+//! draft-ietf-quic-ack-frequency) with their names in lower case. An error code that represents a TLS alert adds
+//! `tls_alert`. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM frames give the length of their data.
 
 use firstflight_records::Style;
 use firstflight_wire::{Ack, Frame, Frames, Reader};
 
 use super::object::{Objects, Quoted};
 
-/// Error codes that stand for a TLS alert, which is their last byte (RFC 9000 20.1).
+/// Error codes that represent a TLS alert in their last byte (RFC 9000 20.1).
 const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x0100..=0x01ff;
 
-/// The fields of a packet's frames as text. It is made in the style in which it will be written, which saves to
-/// escape its quotes.
+/// The fields in a packet's frames as text, already in the style of the output, so that the quotes need no later
+/// escape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameDetails {
     pub text: String,
@@ -22,7 +21,7 @@ pub struct FrameDetails {
 }
 
 impl FrameDetails {
-    /// The frames of an opened packet's `payload`; `None` if they do not all parse.
+    /// The frames in a decrypted packet's `payload`; `None` if they do not all parse.
     pub fn of(payload: &[u8], style: Style) -> Option<FrameDetails> {
         let text = match style {
             Style::Plain => text::<false>(payload),
@@ -46,7 +45,7 @@ fn text<const INSIDE: bool>(payload: &[u8]) -> Option<String> {
     Some(list.finish())
 }
 
-/// Adds the fields of a frame in alphabetical order; `type` comes behind them all.
+/// Adds a frame's fields in alphabetical order; the caller adds `type` last.
 fn fields<const INSIDE: bool>(frame: &Frame<'_>, to: &mut Objects<INSIDE>) {
     match frame {
         Frame::Padding { length } => to.number("length", *length as u64),
@@ -164,7 +163,7 @@ fn ack_fields<const INSIDE: bool>(ack: &Ack<'_>, to: &mut Objects<INSIDE>) {
         to.number("ect1_count", ect1);
     }
     to.number("first_ack_range", ack.first_range);
-    // Ranges are checked when the frame is parsed: each lies at least two below the one before.
+    // Ranges are checked when the frame is parsed: each is at least two below the one before.
     let gaps = ack
         .ranges()
         .zip(further())
@@ -180,7 +179,7 @@ mod tests {
 
     use super::FrameDetails;
 
-    /// The text of the frames of `payload`, which is the same inside a JSON string.
+    /// The text of the frames of `payload`. Checks that the text inside a JSON string is the same.
     fn details(payload: &[u8]) -> Option<String> {
         let [plain, inside] = [Style::Plain, Style::Json].map(|style| {
             FrameDetails::of(payload, style).map(|details| {

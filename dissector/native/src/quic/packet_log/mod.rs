@@ -18,7 +18,7 @@ pub struct LoggedPacket {
     pub dcid: Option<ConnectionId>,
     pub scid: Option<ConnectionId>,
     pub packet_number: Option<u64>,
-    /// The frames in words; for a packet that is not decrypted, why.
+    /// The frames in words, or the reason if the packet is not decrypted.
     pub frames: Option<String>,
     pub opened: bool,
     pub size: usize,
@@ -26,10 +26,10 @@ pub struct LoggedPacket {
     pub frame_details: Option<FrameDetails>,
 }
 
-/// Fields of a header beside type and connection IDs.
+/// Header fields other than type and connection IDs.
 #[derive(Clone, Debug, Default)]
 pub struct LoggedHeader {
-    /// Without header protection if the packet was opened, else as on the wire.
+    /// Without header protection if the packet was decrypted, else as on the wire.
     pub first_byte: Option<u8>,
     pub packet_number_length: Option<u8>,
     /// Length field: packet number and protected payload.
@@ -37,12 +37,12 @@ pub struct LoggedHeader {
     /// Token of an Initial or a Retry.
     pub token: Option<String>,
     pub integrity_tag: Option<String>,
-    /// Versions of a Version Negotiation packet.
+    /// Versions in a Version Negotiation packet.
     pub version_list: Option<String>,
 }
 
 impl LoggedHeader {
-    /// Reads the header of `packet` in its `datagram`.
+    /// Reads the header of `packet` in `datagram`.
     pub fn of(packet: &Packet, datagram: &[u8]) -> LoggedHeader {
         let kind = packet.kind;
         let has_token = matches!(kind, PacketType::Initial | PacketType::Retry);
@@ -68,11 +68,11 @@ impl LoggedHeader {
     }
 }
 
-/// Packets of a datagram.
+/// Packets in a datagram.
 #[derive(Debug)]
 pub struct Log {
     pub packets: Vec<LoggedPacket>,
-    /// How their rows will be written.
+    /// The style of their rows.
     style: Style,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce(Style) -> Logged
     }
 }
 
-/// A packet for a log of rows in this style; `frames` describes what is in it or why that is not known.
+/// Describes a packet for a log of rows in this style. `frames` lists the frames or the reason why they are unknown.
 pub(crate) fn logged(
     style: Style,
     packet: &Packet,

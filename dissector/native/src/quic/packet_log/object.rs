@@ -1,12 +1,12 @@
-//! A JSON list of flat objects, written as text at once: a value for each frame would cost more than its packet's
-//! decryption.
+//! Writes a JSON list of flat objects directly as text. Building a JSON value for each frame would cost more than the
+//! packet's decryption.
 
 use firstflight_records::write_inside;
 
 /// Most packets' frames fit.
 const ROOM: usize = 320;
 
-/// The list while it is written; `INSIDE`: as the inside of a JSON string. Names of fields are plain words, so
+/// The list while it is written. `INSIDE`: written as the content of a JSON string. Field names are plain words, so
 /// only quotes need an escape.
 pub(super) struct Objects<const INSIDE: bool> {
     out: Vec<u8>,
@@ -16,7 +16,7 @@ pub(super) struct Objects<const INSIDE: bool> {
 pub(super) enum Quoted<'a> {
     /// Shown as hex digits.
     Hex(&'a [u8]),
-    /// UTF-8; what is not is replaced.
+    /// As UTF-8; invalid bytes are replaced.
     Words(&'a [u8]),
 }
 
@@ -30,7 +30,7 @@ impl<const INSIDE: bool> Objects<INSIDE> {
         Objects { out }
     }
 
-    /// Begins an object.
+    /// Starts an object.
     pub(super) fn begin(&mut self) {
         if self.out.len() > 1 {
             self.out.push(b',');
@@ -38,7 +38,7 @@ impl<const INSIDE: bool> Objects<INSIDE> {
         self.out.push(b'{');
     }
 
-    /// Ends the object.
+    /// Finishes the object.
     pub(super) fn end(&mut self) {
         self.out.push(b'}');
     }
@@ -61,7 +61,7 @@ impl<const INSIDE: bool> Objects<INSIDE> {
                 self.out.extend_from_slice(Self::QUOTE);
                 let start = self.out.len();
                 self.out.resize(start + 2 * bytes.len(), 0);
-                // There is room for just as many.
+                // The room is exactly sufficient.
                 let _ = const_hex::encode_to_slice(bytes, &mut self.out[start..]);
                 self.out.extend_from_slice(Self::QUOTE);
             }
@@ -83,7 +83,7 @@ impl<const INSIDE: bool> Objects<INSIDE> {
 
     pub(super) fn finish(mut self) -> String {
         self.out.push(b']');
-        // All of it is UTF-8.
+        // The text is always UTF-8.
         String::from_utf8(self.out).unwrap_or_default()
     }
 
@@ -101,7 +101,7 @@ impl<const INSIDE: bool> Objects<INSIDE> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Appends a string. One always has a JSON form, and a vector takes it.
+    /// Appends a string. Every string has a JSON form, and writing to a vector cannot fail.
     fn words(&mut self, words: &str) {
         if INSIDE {
             write_inside(

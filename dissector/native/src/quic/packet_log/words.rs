@@ -1,4 +1,4 @@
-//! The frames of a packet in words.
+//! A packet's frames in words.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! Loss recovery (RFC 9002) as the packets of a connection show it: the client's round-trip times and probe
-//! timeouts, and bytes that either side sent again for nothing.
+//! Loss recovery (RFC 9002) from a connection's packets: the client's round-trip times and probe timeouts, and the
+//! spurious retransmissions of both sides.
 
 mod rtt;
 mod sent;
@@ -11,25 +11,25 @@ use firstflight_wire::transport::{TransportParameters, id};
 use firstflight_wire::{Ack, Frame};
 use smallvec::SmallVec;
 
-/// Samples kept of a connection; [`Rtt::samples`] counts all.
+/// Maximum number of samples kept per connection; [`Rtt::samples`] counts all.
 const KEPT: usize = 64;
-/// Exponent of ACK Delay where the sender's own does not apply (RFC 9000 18.2).
+/// Exponent of ACK Delay if the sender's own does not apply (RFC 9000 18.2).
 const DEFAULT_EXPONENT: u64 = 3;
 /// max_ack_delay of an endpoint that does not send it, in ms (RFC 9000 18.2).
 const DEFAULT_MAX_ACK_DELAY_MS: u64 = 25;
 
-/// Packets remembered of a space at most: some 5 MB on their way.
+/// Maximum number of packets remembered per space: about 5 MB in flight.
 const MOST_PACKETS: usize = 4096;
 
-/// The same of all connections together, more or less.
+/// Approximate limit for all connections together.
 const PACKETS_IN_ALL: usize = 1 << 18;
 
-/// How many packets of a space are remembered while there are so many connections.
+/// How many packets in a space to remember with this number of connections.
 pub fn remembered(connections: usize) -> usize {
     (PACKETS_IN_ALL / connections.max(1)).min(MOST_PACKETS)
 }
 
-/// Longest round-trip time that is believed: one hour.
+/// Longest plausible round-trip time: one hour.
 const LONGEST_NS: i64 = 3_600_000_000_000;
 
 /// Packet number spaces (RFC 9000 12.3).
@@ -54,7 +54,7 @@ pub struct Sample {
     pub pto_ns: i64,
 }
 
-/// How an endpoint delays its acknowledgements, from its transport parameters.
+/// How an endpoint delays its acknowledgements, from the transport parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AckDelay {
     pub exponent: u64,
@@ -71,7 +71,7 @@ impl Default for AckDelay {
 }
 
 impl AckDelay {
-    /// What an endpoint with these parameters does; the defaults of RFC 9000 18.2 where it says nothing.
+    /// The delays that these parameters advertise, with the defaults of RFC 9000 18.2.
     pub fn advertised(parameters: TransportParameters<'_>) -> AckDelay {
         let integer = |id, default| parameters.integer(id).ok().flatten().unwrap_or(default);
         AckDelay {
@@ -84,28 +84,27 @@ impl AckDelay {
 /// Recovery of both sides.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// By space; those that nothing was sent in take no room.
+    /// By space; `None` until a packet was sent in it.
     client: [Option<Box<Sent>>; 3],
     server: [Option<Box<Sent>>; 3],
     /// Counts of spaces that were released.
     spurious: (u32, u32),
-    /// A packet of client or server had its bytes in too many pieces to find each of them again.
+    /// A packet of the client or the server had its bytes in too many pieces to detect every repetition.
     scattered: (bool, bool),
     is_over: bool,
-    /// The client's.
+    /// The client's round-trip times.
     pub rtt: Rtt,
-    /// The first of them.
+    /// The first samples.
     pub samples: SmallVec<[Sample; 1]>,
-    /// The server's.
+    /// The server's ACK delay parameters.
     pub ack_delay: AckDelay,
     pub handshake_confirmed: bool,
-    /// How many packets of a space to remember, if that is more than the least.
+    /// How many packets in a space to remember, if more than the minimum.
     pub remembered: usize,
 }
 
 impl Recovery {
-    /// A new packet opened, and its frames were read. `with_bytes`: follow which bytes are sent again. Gives
-    /// what it carried.
+    /// Processes a new decrypted packet and summarizes the payload. `with_bytes`: detect retransmissions.
     pub fn packet(
         &mut self,
         space: Space,
@@ -124,7 +123,7 @@ impl Recovery {
         } else {
             (&mut self.server, &mut self.client)
         };
-        // What the server sent matters for its repetitions only, which nobody sees without bytes.
+        // The server's packets only serve to find retransmissions, which need `with_bytes`.
         let payload = if from_client || with_bytes {
             let sent = sender[index].get_or_insert_default();
             let remembered = self.remembered.max(sent::PACKETS);
@@ -158,7 +157,7 @@ impl Recovery {
         payload
     }
 
-    /// A Retry makes the client begin again; its packet numbers go on (RFC 9002 6.3).
+    /// A Retry makes the client start again; its packet numbers continue (RFC 9002 6.3).
     pub fn begin_again(&mut self) {
         *self = Recovery::default();
     }
@@ -183,7 +182,7 @@ impl Recovery {
             delay_ns
         };
         let rtt_ns = ns - sent_ns;
-        // A clock that was set in between gives no sample.
+        // A clock that was set meanwhile gives no sample.
         if !(0..=LONGEST_NS).contains(&rtt_ns) {
             return;
         }
@@ -202,8 +201,8 @@ impl Recovery {
         }
     }
 
-    /// Freezes ACK-derived state, because the connection was closed; later ACKs are ignored. Payload still
-    /// counts, new or repeated.
+    /// Freezes ACK-derived state, because the connection was closed; later ACKs are ignored. Payload still counts as
+    /// new or repeated.
     pub fn end(&mut self) {
         if self.is_over {
             return;
@@ -218,8 +217,8 @@ impl Recovery {
         self.samples.shrink_to_fit();
     }
 
-    /// Packets of client and server that carried CRYPTO or STREAM bytes again although the first to carry
-    /// them arrived; `None` if their pieces were too many to know.
+    /// Spurious retransmissions of client and server: packets that repeat CRYPTO or STREAM bytes although the first
+    /// packet with them arrived. `None` if the bytes were in too many pieces to detect every repetition.
     pub fn spurious(&self) -> (Option<u32>, Option<u32>) {
         let (client, server) = self.spurious_so_far();
         (

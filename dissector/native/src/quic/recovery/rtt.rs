@@ -1,4 +1,4 @@
-//! Round-trip time and probe timeout as an endpoint reckons them (RFC 9002 5, 6.2.1).
+//! Round-trip time and probe timeout as an endpoint computes them (RFC 9002 5, 6.2.1).
 
 /// Granularity of the sender's clock (RFC 9002 6.1.2).
 const GRANULARITY_NS: i64 = 1_000_000;
@@ -14,7 +14,7 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// Takes a sample. `ack_delay_ns` is the peer's ACK Delay, 0 where that is to be ignored.
+    /// Adds a sample. `ack_delay_ns` is the peer's ACK Delay, or 0 to ignore it.
     pub fn sample(&mut self, latest_ns: i64, ack_delay_ns: i64) {
         self.latest_ns = latest_ns;
         self.samples = self.samples.saturating_add(1);

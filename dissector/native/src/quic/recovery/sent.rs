@@ -1,4 +1,4 @@
-//! Packets that one side sent in one packet number space, until they are long acknowledged.
+//! The packets that one side sent in a packet number space. A bounded number of them is remembered.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,18 @@ use smallvec::SmallVec;
 
 use crate::flow::coverage::Coverage;
 
-/// Packets remembered at least; older ones are forgotten.
+/// Minimum number of remembered packets; older ones are forgotten.
 pub(super) const PACKETS: usize = 256;
-/// Streams whose highest byte is remembered, and repetitions awaiting an acknowledgement.
+/// Maximum number of streams with a remembered highest offset, and of repeated packets that await an acknowledgement.
 const STREAMS: usize = 256;
-/// Pieces that are remembered of a packet at most, and on average: of 200 of a byte each, every one would have to be
-/// compared with those of thousands of packets.
+/// Maximum number of remembered pieces per packet, and their mean over all packets. Without the limit, a packet with
+/// 200 one-byte pieces would cause comparisons with the pieces of thousands of packets.
 const PIECES: usize = 16;
 const PIECES_REMEMBERED: usize = 4;
-/// Stands for the CRYPTO stream beside stream IDs, which have at most 62 bits.
+/// Represents the CRYPTO stream. Stream IDs have at most 62 bits.
 const CRYPTO: u64 = u64::MAX;
 
-/// Bytes of a stream: its ID or [`CRYPTO`], first offset, offset after the last.
+/// Bytes in a stream: its ID or [`CRYPTO`], first offset, offset after the last.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     stream: u64,
@@ -47,7 +47,7 @@ impl Carried {
         self.stream == other.stream && self.start < other.end && other.start < self.end
     }
 
-    /// Extends to the end of `next`, which begins no earlier, if that is of the same stream.
+    /// Extends to the end of `next` if both are on one stream. The caller ensures that `next` starts no earlier.
     fn extend_to(&mut self, next: &Carried) -> bool {
         let is_same = self.stream == next.stream;
         if is_same {
@@ -57,15 +57,15 @@ impl Carried {
     }
 }
 
-/// The bytes of a packet in as few pieces as possible. If that is too many, `true`, and of each stream all from its
-/// first to its last byte.
+/// Merges a packet's bytes into as few pieces as possible. If they are still too many, returns `true` and one
+/// piece per stream, from the first to the last byte.
 fn pieces(carried: &[Carried]) -> (SmallVec<[Carried; 4]>, bool) {
     let mut pieces: SmallVec<[Carried; 4]> = SmallVec::from_slice(carried);
-    pieces.sort_unstable_by_key(|one| (one.stream, one.start));
-    pieces.dedup_by(|next, one| next.start <= one.end && one.extend_to(next));
+    pieces.sort_unstable_by_key(|piece| (piece.stream, piece.start));
+    pieces.dedup_by(|next, piece| next.start <= piece.end && piece.extend_to(next));
     let is_scattered = pieces.len() > PIECES;
     if is_scattered {
-        pieces.dedup_by(|next, one| one.extend_to(next));
+        pieces.dedup_by(|next, piece| piece.extend_to(next));
         pieces.truncate(PIECES);
     }
     (pieces, is_scattered)
@@ -81,7 +81,7 @@ struct Packet {
     is_repeat: bool,
 }
 
-/// What the packets of a datagram carried.
+/// The payload in a datagram's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PayloadSummary {
     /// CRYPTO or STREAM bytes that a packet with a lower number had carried or passed over.
@@ -95,7 +95,7 @@ pub struct PayloadSummary {
 }
 
 impl PayloadSummary {
-    /// Adds what another packet of the datagram carried.
+    /// Adds the payload of another packet of the datagram.
     pub fn add(&mut self, other: &PayloadSummary) {
         self.repeats |= other.repeats;
         self.brings |= other.brings;
@@ -103,13 +103,13 @@ impl PayloadSummary {
         self.new_payload += other.new_payload;
     }
 
-    /// Whether the datagram is a retransmission: it carries bytes, and none for the first time.
+    /// Whether the datagram is a retransmission: it carries stream bytes, but no new ones.
     pub fn is_again(&self) -> bool {
         self.repeats && !self.brings
     }
 }
 
-/// A stream of which something was sent.
+/// A stream with sent bytes.
 #[derive(Debug)]
 struct Stream {
     id: u64,
@@ -119,35 +119,35 @@ struct Stream {
     seen: Coverage,
 }
 
-/// What an ACK frame newly acknowledged, if that gives a sample (RFC 9002 5.1).
+/// Packets that an ACK frame newly acknowledged, if they give a sample (RFC 9002 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewlyAcknowledged {
     /// When the largest acknowledged packet was sent.
     pub sent_ns: i64,
 }
 
-/// Sent packets of a space, and which of them repeat bytes for nothing.
+/// Sent packets in a space, and the spurious retransmissions among them.
 #[derive(Debug, Default)]
 pub struct Sent {
     /// By packet number.
     packets: VecDeque<Packet>,
     /// Highest packet number.
     latest: Option<u64>,
-    /// Packet numbers and what these packets carried, by packet number.
+    /// (packet number, bytes), by packet number.
     carried: VecDeque<(u64, Carried)>,
     streams: Vec<Stream>,
     /// (packet that first carried the bytes, number of packets that carried them again).
     repeated: Vec<(u64, u32)>,
-    /// Packets with bytes whose first packet was acknowledged.
+    /// Packets that repeat bytes although the first packet with them was acknowledged.
     pub spurious: u32,
-    /// A packet had its bytes in too many pieces to find each of them again.
+    /// A packet had its bytes in too many pieces to detect every repetition.
     pub is_scattered: bool,
 }
 
 impl Sent {
-    /// A packet was sent. A packet number that comes again, long after the first time, repeats nothing.
-    /// `with_bytes`: remember which bytes it carries, and return it. `remembered`: how many packets to keep, fewer
-    /// if they carry many pieces.
+    /// Adds a sent packet and summarizes the payload. A packet number that appears again, long after the first time,
+    /// repeats nothing. `with_bytes`: remember the packet's bytes; without it, the summary is empty.
+    /// `remembered`: how many packets to keep; fewer if they have many pieces.
     pub fn packet(
         &mut self,
         number: u64,
@@ -160,9 +160,9 @@ impl Sent {
         let carried: SmallVec<[Carried; 4]> = of_interest.iter().filter_map(Carried::of).collect();
         let (pieces, is_scattered) = pieces(&carried);
         self.is_scattered |= is_scattered;
-        // Nearly all packets carry new bytes, and need no search.
+        // Nearly all packets carry new bytes and need no search.
         let mut is_repeat = false;
-        if pieces.iter().any(|one| self.was_reached(one)) {
+        if pieces.iter().any(|piece| self.was_reached(piece)) {
             if let Some((first, is_acknowledged)) = self.first_with(number, &pieces) {
                 is_repeat = true;
                 if is_acknowledged {
@@ -171,15 +171,15 @@ impl Sent {
                     self.repeats(first, 1);
                 }
             } else {
-                // It comes late: what was taken for the first to carry the bytes carried them again.
+                // This packet is late. The packets with higher numbers and the same bytes are the repetitions.
                 let times = self.repeats_earlier(number, &pieces);
                 self.repeats(number, times);
             }
         }
         let mut payload = self.summarize(number, &carried, &pieces);
-        for one in &carried {
-            let new = self.reached(one);
-            if one.stream != CRYPTO {
+        for piece in &carried {
+            let new = self.reached(piece);
+            if piece.stream != CRYPTO {
                 payload.has_payload = true;
                 payload.new_payload += new;
             }
@@ -203,8 +203,8 @@ impl Sent {
         self.packets.insert(place, packet);
         if !pieces.is_empty() {
             let place = self.carried.partition_point(|(n, _)| *n < number);
-            for (i, one) in pieces.into_iter().enumerate() {
-                self.carried.insert(place + i, (number, one));
+            for (i, piece) in pieces.into_iter().enumerate() {
+                self.carried.insert(place + i, (number, piece));
             }
         }
         let most_pieces = remembered.saturating_mul(PIECES_REMEMBERED).max(PIECES);
@@ -222,8 +222,8 @@ impl Sent {
         payload
     }
 
-    /// No acknowledgement comes any more: keeps what distinguishes new bytes of streams from old ones; `None`
-    /// if there were none.
+    /// Stops tracking acknowledgements. Keeps only the data that tells new bytes of streams from old ones; returns
+    /// `None` if no stream has bytes.
     pub fn end(mut self: Box<Sent>) -> Option<Box<Sent>> {
         if self.streams.iter().all(|stream| stream.id == CRYPTO) {
             return None;
@@ -234,18 +234,18 @@ impl Sent {
         Some(self)
     }
 
-    /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream
-    /// in order. `pieces` are those of its bytes that are remembered.
+    /// Whether a new packet has bytes beyond the highest offset of packets with lower numbers: senders send a stream in
+    /// order. `pieces` are the remembered pieces of the packet.
     fn summarize(&self, number: u64, carried: &[Carried], pieces: &[Carried]) -> PayloadSummary {
         let is_late = self.latest.is_some_and(|latest| latest > number);
         let mut payload = PayloadSummary::default();
-        for one in if is_late { pieces } else { carried } {
+        for piece in if is_late { pieces } else { carried } {
             let before = if is_late {
-                self.highest_before(number, one.stream)
+                self.highest_before(number, piece.stream)
             } else {
-                self.highest(one.stream)
+                self.highest(piece.stream)
             };
-            if before.is_some_and(|highest| one.end <= highest) {
+            if before.is_some_and(|highest| piece.end <= highest) {
                 payload.repeats = true;
             } else {
                 payload.brings = true;
@@ -254,24 +254,24 @@ impl Sent {
         payload
     }
 
-    /// Highest offset sent of a stream.
+    /// Highest offset sent in a stream.
     fn highest(&self, stream: u64) -> Option<u64> {
         let known = self.streams.iter().find(|known| known.id == stream);
         known.map(|known| known.highest)
     }
 
-    /// The same in packets before `number`, of those remembered.
+    /// Highest offset of a stream in the remembered packets before `number`.
     fn highest_before(&self, number: u64, stream: u64) -> Option<u64> {
         let before = self.carried.iter().take_while(|(n, _)| *n < number);
         before
-            .filter(|(_, one)| one.stream == stream)
-            .map(|(_, one)| one.end)
+            .filter(|(_, piece)| piece.stream == stream)
+            .map(|(_, piece)| piece.end)
             .max()
     }
 
-    fn was_reached(&self, one: &Carried) -> bool {
-        self.highest(one.stream)
-            .is_some_and(|highest| one.start < highest)
+    fn was_reached(&self, piece: &Carried) -> bool {
+        self.highest(piece.stream)
+            .is_some_and(|highest| piece.start < highest)
     }
 
     fn packet_with_number(&mut self, number: u64) -> Option<&mut Packet> {
@@ -279,13 +279,13 @@ impl Sent {
         place.ok().and_then(|place| self.packets.get_mut(place))
     }
 
-    /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were
-    /// none.
+    /// Marks the packets above `number` with some of these bytes as repetitions. Returns how many were not marked
+    /// before.
     fn repeats_earlier(&mut self, number: u64, carried: &[Carried]) -> u32 {
         let above = self.carried.partition_point(|(n, _)| *n <= number);
         let later = self.carried.range(above..);
         let sharing: Vec<u64> = later
-            .filter(|(_, one)| carried.iter().any(|other| one.overlaps(other)))
+            .filter(|(_, piece)| carried.iter().any(|other| piece.overlaps(other)))
             .map(|(n, _)| *n)
             .collect();
         let mut times = 0;
@@ -305,7 +305,7 @@ impl Sent {
             .carried
             .iter()
             .take_while(|(n, _)| *n < number)
-            .find(|(_, one)| carried.iter().any(|other| one.overlaps(other)))?;
+            .find(|(_, piece)| carried.iter().any(|other| piece.overlaps(other)))?;
         let first = *first;
         let packet = self.packet_with_number(first)?;
         Some((first, packet.is_acknowledged))
@@ -319,7 +319,7 @@ impl Sent {
         }
     }
 
-    /// Takes note of bytes; gives how many of them were not seen before (of CRYPTO: 0).
+    /// Records bytes. Returns how many of them are new (of CRYPTO: 0).
     fn reached(&mut self, carried: &Carried) -> u64 {
         let known = self.streams.iter_mut().find(|s| s.id == carried.stream);
         let stream = match known {

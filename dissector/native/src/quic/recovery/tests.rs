@@ -116,8 +116,8 @@ fn fewer_packets_are_remembered_of_each_of_many_connections() {
 #[test]
 fn samples_are_adjusted_by_what_the_space_and_the_server_allow() {
     use Space::{Application, Handshake, Initial};
-    // Space, the server's exponent and max_ack_delay, confirmed, ACK Delay as sent, and the µs of it that
-    // count.
+    // Space, the server's exponent and max_ack_delay, whether the handshake is confirmed, ACK Delay as sent, and the
+    // part that counts, in µs.
     let cases = [
         (Initial, 3, 25, false, 2500, 0),
         (Initial, 3, 25, true, 2500, 0),
@@ -239,7 +239,8 @@ fn what_a_packet_carries_is_of_interest_with_bytes_only() {
             (payload.has_payload, payload.new_payload),
             (new_payload > 0, new_payload)
         );
-        // Packets of the client are remembered all the same, for samples; those of the server are not.
+        // Packets of the client are always remembered, for samples. Packets of the server are remembered only with
+        // bytes.
         let [client, server] = [&r.client, &r.server].map(|spaces| spaces[2].is_some());
         assert_eq!(client, from_client);
         assert_eq!(server, !from_client && with_bytes);

@@ -1,4 +1,4 @@
-//! One ClientHello and what answers it.
+//! One ClientHello and the answer.
 
 use std::borrow::Cow;
 
@@ -17,9 +17,9 @@ pub struct ObservedAck {
     pub largest: u64,
     pub first_range: u64,
     pub delay_raw: u64,
-    /// UDP payload of its datagram.
+    /// UDP payload of the datagram with this ACK.
     pub datagram_bytes: u16,
-    /// Frame kinds of its packet, in order, each once.
+    /// Distinct frame types of the packet with this ACK, in order.
     pub frames: Cow<'static, str>,
     pub eliciting: bool,
 }
@@ -38,7 +38,7 @@ pub struct ObservedClose {
     pub reason: String,
 }
 
-/// What was sent and what came within the windows.
+/// The datagrams and packets of both sides within the windows.
 #[derive(Debug)]
 pub struct Attempt {
     begin_ns: i64,
@@ -46,7 +46,7 @@ pub struct Attempt {
     /// UDP payload of the first datagram of the attempt.
     pub hello_datagram_bytes: Option<u16>,
     client_datagrams: u32,
-    /// The datagram that is being read was captured before.
+    /// The current datagram was captured before.
     is_repeat: bool,
     pub bytes_sent: u32,
     /// UDP payload and datagrams of the server before the client's second datagram.
@@ -69,15 +69,14 @@ pub struct Attempt {
     pub gap_before_hello: Option<bool>,
     /// Nothing more belongs to the first answer.
     pub ended: bool,
-    /// The capture cut the first answer before it was known what it is, or what may be a part of the
+    /// The capture cut the first answer before its outcome was known, or a datagram that may hold a part of the
     /// ClientHello.
     pub answer_is_cut: bool,
     pub hello_is_cut: bool,
 }
 
 impl Attempt {
-    /// A ClientHello that begins at `from` of the client's CRYPTO stream, expected in the packet captured at
-    /// `begin_ns`.
+    /// Expects a ClientHello at offset `from` of the client's CRYPTO stream, in the packet captured at `begin_ns`.
     pub(super) fn new(from: u64, begin_ns: i64) -> Attempt {
         Attempt {
             begin_ns,
@@ -107,7 +106,7 @@ impl Attempt {
         }
     }
 
-    /// The same after a HelloRetryRequest: the server's packet numbers go on.
+    /// Starts the attempt after a HelloRetryRequest. The server's packet numbers continue.
     pub(super) fn after(&self, from: u64, begin_ns: i64) -> Attempt {
         Attempt {
             smallest_number: self.smallest_number,
@@ -117,8 +116,8 @@ impl Attempt {
         }
     }
 
-    /// A datagram of either side comes next. A mirror port may show it twice; nobody sends one again byte for byte
-    /// (RFC 9000 12.3), so that the second one counts neither as sent nor as received.
+    /// The next datagram of either side. A mirror port may show a datagram twice. No endpoint sends one again byte for
+    /// byte (RFC 9000 12.3), so the second copy counts neither as sent nor as received.
     pub(super) fn datagram(&mut self, is_repeat: bool) {
         self.is_repeat = is_repeat;
     }
@@ -193,7 +192,7 @@ impl Attempt {
                     delay_raw: ack.delay,
                     datagram_bytes: u16::try_from(initial.datagram_bytes).unwrap_or(u16::MAX),
                     frames: match kinds.as_slice() {
-                        &[one] => one.into(),
+                        &[kind] => kind.into(),
                         several => several.join(",").into(),
                     },
                     eliciting: initial.frames.iter().any(|frame| frame.is_ack_eliciting()),
@@ -204,11 +203,9 @@ impl Attempt {
 
     pub(super) fn server_hello(&mut self, at: At, packet_number: u64) {
         self.server_hello = Some(ObservedHello { at, packet_number });
-        // Duplicates never come here, so as many numbers as the range is wide means that none is missing
-        // between them.
+        // Duplicates are dropped before, so no number is missing if the count equals the width of the range.
         let apart = self.largest_number - self.smallest_number + 1 != self.numbers;
-        // Numbers begin at 0 [RFC 9000 12.3], or far away; a lone small one means that those before it are
-        // missing.
+        // Numbers start at 0 (RFC 9000 12.3) or far above. A single small one means that earlier packets are missing.
         let late = self.numbers == 1 && (1..=3).contains(&packet_number);
         self.gap_before_hello = Some(apart || late);
         if let Some(handshake) = self
@@ -241,8 +238,8 @@ impl Attempt {
         });
     }
 
-    /// The capture cut the server's datagram at `at`: nobody knows what came in it, and whether what comes
-    /// later was in it.
+    /// The capture cut the server's datagram at `at`. Its content is unknown, and so is whether a later packet repeats
+    /// it.
     pub(super) fn answer_cut(&mut self, at: At) {
         let may_hold_ack = self.ack.is_none()
             && self
@@ -252,7 +249,7 @@ impl Attempt {
         self.ended = true;
     }
 
-    /// The capture cut a datagram of the client: nobody knows which packets must be acknowledged.
+    /// The capture cut a datagram of the client, so the packets that the server must acknowledge are unknown.
     pub(super) fn hello_cut(&mut self) {
         self.hello_is_cut |= self.server_hello.is_none();
     }

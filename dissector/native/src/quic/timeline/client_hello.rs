@@ -3,17 +3,17 @@
 use firstflight_wire::Ack;
 use smallvec::SmallVec;
 
-/// Packets of one ClientHello that are kept; a client that sends more is not followed further.
+/// Maximum number of kept packets with a ClientHello; later ones are ignored.
 const MAX_PACKETS: usize = 64;
 
 /// How an ACK covers the ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// It acknowledges no packet with bytes of it.
+    /// It acknowledges no packet with bytes of the ClientHello.
     None,
     /// Together with earlier ACKs, only a part.
     Partial,
-    /// Together with earlier ACKs, all of it; the earliest acknowledged copy was complete at `sent_ns`.
+    /// Together with earlier ACKs, the whole ClientHello. The earliest acknowledged copy was complete at `sent_ns`.
     Full { sent_ns: i64 },
 }
 
@@ -26,10 +26,10 @@ struct Piece {
     acknowledged: bool,
 }
 
-/// A ClientHello as sent, with its copies.
+/// A ClientHello as sent, with copies.
 #[derive(Debug)]
 pub struct HelloSent {
-    /// Offset of its first byte in the CRYPTO stream: not 0 for the one after a HelloRetryRequest.
+    /// Offset of the first byte in the CRYPTO stream: greater than 0 after a HelloRetryRequest.
     pub from: u64,
     end: Option<u64>,
     /// In order of sending.
@@ -67,19 +67,19 @@ impl HelloSent {
         }
     }
 
-    /// When the last piece of it was sent.
+    /// Send time of the last piece.
     pub(super) fn last_ns(&self) -> Option<i64> {
         self.pieces.last().map(|piece| piece.ns)
     }
 
-    /// When the last piece of it up to `ns` was sent.
+    /// Send time of the last piece sent at or before `ns`.
     pub fn last_before_ns(&self, ns: i64) -> Option<i64> {
         let sent = self.pieces.iter().map(|piece| piece.ns);
         sent.filter(|sent_ns| *sent_ns <= ns).max()
     }
 
-    /// When the first copy of it was complete; of a ClientHello that the capture does not hold whole, its
-    /// first piece.
+    /// Time at which the first copy was complete. If the capture does not hold the whole ClientHello, the first
+    /// piece's time.
     pub fn first_ns(&self) -> Option<i64> {
         self.complete_ns(|_| true)
             .or_else(|| self.pieces.first().map(|piece| piece.ns))
@@ -100,7 +100,7 @@ impl HelloSent {
             .map_or(Coverage::Partial, |sent_ns| Coverage::Full { sent_ns })
     }
 
-    /// When, in order of sending, the pieces that `takes` picks first made up the whole ClientHello.
+    /// Time at which the pieces that `takes` selects, in order of sending, first complete the ClientHello.
     fn complete_ns(&self, takes: impl Fn(&Piece) -> bool) -> Option<i64> {
         let end = self
             .end

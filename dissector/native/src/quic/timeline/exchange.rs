@@ -1,8 +1,8 @@
-//! Who waited how long for whom, and how much a server sent to an address that was not validated.
+//! Waits of both sides, and bytes that the server sent before address validation.
 
 use super::packed::Packed;
 
-/// Which end of the path a capture was made at.
+/// A capture's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureSide {
     Client,
@@ -10,7 +10,7 @@ pub enum CaptureSide {
 }
 
 impl CaptureSide {
-    /// The word in records.
+    /// The name in records.
     pub fn name(self) -> &'static str {
         match self {
             CaptureSide::Client => "client",
@@ -19,12 +19,12 @@ impl CaptureSide {
     }
 }
 
-/// A side waited this many times as long as the other: the path lies behind it.
+/// The capture was made at the side that answers at least this many times as fast as the other side.
 const CLEARLY_LONGER: i64 = 4;
-/// TTL and hop limit that hosts begin with.
+/// Initial TTLs and hop limits of hosts.
 const FIRST_TTLS: [u8; 3] = [64, 128, 255];
 
-/// What datagrams show without being opened.
+/// Facts that datagrams show without decryption.
 #[derive(Debug, Default)]
 pub struct Exchange {
     client_ttl: Option<u8>,
@@ -35,7 +35,7 @@ pub struct Exchange {
     /// From the ServerHello to the client's next datagram.
     client_waited_ns: Packed,
     is_validated: bool,
-    /// The client's first Handshake packet may stand where the capture cut a datagram.
+    /// The capture cut a datagram that may hold the client's first Handshake packet.
     is_unsure: bool,
     /// UDP payload up to the client's first Handshake packet.
     pub client_bytes: u64,
@@ -90,14 +90,14 @@ impl Exchange {
         self.is_validated = true;
     }
 
-    /// The capture cut a datagram of the client, which may have proved its address there once the server had
-    /// spoken.
+    /// The capture cut a datagram of the client. If the server has sent data, the datagram may validate the client's
+    /// address.
     pub(super) fn client_cut(&mut self) {
         self.is_unsure |= !self.is_validated && self.server_bytes > 0;
     }
 
-    /// Highest share of bytes of the server to bytes of the client before the address was validated; `None`
-    /// if the server sent nothing.
+    /// Highest ratio of the server's bytes to the client's bytes before the address was validated; `None` if the server
+    /// sent no bytes.
     pub fn amplification(&self) -> Option<f64> {
         Some(self.highest).filter(|_| self.server_bytes > 0)
     }
@@ -107,8 +107,9 @@ impl Exchange {
         !self.is_unsure
     }
 
-    /// Where the capture was made, if that shows: at the only side whose packets were not forwarded yet; else
-    /// at the side that answers clearly faster than the other, behind which lies the path.
+    /// The side at which the capture was made, if known. Only this side's packets still have an initial TTL. If the
+    /// TTLs are inconclusive, it is the side that answers clearly faster, because the path delays the other side's
+    /// answers.
     pub fn capture_side(&self) -> Option<CaptureSide> {
         let is_fresh = |ttl: Option<u8>| ttl.is_some_and(|ttl| FIRST_TTLS.contains(&ttl));
         match (is_fresh(self.client_ttl), is_fresh(self.server_ttl)) {

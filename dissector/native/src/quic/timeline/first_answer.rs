@@ -1,4 +1,4 @@
-//! The one word for how the first flight was answered.
+//! The outcome of the first answer.
 
 use super::{ObservedAck, ObservedClose, ObservedHello, Timeline};
 
@@ -18,7 +18,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The word in records.
+    /// The name in records.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Iack => "iack",
@@ -35,21 +35,21 @@ impl Outcome {
     }
 }
 
-/// Of what the capture does not hold enough of: a packet to open it, an answer to name it.
+/// Reason if the capture holds too little: no packet to decrypt the answer with, or no complete answer to classify.
 pub const CUT: &str = "cut by the capture";
 
-/// Of a server whose Initials hold neither ACK nor ServerHello nor close.
+/// Reason if the server's Initials hold no ACK, no ServerHello and no close.
 const NO_ANSWER: &str = "Initials that answer nothing";
 
-/// The first answer and what it consists of.
+/// The first answer and its parts.
 #[derive(Debug)]
 pub struct Answer<'a> {
     pub outcome: Outcome,
-    /// When the ClientHello that times refer to was sent; `None` if the capture holds none that opens.
+    /// Send time of the ClientHello that times count from; `None` if the capture holds no ClientHello that decrypts.
     pub hello_ns: Option<i64>,
     pub ack: Option<&'a ObservedAck>,
-    /// When an ACK for a part of the ClientHello came, and when what it refers to was sent: the ClientHello, or the last
-    /// packet of it before, if the rest was sent later.
+    /// Arrival of an ACK for a part of the ClientHello, and the send time that it refers to: the ClientHello's, or, if
+    /// the rest was sent later, its last packet's before the ACK.
     pub partial_ack: Option<(i64, i64)>,
     pub hello: Option<ObservedHello>,
     pub handshake_ns: Option<i64>,
@@ -58,12 +58,12 @@ pub struct Answer<'a> {
     pub detail: Option<&'a str>,
 }
 
-/// Names the first answer of a connection: the first outcome of the definitions' table that fits.
+/// Names a connection's first answer: the first outcome of the definitions' table that fits.
 pub fn classify(t: &Timeline) -> Answer<'_> {
     let a = &t.attempt;
     let is_answered = a.server_hello.is_some() || a.ack.is_some();
     let outcome = if a.answer_is_cut || a.hello_is_cut && is_answered {
-        // What it answers, or with what, is not known.
+        // Either the answer or the packets that it acknowledges are unknown.
         Outcome::Malformed
     } else if let Some(hello) = a.server_hello {
         match a
@@ -89,13 +89,13 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         || a.undecrypted.is_some()
         || a.opened > 0 && a.partial_ack_ns.is_none()
     {
-        // What opened and parses, and yet is no answer, is no timeout either. An ACK for a part of the
-        // ClientHello is right (RFC 9000 13.2.1): the rest of the answer is missing, as for the handshake engine.
+        // Packets that parse but answer nothing are not a timeout. An ACK for a part of the ClientHello is correct (RFC
+        // 9000 13.2.1): only the rest of the answer is missing. The handshake engine decides the same.
         Outcome::Malformed
     } else {
         Outcome::Timeout
     };
-    // Packets that no key opens are no fault of a server whose answer was understood.
+    // Undecryptable packets are no fault of a server if its answer was understood.
     let undecrypted = (a.answer_is_cut || a.hello_is_cut)
         .then_some(CUT)
         .or(a.undecrypted)

@@ -6,7 +6,7 @@ use firstflight_wire::Frame;
 use super::packed::Packed;
 use super::pieces::Pieces;
 
-/// Datagrams remembered of a handshake: a server's first flight has five to twenty.
+/// Datagrams remembered in a handshake: a server's first flight has five to twenty.
 const MOST_DATAGRAMS: usize = 256;
 
 /// A datagram of the handshake.
@@ -19,14 +19,14 @@ struct Passed {
     brings: bool,
 }
 
-/// What is known of them.
+/// Facts about the client's flights and the server's wait.
 #[derive(Debug, Default)]
 pub struct Flights {
     /// The CRYPTO bytes that the client's Initials carried.
     crypto: Pieces,
     /// The client's last Initial with such bytes for the first time.
     new_ns: Packed,
-    /// From that to the next ack-eliciting Initial, if nothing had come from the server.
+    /// From that to the next ack-eliciting Initial, if no datagram of the server arrived before.
     pub default_pto_ns: Option<i64>,
     /// Ack-eliciting Initials of the client after the server's first ACK and before its ServerHello.
     pub probes: u32,
@@ -34,9 +34,10 @@ pub struct Flights {
     /// first STREAM frame.
     pub second: Option<u32>,
     pub second_end: Option<u32>,
-    /// Up to the server's first datagram that it sent after it had received the client's first Handshake packet.
+    /// The datagrams up to the first one that the server sent after it had received the client's first Handshake
+    /// packet.
     passed: Vec<Passed>,
-    /// The client's CRYPTO bytes are in too many pieces to know which of them come again.
+    /// The client's CRYPTO bytes are in too many pieces to recognize all repetitions.
     pub is_scattered: bool,
     /// The datagram of `passed` with that packet.
     validates: Option<usize>,
@@ -44,8 +45,8 @@ pub struct Flights {
 }
 
 impl Flights {
-    /// An Initial of the client opened. `heard`: a datagram of the server had come; `awaits_hello`: an ACK of
-    /// the server had, and no ServerHello.
+    /// An Initial of the client opened. `heard`: a datagram of the server had arrived before. `awaits_hello`: an ACK of
+    /// the server had arrived, but no ServerHello.
     pub(super) fn client_initial(
         &mut self,
         ns: i64,
@@ -86,7 +87,7 @@ impl Flights {
         }
     }
 
-    /// A datagram, after its packets.
+    /// A datagram, after the packets.
     pub fn datagram(&mut self, ns: i64, bytes: usize, from_client: bool, brings: bool) {
         if self.is_over {
             return;
@@ -121,10 +122,13 @@ impl Flights {
         }
     }
 
-    /// How long the server could not send what it had, because three times what it had received (RFC 9000 8.1)
-    /// was less than that: from its last datagram before, to its next one. What the client had sent
-    /// `path_ns` before a datagram of the server came had been received: at the client a round trip, at the
-    /// server nothing. Its first answer is not faster than that: where `path_ns` is longer, a sample was late.
+    /// How long the anti-amplification limit blocked the server: it may send three times the bytes that it has received
+    /// (RFC 9000 8.1). Sums the times from the last datagram before the limit to the next datagram.
+    ///
+    /// `path_ns` is the round-trip time between capture and server: the full round-trip time for a capture at the
+    /// client, 0 for one at the server. The server had received the client's datagrams that were captured at least
+    /// `path_ns` before its own datagram. The time to the server's first datagram bounds `path_ns`, because a longer
+    /// sample was delayed.
     pub fn blocked_ns(&self, path_ns: i64) -> i64 {
         let path_ns = path_ns.min(self.first_wait_ns());
         let mut blocked_ns = 0;
@@ -141,8 +145,9 @@ impl Flights {
                 }
                 let allowed = self.allowed(i, path_ns);
                 let is_beyond = with_it > allowed;
-                // Beyond its limit, and after an answer can have come: the address is valid, and the path
-                // shorter than it seems. At once it is a last datagram that is longer than what is left.
+                // The datagram exceeds the limit, but the client may have answered meanwhile: its address is valid, and
+                // the path is shorter than `path_ns`. Without such a wait, it is the last datagram before the limit,
+                // and longer than the remaining allowance.
                 let may_leave = !is_beyond || self.may_have_heard(last, i, path_ns);
                 let has_waited =
                     datagram.brings && with_it > self.allowed(last, path_ns) && may_leave;
@@ -158,7 +163,7 @@ impl Flights {
         blocked_ns
     }
 
-    /// Whether something of the client can have come to the server between its datagrams `last` and `now`.
+    /// Whether a datagram of the client can have reached the server between its datagrams `last` and `now`.
     fn may_have_heard(&self, last: usize, now: usize, path_ns: i64) -> bool {
         if self.was_validated(now, path_ns) {
             return true;
@@ -169,7 +174,7 @@ impl Flights {
         2 * (self.passed[now].ns - self.passed[last].ns) >= path_ns
     }
 
-    /// Three times what the server had received when it sent the datagram `index`.
+    /// Three times the bytes that the server had received when it sent the datagram `index`.
     fn allowed(&self, index: usize, path_ns: i64) -> u64 {
         let clients = self.passed[..index].iter().filter(|d| d.from_client);
         let received = clients.filter(|d| d.ns <= self.passed[index].ns - path_ns);

@@ -1,7 +1,7 @@
-//! When what was seen on a connection, and how its first flight was answered (docs/definitions.md, 'A probe
-//! of the first answer' and 'From a capture').
+//! The times for a connection's events, and the answer to its first flight (docs/definitions.md, 'A probe of the first
+//! answer' and 'From a capture').
 //!
-//! Written from the definitions alone: the prober classifies by code of its own, and the two are compared.
+//! This code implements the definitions independently of the prober's classification. The two results are compared.
 
 mod attempt;
 mod client_hello;
@@ -25,8 +25,8 @@ use firstflight_wire::{Frame, Version};
 use crate::quic::recovery::Space;
 use server_hello::{Finder, Found};
 
-/// Bits of a stream ID that say who opened the stream, and for which directions; 0: the client, for both (RFC
-/// 9000 2.1).
+/// Bits in a stream ID that identify the initiator and directions; 0: opened by the client, bidirectional (RFC 9000
+/// 2.1).
 const STREAM_KIND: u64 = 3;
 
 /// How long answers count, in nanoseconds.
@@ -38,7 +38,7 @@ pub struct Windows {
     pub settle_ns: i64,
 }
 
-/// Place of an event in time.
+/// Time and datagram of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     /// Nanoseconds since 1970, by the capture's clock.
@@ -53,11 +53,12 @@ pub struct ServerInitial<'a> {
     pub at: At,
     pub packet_number: u64,
     pub frames: &'a [Frame<'a>],
-    /// UDP payload of its datagram.
+    /// UDP payload of the datagram with this Initial.
     pub datagram_bytes: usize,
 }
 
-/// What only keys show of the server, and packets that opened and were not understood.
+/// Events of the server that only decryption with keys shows, and counts of packets with frames that were not
+/// understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protected {
     /// As `initial_ack_delay_raw`, of Handshake packets.
@@ -69,7 +70,7 @@ pub struct Protected {
     pub first_request_stream_ns: Option<i64>,
     /// Packets of both sides with a frame of an unknown type, or a broken one.
     pub not_understood: u32,
-    /// Such a packet of the server in that space: what is seen first from there on may not be the first.
+    /// The server sent such a packet in this space. A later first event may not be the real first one.
     pub handshake_is_hidden: bool,
     pub application_is_hidden: bool,
     /// Such a packet of the client beyond its Initials.
@@ -85,13 +86,13 @@ impl Protected {
     }
 }
 
-/// What is known of a connection's times. `*_ns` are absolute; `None` = not seen.
+/// A connection's known times. `*_ns` are absolute; `None` = not seen.
 #[derive(Debug)]
 pub struct Timeline {
     windows: Windows,
     /// First packet of the connection.
     pub start_ns: i64,
-    /// The ClientHello that is being answered and its answer; begins again after Retry and HelloRetryRequest.
+    /// The current ClientHello and its answer. Starts afresh after a Retry or a HelloRetryRequest.
     pub attempt: Attempt,
     /// First ACK frame of the server in an Initial, whatever it acknowledges.
     pub first_ack_ns: Option<i64>,
@@ -102,19 +103,19 @@ pub struct Timeline {
     /// The client followed a Retry that is not in the capture.
     pub retry_missed: bool,
     pub hello_retry: bool,
-    /// Versions of a valid Version Negotiation packet, joined by commas.
+    /// Versions in a valid Version Negotiation packet, joined by commas.
     pub version_list: Option<Box<str>>,
     pub refused: bool,
     /// Type and code of the first ICMP error that quotes the connection's tuple.
     pub icmp: Option<(u8, u8)>,
     pub initial_ack_delay_raw: Option<u64>,
-    /// Boxed: without keys there is nothing.
+    /// Boxed, because it is empty without keys.
     protected: Option<Box<Protected>>,
     pub exchange: Exchange,
     pub flights: Flights,
-    /// The capture cut a datagram of the server: what is seen first from there on may not be the first.
+    /// The capture cut a datagram of the server. A later first event may not be the real first one.
     is_cut: bool,
-    /// Packets of the client that carried the first byte of a ClientHello.
+    /// Packets of the client that carried a ClientHello's first byte.
     pub client_hello_copies: u16,
     /// TTL or hop limit of the server's first datagram.
     pub ttl: Option<u8>,
@@ -122,7 +123,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A connection whose first packet was captured at `start_ns`.
+    /// Creates a connection's timeline with the first packet at `start_ns`.
     pub fn new(start_ns: i64, windows: Windows) -> Timeline {
         Timeline {
             windows,
@@ -148,28 +149,27 @@ impl Timeline {
         }
     }
 
-    /// The client follows a Retry: from here on, times count from the Initial with the token, and the server
-    /// begins again.
+    /// The client follows a Retry: times count from the Initial with the token, and the server starts again.
     pub fn follow_retry(&mut self, ns: i64) {
         self.attempt = Attempt::new(0, ns);
         self.finder = Finder::new();
     }
 
-    /// Whether `version` stands in the Version Negotiation packet that was taken.
+    /// Whether the accepted Version Negotiation packet lists `version`.
     pub fn offers(&self, version: Version) -> bool {
         let name = version.to_string();
         self.version_list
             .as_ref()
-            .is_some_and(|list| list.split(',').any(|one| one == name))
+            .is_some_and(|list| list.split(',').any(|offered| offered == name))
     }
 
-    /// The client goes on with an offered version. How its first flight was answered is settled.
+    /// The client continues with an offered version. This settles the answer to its first flight.
     pub fn follow_offer(&mut self) {
         self.attempt.ended = true;
     }
 
-    /// The client sent `bytes` of ClientHello at `offset` of its CRYPTO stream. `hello_end` is where the
-    /// message ends, if its header has been seen.
+    /// The client sent `bytes` of ClientHello at `offset` in the CRYPTO stream. `hello_end` is the offset of the
+    /// message's end if the header has been seen.
     pub fn client_hello(
         &mut self,
         ns: i64,
@@ -186,8 +186,7 @@ impl Timeline {
         }
     }
 
-    /// The client answered a HelloRetryRequest by a second ClientHello, which begins at `offset` of its
-    /// stream.
+    /// The client answered a HelloRetryRequest with a second ClientHello at `offset` in the CRYPTO stream.
     pub fn second_hello(&mut self, ns: i64, offset: u64) {
         self.attempt = self.attempt.after(offset, ns);
     }
@@ -197,39 +196,40 @@ impl Timeline {
         self.attempt.counts_datagrams()
     }
 
-    /// A datagram of either side, before anything else of it. `is_repeat`: it was captured before, byte for byte.
+    /// A datagram of either side arrived. Call this before the other methods for the datagram. `is_repeat`: an
+    /// identical datagram was captured before.
     pub fn datagram(&mut self, is_repeat: bool) {
         self.attempt.datagram(is_repeat);
     }
 
-    /// A datagram of the client, after its packets.
+    /// A datagram of the client, after the packets.
     pub fn client_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.attempt.client_datagram(bytes);
         self.exchange
             .client_datagram(ns, bytes, ttl, self.server_hello_ns);
     }
 
-    /// A datagram of the server, before its packets.
+    /// A datagram of the server, before the packets.
     pub fn server_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.attempt.server_datagram(bytes);
         self.exchange.server_datagram(ns, bytes, ttl);
         self.ttl.get_or_insert(ttl);
     }
 
-    /// An Initial of the client that opened and whose frames all parse.
+    /// An Initial of the client opened, and all frames parse.
     pub fn client_initial(&mut self, ns: i64, frames: &[Frame<'_>]) {
         let awaits_hello = self.first_ack_ns.is_some() && self.server_hello_ns.is_none();
         self.flights
             .client_initial(ns, frames, self.ttl.is_some(), awaits_hello);
     }
 
-    /// A Handshake packet in the client's datagram `ordinal`, recognized by its type alone.
+    /// The client's datagram `ordinal` has a Handshake packet. Only the packet's type is known.
     pub fn client_handshake(&mut self, ordinal: u32) {
         self.exchange.validated();
         self.flights.client_handshake(ordinal);
     }
 
-    /// A Handshake or 1-RTT packet of the server that opened and whose frames all parse.
+    /// A Handshake or 1-RTT packet of the server opened, and all frames parse.
     pub fn server_protected(&mut self, space: Space, ns: i64, frames: &[Frame<'_>]) {
         if self.is_cut {
             return;
@@ -257,13 +257,13 @@ impl Timeline {
         }
     }
 
-    /// A packet of either side opened, and not all of its frames were understood.
+    /// A packet from either side was decrypted, but some frames were not understood.
     pub fn not_understood(&mut self) {
         let seen = self.protected.get_or_insert_default();
         seen.not_understood = seen.not_understood.saturating_add(1);
     }
 
-    /// The same, and it is no Initial: what its frames were from some place on is not known.
+    /// As `not_understood`, for a packet other than an Initial: the frames after the faulty one stay hidden.
     pub fn frames_hidden(&mut self, space: Space, from_client: bool) {
         let seen = self.protected.get_or_insert_default();
         match space {
@@ -273,17 +273,17 @@ impl Timeline {
         }
     }
 
-    /// What packets of the server beyond its Initials held.
+    /// The facts from the server's packets after its Initials.
     pub fn protected(&self) -> Protected {
         self.protected.as_deref().copied().unwrap_or_default()
     }
 
-    /// Whether what arrives at `ns` can still belong to the first answer.
+    /// Whether a packet that arrives at `ns` can still belong to the first answer.
     fn counts(&self, ns: i64) -> bool {
         self.attempt.is_open(ns, &self.windows)
     }
 
-    /// An Initial of the server that opened and whose frames all parse.
+    /// An Initial of the server opened, and all frames parse.
     pub fn server_initial(&mut self, initial: &ServerInitial<'_>) {
         let at = initial.at;
         let counts = self.counts(at.ns);
@@ -331,7 +331,7 @@ impl Timeline {
                     self.attempt.server_hello(initial.at, initial.packet_number);
                 }
             }
-            // What was taken for a ServerHello by its first byte was none.
+            // The message that looked like a ServerHello from its first byte is a HelloRetryRequest.
             Found::HelloRetry => {
                 self.hello_retry = true;
                 self.server_hello_ns = None;
@@ -348,7 +348,7 @@ impl Timeline {
         }
     }
 
-    /// A Handshake packet of the server, recognized by its type alone.
+    /// A Handshake packet of the server. Only the packet's type is known.
     pub fn server_handshake(&mut self, at: At) {
         if !self.is_cut {
             self.first_handshake_ns.get_or_insert(at.ns);
@@ -367,8 +367,8 @@ impl Timeline {
             && self.ttl.is_some()
     }
 
-    /// The capture cut the datagram of the server that was just taken. `begins_long`: its first packet has a
-    /// long header, so that the part which is missing may belong to the first answer.
+    /// The capture cut the server's current datagram. `begins_long`: its first packet has a long header, so the missing
+    /// part may belong to the first answer.
     pub fn server_cut(&mut self, at: At, begins_long: bool) {
         self.is_cut = true;
         if begins_long && self.counts(at.ns) {
@@ -376,8 +376,7 @@ impl Timeline {
         }
     }
 
-    /// The capture cut a datagram of the client whose first packet has a long header: it may hold a
-    /// ClientHello.
+    /// The capture cut a datagram of the client that starts with a long header. It may hold a ClientHello.
     pub fn client_cut(&mut self, at: At) {
         self.exchange.client_cut();
         if self.counts(at.ns) {
@@ -395,14 +394,14 @@ impl Timeline {
         self.attempt.end_if_complete();
     }
 
-    /// A packet of the server opened, but its frames do not parse: `what` is wrong.
+    /// A packet of the server opened, but the frames do not parse. `what` describes the fault.
     pub fn malformed(&mut self, ns: i64, what: &str) {
         if self.counts(ns) {
             self.attempt.malformed.get_or_insert_with(|| what.into());
         }
     }
 
-    /// Something came from the server that could not be opened or read.
+    /// Data from the server could not be decrypted or parsed.
     pub fn undecrypted(&mut self, ns: i64, what: &'static str) {
         if self.counts(ns) {
             self.attempt.undecrypted.get_or_insert(what);

@@ -1,6 +1,6 @@
 //! Times and durations that may be unknown, in eight bytes.
 
-/// `Option<i64>` in half its room; [`i64::MIN`], 292 years before 1970, stands for `None`.
+/// `Option<i64>` in half the space. [`i64::MIN`], 292 years before 1970, represents `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packed(i64);
 
@@ -33,15 +33,15 @@ mod tests {
 
     #[test]
     fn the_first_stays_until_another_is_set() {
-        let mut one = Packed::default();
-        assert_eq!((one.get(), size_of::<Packed>()), (None, 8));
+        let mut packed = Packed::default();
+        assert_eq!((packed.get(), size_of::<Packed>()), (None, 8));
         for (first, kept) in [(0, 0), (-5, 0), (7, 0)] {
-            one.first(first);
-            assert_eq!(one.get(), Some(kept), "{first}");
+            packed.first(first);
+            assert_eq!(packed.get(), Some(kept), "{first}");
         }
         for ns in [-1, i64::MAX, i64::MIN + 1] {
-            one.set(ns);
-            assert_eq!(one.get(), Some(ns));
+            packed.set(ns);
+            assert_eq!(packed.get(), Some(ns));
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Which bytes of a stream were sent, in any order.
+//! Which bytes in a stream were sent, in any order.
 
 use smallvec::SmallVec;
 
-/// Pieces with gaps between them that are followed: a ClientHello that is sent in disorder has some twenty.
+/// Maximum number of pieces with gaps between them. A ClientHello sent in disorder has about twenty.
 const MOST: usize = 64;
 
 /// First byte and the one after the last.
 type Piece = (u64, u64);
 
-/// The bytes of a stream before `whole`, and pieces behind it.
+/// A stream's bytes before `whole`, and the pieces after the first gap.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     whole: u64,
-    /// In order, and none touches another. Boxed: few clients have any.
+    /// In order, with gaps between them. Boxed: few clients have any.
     beyond: Option<Box<SmallVec<[Piece; 4]>>>,
 }
 
 impl Pieces {
-    /// Adds the bytes from `start` to before `end`; gives whether some of them are new, or `None` if they are in
+    /// Adds the bytes from `start` up to `end`, exclusive. Returns whether some of them are new, or `None` if there are
     /// too many pieces.
     pub(super) fn add(&mut self, start: u64, end: u64) -> Option<bool> {
         let start = start.max(self.whole);
@@ -29,17 +29,20 @@ impl Pieces {
             return Some(true);
         }
         let pieces = self.beyond.get_or_insert_default();
-        if pieces.iter().any(|one| one.0 <= start && end <= one.1) {
+        if pieces
+            .iter()
+            .any(|piece| piece.0 <= start && end <= piece.1)
+        {
             return Some(false);
         }
-        let from = pieces.partition_point(|one| one.1 < start);
-        let to = pieces.partition_point(|one| one.0 <= end);
+        let from = pieces.partition_point(|piece| piece.1 < start);
+        let to = pieces.partition_point(|piece| piece.0 <= end);
         if from == to && start > self.whole && pieces.len() == MOST {
             return None;
         }
         let mut joined = (start, end);
-        for one in pieces.drain(from..to) {
-            joined = (joined.0.min(one.0), joined.1.max(one.1));
+        for piece in pieces.drain(from..to) {
+            joined = (joined.0.min(piece.0), joined.1.max(piece.1));
         }
         if joined.0 > self.whole {
             pieces.insert(from, joined);

@@ -1,20 +1,20 @@
-//! Finding the first byte of the ServerHello in the server's CRYPTO stream, past a HelloRetryRequest.
+//! Finds the first byte of the ServerHello in the server's CRYPTO stream, after any HelloRetryRequest.
 
 use firstflight_wire::tls::{HelloKind, hello_kind};
 use firstflight_wire::{CryptoStream, Error};
 
-/// Bytes kept until it is known what the first message is.
+/// Maximum number of bytes kept until the type of the first message is known.
 const BUDGET: usize = 8192;
-/// Type and length of a handshake message.
+/// A handshake message's type and length.
 const HEADER: usize = 4;
 
-/// What a CRYPTO frame brought.
+/// The result of reading a CRYPTO frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// The first byte of a message that is, as far as can be seen, the ServerHello.
+    /// The first byte in a message that may still be the ServerHello.
     FirstByte,
-    /// The message whose first byte came now or before is a HelloRetryRequest.
+    /// The message is a HelloRetryRequest. The first byte may have been reported before.
     HelloRetry,
     /// It is neither.
     Other,
@@ -23,7 +23,7 @@ pub(super) enum Found {
 /// Follows the server's CRYPTO stream until the ServerHello is known.
 #[derive(Debug)]
 pub(super) struct Finder {
-    /// Boxed, and only while it is needed: most ServerHellos come whole.
+    /// Boxed, and allocated only when needed: most ServerHellos are in one frame.
     stream: Option<Box<CryptoStream>>,
     /// Offset of the message looked at.
     start: u64,
@@ -48,12 +48,12 @@ impl Finder {
         let covers_start = offset <= self.start && self.start - offset < data.len() as u64;
         let is_first = covers_start && !self.first_byte_seen;
         self.first_byte_seen |= covers_start;
-        // It nearly always comes whole, and need not be kept.
+        // Nearly every ServerHello is in one frame and needs no copy.
         if is_first && offset == self.start && hello_kind(data) == Ok(HelloKind::ServerHello) {
             self.finish();
             return Found::FirstByte;
         }
-        // What does not fit the budget is not needed to distinguish the messages, or cannot be used anyway.
+        // Bytes beyond the budget are not needed to tell the messages apart, or are unusable.
         let new = || Box::new(CryptoStream::new(BUDGET));
         let stream = self.stream.get_or_insert_with(new);
         let _ = stream.insert(offset, data);

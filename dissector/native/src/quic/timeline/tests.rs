@@ -1,4 +1,4 @@
-//! What packets and datagrams change in a timeline that begins at 100 ns.
+//! How packets and datagrams change a timeline that starts at 100 ns.
 
 use firstflight_wire::tls::{write_hello_retry_request, write_server_hello};
 use firstflight_wire::{Error, Frames, Writer, write_ack};
@@ -173,7 +173,7 @@ fn behind_a_cut_datagram_nothing_is_the_first() {
     );
     assert_eq!((t.first_ack_ns, t.first_handshake_ns), (None, None));
     assert!(t.server_hello_ns.is_none() && t.attempt.server_hello.is_none());
-    // The answer itself goes on: the cut datagram began with a short header.
+    // The answer continues: the cut datagram started with a short header.
     assert!(t.attempt.ack.is_some() && !t.attempt.answer_is_cut && !t.attempt.ended);
 }
 
@@ -260,7 +260,7 @@ fn handshake_packets_without_a_server_hello_are_a_fault_within_the_window() {
 
 #[test]
 fn it_is_over_when_every_part_of_it_is() {
-    // What is missing: the answer's end, validation, a Handshake packet, the TTL; 4: nothing.
+    // The missing part: the answer's end, validation, a Handshake packet, the TTL; 4: no part.
     for (missing, is_cut) in [0, 1, 2, 3, 4]
         .into_iter()
         .flat_map(|m| [(m, false), (m, true)])

@@ -6,7 +6,8 @@ use rcgen::{
 };
 
 use super::*;
-use crate::testing::{NOT_AFTER, NOT_BEFORE, Numbers, parameters, signed_by_itself};
+use crate::numbers::Numbers;
+use crate::testing::{NOT_AFTER, NOT_BEFORE, parameters, signed_by_itself};
 
 fn described(of: CertificateParams) -> Certificate {
     describe(&signed_by_itself(of, &KeyPair::generate().unwrap()))
@@ -25,7 +26,7 @@ fn timestamps(count: u16) -> CustomExtension {
     .concat();
     let list = one.repeat(usize::from(count));
     let size = list.len() as u16;
-    // The content is an octet string of a length in two bytes.
+    // The content is an octet string with a length of two bytes.
     let head = [
         &[4, 0x82][..],
         &(size + 2).to_be_bytes(),
@@ -109,11 +110,11 @@ fn what_does_not_parse() {
     let found = extension(&[1, 3, 6, 1, 4, 1, 11129, 2, 4, 2], &[2, 1, 5]);
     let mark = "signed certificate timestamps do not parse".to_owned();
     assert_eq!((found.error, found.scts), (Some(mark), None));
-    // Of no column.
+    // No column is read from this extension.
     assert_eq!(extension(&[2, 5, 29, 15], &[2, 1, 5]).error, None);
 }
 
-/// A certificate whose first place of `from` is `to`.
+/// Describes a certificate in which `to` replaces the first occurrence of `from`.
 fn replaced(der: &[u8], from: &[u8], to: &[u8]) -> Certificate {
     let at = der.windows(from.len()).position(|part| part == from);
     let (before, behind) = der.split_at(at.unwrap());

@@ -35,7 +35,8 @@ fn public_key(algorithm: &[&[u8]], bits: &[u8]) -> Vec<u8> {
     element(0x30, &[&algorithm, &element(3, &[&[0], bits])])
 }
 
-/// A certificate of a key that nobody signed; `behind` the key: unique identifiers, extensions.
+/// A certificate without a valid signature. `behind`: elements after the key (unique identifiers,
+/// extensions).
 fn certificate(version: &[u8], key: &[u8], behind: &[u8]) -> Vec<u8> {
     let (algorithm, name) = (element(0x30, &[EC]), element(0x30, &[]));
     let time = element(0x17, &[b"300101000000Z"]);
@@ -50,11 +51,11 @@ fn certificate(version: &[u8], key: &[u8], behind: &[u8]) -> Vec<u8> {
     element(0x30, &[&signed, &algorithm, &element(3, &[&[0]])])
 }
 
-/// An extension that nobody knows, and that must be understood.
+/// An unknown extension that is critical.
 fn critical_extension() -> Vec<u8> {
     let id: &[u8] = b"\x06\x03\x2a\x03\x04";
-    let one = element(0x30, &[id, b"\x01\x01\xff", b"\x04\x02\x05\x00"]);
-    element(0xa3, &[&element(0x30, &[&one])])
+    let extension = element(0x30, &[id, b"\x01\x01\xff", b"\x04\x02\x05\x00"]);
+    element(0xa3, &[&element(0x30, &[&extension])])
 }
 
 /// A key on a curve: the public key's bits, and its signature of [`MESSAGE`].
@@ -140,7 +141,7 @@ fn keys_of_every_kind() {
         OF_OPENSSL.into_iter().zip([0x0804, 0x0805, 0x0806])
     {
         let modulus = bytes(modulus);
-        // A number whose first bit is set has a byte of zeros in front.
+        // A number with the first bit set has a leading byte of zeros.
         let zero = if modulus[0] < 0x80 { &[][..] } else { &[0] };
         let modulus = element(2, &[zero, &modulus]);
         let numbers = element(0x30, &[&modulus, &element(2, &[EXPONENT])]);
@@ -163,7 +164,7 @@ fn what_cannot_be_checked_is_not_known() {
     let good = of(&[EC, P256], &bits);
     let rsa = of(&[RSA, NULL], b"no key");
     for (leaf, scheme, expected) in [
-        // A curve that the library does not have, one that is not named, a point on none.
+        // A curve that the library does not support, an unnamed curve, a point that is not on the curve.
         (&of(&[EC, SECP256K1], &bits), 0x0403, None),
         (&of(&[EC], &bits), 0x0403, None),
         (&of(&[EC, P256], &[4; 65]), 0x0403, None),
@@ -174,7 +175,7 @@ fn what_cannot_be_checked_is_not_known() {
         (&good, 0x0708, None),
         (&good, 0x0904, None),
         (&good, 0x0a0a, None),
-        // TLS 1.3 forbids these, or they are of another key.
+        // TLS 1.3 forbids these schemes, or they need another key.
         (&good, 0x0203, Some(false)),
         (&rsa, 0x0401, Some(false)),
         (&good, 0x0503, Some(false)),

@@ -1,4 +1,4 @@
-//! Signatures that OpenSSL made by keys of other sizes, and ones of the library.
+//! Signatures that OpenSSL made by keys of other sizes, and signatures of the library.
 
 use aws_lc_rs::digest::{SHA256, SHA384, SHA512};
 use aws_lc_rs::rand::SystemRandom;

@@ -5,8 +5,9 @@ use rcgen::{
 };
 
 use super::*;
+use crate::numbers::Numbers;
 use crate::testing::{
-    Authority, NOT_AFTER, NOT_BEFORE, Numbers, intermediate, leaf, parameters, root, self_signed,
+    Authority, NOT_AFTER, NOT_BEFORE, intermediate, leaf, parameters, root, self_signed,
 };
 
 const NOW: u64 = NOT_BEFORE + 1000;
@@ -75,7 +76,7 @@ fn what_is_wrong_with_a_chain() {
         der[last] ^= 1;
         der
     };
-    // Below a certificate that is no CA's, by the key of one with the same name.
+    // The issuer of this leaf is not a CA.
     let below = {
         let key = KeyPair::generate().unwrap();
         let issuer = CertifiedIssuer::signed_by(parameters("b.example"), key, &root).unwrap();
@@ -110,7 +111,7 @@ fn time_and_memory() {
     let other = leaf(parameters("b.example"), &root);
     let mut verifier = Verifier::new(store(&root), 1);
     let (early, late) = (Err("not valid yet".to_owned()), Err("expired".to_owned()));
-    // What is remembered of one time says nothing of another; a chain that is forgotten is verified again.
+    // A remembered outcome does not apply to another time. A forgotten chain is verified again.
     for _ in 0..2 {
         for (at, outcome) in [
             (NOT_BEFORE - 1, &early),
@@ -149,7 +150,7 @@ fn an_outcome_holds_between_two_changes() {
         assert_eq!(steady(&chain, now), holds);
     }
     assert_eq!(steady(&[&der, b"x"], 7), 7..8);
-    // It is not verified again while it holds.
+    // A chain is not verified again while its outcome holds.
     let mut verifier = Verifier::new(store(&root), 4);
     verifier.verify(&chain, NOW).unwrap();
     let place = verifier.known.get_mut(&chain_key(&chain)).unwrap();

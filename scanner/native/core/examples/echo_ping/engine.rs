@@ -15,10 +15,10 @@ use firstflight_core::timers::Timers;
 
 use crate::record::{Outcome, Ping};
 
-/// Longest sleep, so that signals are noticed.
+/// Longest sleep. The engine notices signals after it.
 const LONGEST_WAIT: Mono = 50_000_000;
 
-/// Pings that wait for an echo: line of the target, which is also the payload, to what is known of it.
+/// Pings that wait for an echo, by the line number of their target. The line number is also their payload.
 type Waiting = HashMap<u32, Request>;
 
 struct Request {
@@ -40,7 +40,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Puts the parts together.
+    /// Assembles the engine.
     pub fn new(
         backlog: Backlog,
         egress: Egress<u32>,
@@ -63,7 +63,7 @@ impl Engine {
         })
     }
 
-    /// Pings all targets. Returns the counts, and whether a signal ended the run.
+    /// Pings all targets. Returns the counts, and whether a signal stopped the run.
     pub fn run(mut self, signals: &Signals) -> Result<(Tally<Outcome>, bool), Failure> {
         loop {
             let stopping = signals.stop();

@@ -1,8 +1,8 @@
-//! A second engine, as small as an engine can be: one UDP datagram per target, one echo expected.
+//! A second engine, as small as possible: it sends one UDP datagram per target and expects one echo.
 //!
-//! It shows what the core gives an engine (lists, limits, segments, resume, an orderly end by Ctrl-C) and
-//! what an engine adds: its datagrams, its table of probes, its rows. Only 127.0.0.0/8 can be contacted:
-//! nothing else is allowed, there is no contact, and the source address is 127.0.0.1.
+//! The core provides the lists, limits, segments, resume and an orderly stop on Ctrl-C. The engine adds its
+//! datagrams, its table of probes and its rows. It can contact only 127.0.0.0/8: it allows no other network,
+//! gives no contact, and sends from 127.0.0.1.
 
 #![forbid(unsafe_code)]
 
@@ -71,6 +71,7 @@ fn run(options: &Options) -> Result<u8, Failure> {
     let Lists { policy, targets } = Lists::read(&InputOptions {
         name: "ping",
         targets: Some(&options.targets),
+        names: &[],
         feed: false,
         allow_net: &["127.0.0.0/8".to_owned()],
         blocklist: &options.blocklist,
@@ -80,6 +81,7 @@ fn run(options: &Options) -> Result<u8, Failure> {
     })?;
     let outputs = Outputs::<Columns>::open(&OutputOptions {
         json: false,
+        text: false,
         segments: Some(&options.segments),
         resume: options.resume,
         summary: options.summary.as_deref(),

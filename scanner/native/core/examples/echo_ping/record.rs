@@ -12,7 +12,7 @@ use firstflight_core::targets::{Target, TargetRef};
 use serde::Serialize;
 
 outcomes! {
-    /// How a ping was answered.
+    /// A ping's outcome.
     pub enum Outcome {
         Answered = "answered",
         Timeout = "timeout",
@@ -21,11 +21,11 @@ outcomes! {
     }
 }
 
-/// A ping that is over.
+/// A finished ping.
 pub struct Ping {
     pub target: TargetRef,
     pub outcome: Outcome,
-    /// Between the kernel's stamps of request and echo.
+    /// Time from the kernel's stamp of the request to its stamp of the echo.
     pub round_trip_us: Option<i64>,
 }
 
@@ -57,7 +57,7 @@ pub struct Row<'a> {
     round_trip_us: Option<i64>,
 }
 
-/// Rows on their way to a segment.
+/// Rows collected for a segment.
 #[derive(Default)]
 pub struct Columns {
     target: PrimitiveBuilder<UInt32Type>,

@@ -31,7 +31,7 @@ impl RunSummary for Summary {
     }
 }
 
-/// A summary of a run of three targets, of which two have a record, without ports.
+/// A summary for a run with three targets and two records, without ports.
 fn common() -> Common<Counts> {
     common_with(&Ports::bind(&[], None, [false, false], 0).unwrap())
 }
@@ -109,7 +109,7 @@ fn each_circumstance_has_its_line() {
         (
             "no receive stamp",
             |common| common.counts.missing.1 = 1,
-            "warning: 1 datagrams came without a time stamp and were dropped",
+            "warning: 1 datagrams without a receive stamp were dropped",
         ),
         (
             "interrupted",

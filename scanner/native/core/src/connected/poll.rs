@@ -1,4 +1,4 @@
-//! Waiting for sockets that come and go.
+//! Waits for a changing set of sockets.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,13 +7,13 @@ use crate::Failure;
 use crate::clock::Mono;
 use crate::epoll::{Epoll, EventFlags};
 
-/// Most sockets that one call reports; the others come with the next one.
+/// Most sockets that one call reports; the next call reports the others.
 const EVENTS: usize = 256;
 
-/// Watches sockets by their numbers.
+/// Watches numbered sockets.
 pub struct Poll {
     epoll: Epoll,
-    /// What a wait has reported: the kernel reports some changes only once.
+    /// Sockets that a wait has reported. They are kept because the kernel reports some changes only once.
     reported: Vec<u32>,
 }
 
@@ -25,21 +25,21 @@ impl Poll {
         })
     }
 
-    /// Watches a socket for what comes.
+    /// Watches a socket for input.
     pub fn add(&self, number: u32, socket: &impl AsFd) -> io::Result<()> {
         self.epoll.add(number, socket, EventFlags::IN)
     }
 
-    /// Watches a socket that is read and written until the kernel has no more: it is reported when that
-    /// changes.
+    /// Watches a socket for input and output, edge-triggered. The caller reads and writes until the kernel
+    /// would block; the kernel then reports the next change.
     pub fn add_both(&self, number: u32, socket: &impl AsFd) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
         self.epoll.add(number, socket, flags)
     }
 
-    /// Returns the sockets on which something can be done, each once, and whether these are all.
+    /// Returns the sockets that are ready, each once, and whether these are all.
     pub fn ready(&mut self) -> (Vec<u32>, bool) {
-        // More may have come since the last wait.
+        // More sockets may have become ready since the last wait.
         let before = self.reported.len();
         self.wait(0);
         let all = self.reported.len() - before < EVENTS;
@@ -49,7 +49,7 @@ impl Poll {
         (ready, all)
     }
 
-    /// Sleeps until something comes, at most `longest`; a signal ends the wait.
+    /// Sleeps until a socket is ready, at most `longest`. A signal interrupts the wait.
     pub fn wait(&mut self, longest: Mono) {
         self.reported.extend(self.epoll.wait::<EVENTS>(longest));
     }

@@ -1,18 +1,18 @@
-//! A server that is asked: its address, its rate, the sockets in use for it.
+//! A server that answers questions: its address, its rate, the sockets in use for it.
 
 use std::net::SocketAddr;
 
 use crate::clock::Mono;
 use crate::rate_limit::Pacer;
 
-/// A server, and how many questions per second may leave to it; `None`: no limit.
+/// A server, and its rate in questions per second; `None`: no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Server {
     pub address: SocketAddr,
     pub rate: Option<f64>,
 }
 
-/// What is known of a server during a run.
+/// A server's state during a run.
 pub struct ServerState {
     pub address: SocketAddr,
     /// Numbers of the sockets in use.
@@ -39,7 +39,7 @@ impl ServerState {
         self.pacer.as_ref().map_or(0, Pacer::next_new)
     }
 
-    /// Counts questions that left.
+    /// Counts sent questions.
     pub fn sent(&mut self, now: Mono, questions: u64) {
         if let Some(pacer) = self.pacer.as_mut().filter(|_| questions > 0) {
             pacer.sent_new(now, questions);

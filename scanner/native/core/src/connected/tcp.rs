@@ -1,4 +1,4 @@
-//! A TCP connection for one question and its answer (RFC 1035 4.2.2, RFC 7766), never blocking.
+//! A TCP connection for one question and the answer (RFC 1035 4.2.2, RFC 7766). It never blocks.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
-/// Bytes of the length before a message.
+/// Bytes of a message's length prefix.
 const PREFIX: usize = 2;
-/// Bytes read at once.
+/// Most bytes per read.
 const READ: usize = 4096;
 
-/// What a connection came to.
+/// A connection's state.
 pub enum Progress<'a> {
-    /// Nothing yet.
+    /// No complete answer yet.
     Waits,
-    /// The answer, without its length.
+    /// The answer, without the length prefix.
     Message(&'a [u8]),
     Failed(io::Error),
 }
@@ -25,12 +25,12 @@ pub struct Tcp {
     stream: TcpStream,
     out: Vec<u8>,
     written: usize,
-    /// At most a message of 65,535 bytes and its length.
+    /// At most a message of 65,535 bytes and the length.
     read: Vec<u8>,
 }
 
 impl Tcp {
-    /// Begins to connect. `question` is at most 65,535 bytes long.
+    /// Starts to connect. `question` is at most 65,535 bytes long.
     pub fn connect(address: SocketAddr, question: &[u8]) -> io::Result<Tcp> {
         let length = u16::try_from(question.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let family = if address.is_ipv4() {
@@ -52,7 +52,7 @@ impl Tcp {
         })
     }
 
-    /// Writes and reads as much as the kernel takes and has.
+    /// Writes and reads as much as possible without blocking.
     pub fn advance(&mut self) -> Progress<'_> {
         if let Ok(Err(error)) = net::sockopt::socket_error(&self.stream) {
             return Progress::Failed(error.into());
@@ -81,7 +81,8 @@ impl Tcp {
         }
     }
 
-    /// Length of the message and its prefix, as far as it is known.
+    /// Returns the length of the message and the prefix, or only of the prefix if the message's length is not
+    /// known yet.
     fn whole_length(&self) -> usize {
         match self.read.first_chunk::<PREFIX>() {
             Some(length) => PREFIX + usize::from(u16::from_be_bytes(*length)),

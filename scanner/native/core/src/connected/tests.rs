@@ -79,7 +79,7 @@ fn a_question_and_its_answer() {
     connected.over(number);
 }
 
-/// Sends a question to number `server`; returns the number of the socket.
+/// Sends a question to server number `server`. Returns the number of the socket.
 fn ask(connected: &mut Connected, server: usize) -> u32 {
     let number = connected.begin(server).unwrap();
     connected.push(number, put(b"question")).unwrap();
@@ -96,7 +96,7 @@ fn an_error_of_an_earlier_question_keeps_no_other_one_from_leaving() {
     let handed = again(&mut connected, number);
     assert_eq!((handed.left, handed.earlier.is_none()), (1, true));
     drop(closed);
-    // Nobody listens any more, which the kernel reports to the one after it.
+    // Nobody listens any more. The kernel reports this on the next send.
     let handed = again(&mut connected, number);
     assert_eq!((handed.left, handed.earlier.is_none()), (1, true));
     let handed = again(&mut connected, number);
@@ -113,7 +113,7 @@ fn again(connected: &mut Connected, number: u32) -> Handed {
     connected.send(number)
 }
 
-/// Answers the next question, and waits until the answer is in the socket that asked.
+/// Answers the next question, and waits until the answer has reached the socket of the question.
 fn answer(server: &UdpSocket, connected: &Connected, number: u32) {
     let peer = server.recv_from(&mut [0; 99]).unwrap().1;
     server.send_to(b"answer", peer).unwrap();
@@ -123,7 +123,7 @@ fn answer(server: &UdpSocket, connected: &Connected, number: u32) {
     await_bytes(udp);
 }
 
-/// Waits until there is something to read, past what watches the socket otherwise.
+/// Waits until there is something to read, independently of the socket's own epoll set.
 fn await_bytes(socket: &impl std::os::fd::AsFd) {
     let epoll = crate::epoll::Epoll::new().unwrap();
     let flags = crate::epoll::EventFlags::IN;
@@ -133,12 +133,12 @@ fn await_bytes(socket: &impl std::os::fd::AsFd) {
 
 #[test]
 fn what_came_since_the_last_wait_is_read_with_what_came_before() {
-    let (one, two) = (server(), server());
-    let mut connected = connected(&[one.1, two.1], None);
+    let (first, second) = (server(), server());
+    let mut connected = connected(&[first.1, second.1], None);
     let numbers = [ask(&mut connected, 0), ask(&mut connected, 1)];
-    answer(&one.0, &connected, numbers[0]);
+    answer(&first.0, &connected, numbers[0]);
     connected.wait(crate::clock::SECOND);
-    answer(&two.0, &connected, numbers[1]);
+    answer(&second.0, &connected, numbers[1]);
     let mut got = Vec::new();
     connected.read(|event| match event {
         Event::Datagram { socket, .. } => got.push(socket),
@@ -212,7 +212,7 @@ fn ports_are_many_and_replaced() {
             .or_insert(0) += 1;
         connected.over(number);
     }
-    // Now and then the kernel gives a port again.
+    // The kernel sometimes chooses the same port again.
     assert!(peers.len() > 10, "{peers:?}");
     assert!(connected.sent().sockets >= u64::from(2000 / QUESTIONS));
     let open = connected
@@ -226,8 +226,8 @@ fn ports_are_many_and_replaced() {
 
 #[test]
 fn the_rate_is_that_of_each_server() {
-    let (one, two) = (server(), server());
-    let mut connected = connected(&[one.1, two.1], Some(100.0));
+    let (first, second) = (server(), server());
+    let mut connected = connected(&[first.1, second.1], Some(100.0));
     for server in [0, 1] {
         assert_eq!(connected.allow(server, 0), 1);
         let number = connected.begin(server).unwrap();
@@ -257,7 +257,7 @@ fn the_policy_is_asked_before_everything() {
         Clock::start(),
     );
     assert!(matches!(refused, Err(Failure::Usage(why)) if why.contains("on the block list")));
-    // As if the list had been read later: each way out asks by itself.
+    // Simulates a list that is read later: each way out checks the policy.
     let mut connected = connected(&[address], None);
     let number = connected.begin(0).unwrap();
     connected.policy = policy("127.0.0.1", &[address]);

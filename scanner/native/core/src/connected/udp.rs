@@ -1,4 +1,4 @@
-//! A UDP socket connected to one server, with the kernel's stamps of arrival.
+//! A UDP socket connected to one server, with the kernel's receive stamps.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -10,18 +10,18 @@ use crate::egress::BATCH;
 use crate::egress::socket::set;
 use crate::receive::inbox::Inbox;
 
-/// Software stamps of arrival (SO_TIMESTAMPING).
+/// Software receive stamps (SO_TIMESTAMPING).
 const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
 
-/// A socket, and how far it is used up.
+/// A socket, and the questions sent from it.
 pub struct Udp {
     socket: UdpSocket,
     address: SocketAddr,
     /// Number of the server.
     pub server: usize,
-    /// Questions that left from it.
+    /// Questions sent from it.
     pub asked: u32,
-    /// Those of them that are not over.
+    /// Sent questions that are not finished.
     pub open: u32,
     /// No further question leaves from it.
     pub retired: bool,
@@ -53,8 +53,9 @@ impl Udp {
         self.socket.as_fd()
     }
 
-    /// Reads until the socket is empty, at most `batches`: datagrams with their stamps, or errors. Returns
-    /// how many came from elsewhere (before the socket was connected), and whether no more is to be read.
+    /// Reads at most `batches` batches. Passes each datagram with the stamp, or the error, to `each`. Returns
+    /// the number of datagrams from other senders, which arrived before the socket was connected, and whether
+    /// there is nothing more to read.
     pub fn read(
         &self,
         inbox: &mut Inbox,

@@ -1,6 +1,6 @@
-//! What the two ends of a connection agreed on, as the kernel tells it (TCP_INFO of tcp(7)).
+//! The options that client and server agreed on, as reported by the kernel (TCP_INFO of tcp(7)).
 
-/// Places in `struct tcp_info` of linux/tcp.h, in bytes; fields are only ever added at its end.
+/// Byte offsets in `struct tcp_info` of linux/tcp.h. The kernel adds new fields only at the end.
 const STATE: usize = 0;
 const OPTIONS: usize = 5;
 const SCALES: usize = 6;
@@ -10,7 +10,7 @@ const TOTAL_RETRANS: usize = 100;
 const SEGS_OUT: usize = 136;
 const SEGS_IN: usize = 140;
 const SND_WND: usize = 228;
-/// So much of it is needed.
+/// Length of the part that is needed.
 pub(super) const LENGTH: usize = 232;
 
 /// Bits of `tcpi_options`.
@@ -18,13 +18,14 @@ const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const WINDOW_SCALING: u8 = 4;
 const ECN: u8 = 8;
-/// Room that the option of timestamps takes in every segment, with its padding (RFC 7323 A).
+/// Bytes of the timestamps option in every segment, with its padding (RFC 7323 A).
 const TIMESTAMPS_BYTES: u32 = 12;
 
-/// A window up to this size is sent in one segment, half of a larger one (TCP_MSS_DEFAULT of the kernel).
+/// The kernel may fill a window up to this size with a single segment. A segment fills at most half of a
+/// larger window (TCP_MSS_DEFAULT of the kernel).
 const SMALL_WINDOW: u32 = 536;
 
-/// What was agreed.
+/// The agreed options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     pub timestamps: bool,
@@ -32,17 +33,17 @@ pub struct Agreed {
     /// Shift of the server's window; `None`: no window scaling.
     pub wscale: Option<u8>,
     pub ecn: bool,
-    /// Bytes of data and options of the largest segment to the server: the smaller of its MSS option and of
-    /// what the MTU of the path leaves. `None`: its window permits no more than what the kernel sends at once,
-    /// so that may be less.
+    /// Bytes of data and options in the largest segment to the server: the smaller of its MSS option and the
+    /// limit by the path MTU. `None` if the segment is as large as the server's window permits: the window
+    /// may then hide a larger value.
     pub mss: Option<u32>,
     /// `None`: the kernel has no round-trip time.
     pub rtt_us: Option<u32>,
-    /// SYNs sent again; those after the first offer no ECN (RFC 3168 6.1.1.1).
+    /// Retransmitted SYNs. SYNs after the first offer no ECN (RFC 3168 6.1.1.1).
     pub syn_retransmissions: u32,
 }
 
-/// `struct tcp_info`, its beginning.
+/// The start of `struct tcp_info`.
 pub(super) struct Info(pub [u8; LENGTH]);
 
 impl Info {
@@ -52,7 +53,7 @@ impl Info {
         u32::from_ne_bytes(bytes)
     }
 
-    /// Returns the state of the connection, a number of the kernel's.
+    /// Returns the kernel's number for the state of the connection.
     pub fn state(&self) -> u8 {
         self.0[STATE]
     }
@@ -62,25 +63,26 @@ impl Info {
         self.number(SEGS_OUT) > 0
     }
 
-    /// Returns how many segments arrived, without what a filter dropped.
+    /// Returns how many segments arrived. Segments that a filter dropped do not count.
     pub fn received(&self) -> u32 {
         self.number(SEGS_IN)
     }
 
-    /// Returns how much of the server's window the kernel sends in one segment at most (tcp_bound_to_half_wnd).
+    /// Returns how much of the server's window the kernel puts into a single segment at most
+    /// (tcp_bound_to_half_wnd).
     fn sent_at_once(&self) -> u32 {
         match self.number(SND_WND) {
-            // It does not look at a window that is closed.
+            // The kernel ignores a closed window.
             0 => u32::MAX,
             window @ 1..=SMALL_WINDOW => window,
             window => window / 2,
         }
     }
 
-    /// Returns what was agreed; of a connection that is or was open.
+    /// Returns the agreed options of a connection that is or was open.
     pub fn agreed(&self) -> Agreed {
         let has = |bit: u8| self.0[OPTIONS] & bit != 0;
-        // Two fields of four bits; C's compilers place the first in the low bits on little-endian machines.
+        // Two bit fields of four bits. C compilers place the first in the low bits on little-endian machines.
         let scale = if cfg!(target_endian = "little") {
             self.0[SCALES] & 0x0f
         } else {

@@ -1,11 +1,11 @@
-//! How many descriptors this process may have open.
+//! The limit of open descriptors.
 
 use crate::Failure;
 
-/// Descriptors for everything but connections.
+/// Descriptors for all other purposes than connections.
 const OTHERS: u64 = 64;
 
-/// Raises the limit of open descriptors as far as the system permits; returns how many connections fit.
+/// Raises the limit of open descriptors as far as the system permits. Returns how many connections fit.
 pub fn raise_limit() -> Result<usize, Failure> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -24,7 +24,7 @@ pub fn raise_limit() -> Result<usize, Failure> {
     }
     match limit.rlim_cur.saturating_sub(OTHERS) {
         0 => Err(Failure::Usage(format!(
-            "only {} files may be open in this process: raise the limit (ulimit -n)",
+            "this process may have only {} open files: raise the limit (ulimit -n)",
             limit.rlim_cur
         ))),
         most => Ok(usize::try_from(most).unwrap_or(usize::MAX)),

@@ -1,14 +1,15 @@
-//! Whether a SYN-ACK agrees to ECN, where the kernel does not say it.
+//! Finds out whether a SYN-ACK agrees to ECN where the kernel does not report it.
 //!
-//! A SYN-ACK agrees if it has ECE and not CWR (RFC 3168 6.1.1). Since AccECN (RFC 9768, Linux 6.18) the kernel reads
-//! three bits of it, AE, CWR and ECE, and calls more of them ECN, in TCP_INFO without a difference, although our SYN
-//! offered RFC 3168 alone. So the sockets of such SYNs have a filter that drops the SYN-ACKs of which the two differ:
-//! the kernel then waits, and counts what the filter dropped.
+//! A SYN-ACK agrees if it has ECE and not CWR (RFC 3168 6.1.1). Since AccECN (RFC 9768, Linux 6.18), the
+//! kernel reads three bits in a SYN-ACK: AE, CWR and ECE. TCP_INFO then reports ECN for more combinations,
+//! without a distinction, although our SYN offered only RFC 3168. The sockets of such SYNs therefore have a
+//! filter, which drops every SYN-ACK on which the kernel and RFC 3168 differ. The kernel then continues to
+//! wait, and counts the dropped SYN-ACKs.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Offset of a TCP header's byte with its length, AE and reserved bits, and of its flags (RFC 9293 3.1).
+/// Offsets in a TCP header of the byte with length, reserved bits and AE, and of the flags (RFC 9293 3.1).
 const LENGTH_AND_FLAGS: u32 = 12;
 const FLAGS: u32 = 13;
 /// Bits of the flags.
@@ -18,10 +19,10 @@ const ECE: u32 = 0x0040;
 const CWR: u32 = 0x0080;
 const AE: u32 = 0x0100;
 
-/// Place of the count of drops in SO_MEMINFO (SK_MEMINFO_DROPS of linux/sock_diag.h), in numbers of 32 bits.
+/// Index of the count of drops in SO_MEMINFO, in units of 32 bits (SK_MEMINFO_DROPS of linux/sock_diag.h).
 const DROPS: usize = 8;
 
-/// Passes a SYN-ACK if the kernel and RFC 3168 agree on it, and every other segment.
+/// Attaches a filter that drops SYN-ACKs on which the kernel and RFC 3168 differ. All other segments pass.
 pub fn drop_what_differs(socket: &OwnedFd) -> io::Result<()> {
     let mut program = program();
     let filter = libc::sock_fprog {
@@ -45,7 +46,7 @@ pub fn drop_what_differs(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Returns how many segments to a socket were dropped: by the filter, and by the kernel itself behind it.
+/// Returns how many segments to a socket were dropped, by the filter or later by the kernel.
 pub fn dropped(socket: &OwnedFd) -> u32 {
     let mut counts = [0u32; DROPS + 1];
     let mut length = size_of_val(&counts) as libc::socklen_t;
@@ -63,7 +64,7 @@ pub fn dropped(socket: &OwnedFd) -> u32 {
     if is_whole { counts[DROPS] } else { 0 }
 }
 
-/// The filter: the kernel gives it segments from the TCP header on.
+/// Returns the filter. It receives segments from the TCP header on.
 fn program() -> [libc::sock_filter; 12] {
     let load_byte = |at| instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, at);
     let load_two = |at| instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, at);
@@ -74,16 +75,16 @@ fn program() -> [libc::sock_filter; 12] {
     [
         load_byte(FLAGS),
         and(SYN_ACK),
-        // What is no SYN-ACK passes.
+        // A segment other than a SYN-ACK passes.
         skip_if(SYN_ACK, 1),
         end(u32::MAX),
         load_two(LENGTH_AND_FLAGS),
         and(AE | CWR | ECE),
-        // Not agreed, and nobody says otherwise; agreed (AE is a reserved bit for RFC 3168).
+        // Both readings find no agreement, or both find agreement (for RFC 3168, AE is a reserved bit).
         skip_if(0, 4),
         skip_if(ECE, 3),
         skip_if(AE | ECE, 2),
-        // All three: reflected, which the kernel knows.
+        // All three bits: the server reflected them, which the kernel detects.
         skip_if(AE | CWR | ECE, 1),
         end(0),
         end(u32::MAX),

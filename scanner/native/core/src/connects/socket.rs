@@ -1,4 +1,4 @@
-//! One connection, never blocking.
+//! A TCP connection that never blocks.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,23 +10,23 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use super::agreed::{Info, LENGTH};
 use super::{Ecn, Origin, Verdict, ecn};
 
-/// Most SYNs of a connection.
+/// Most SYNs per connection.
 pub const SYNS: u32 = 4;
 
-/// The state of a connection whose end the kernel has not seen (TCP_ESTABLISHED, TCP_CLOSE_WAIT).
+/// States of a connection that is open for the kernel (TCP_ESTABLISHED, TCP_CLOSE_WAIT).
 const OPEN: [u8; 2] = [1, 8];
 
-/// A connection that was begun.
+/// A started connection.
 pub struct Connecting {
     socket: OwnedFd,
     failed: Option<Errno>,
-    /// Its filter drops SYN-ACKs of which the kernel does not say whether they agree to ECN.
+    /// A filter drops SYN-ACKs on which the kernel and RFC 3168 differ (see `ecn`).
     filters: bool,
 }
 
 impl Connecting {
-    /// Begins to connect, from one of the sources in turn, and by `ecn` with a filter for SYN-ACKs; fails if
-    /// nothing was sent.
+    /// Starts to connect. `turn` selects the source and the port. With [`Ecn::Asked`], the socket has a
+    /// filter for SYN-ACKs. Fails if nothing was sent.
     pub fn open(to: SocketAddr, from: &Origin, turn: usize, ecn: Ecn) -> io::Result<Connecting> {
         let (family, wanted) = if to.is_ipv4() {
             (AddressFamily::INET, true)
@@ -53,8 +53,8 @@ impl Connecting {
             first + (turn / count % span) as u16
         });
         if source.is_some() || port.is_some() {
-            // One port serves for many targets: several sockets may have it, or the system chooses it when
-            // the other end is known.
+            // Many connections share a port: several sockets may bind it, or the system chooses it once the
+            // destination is known.
             if port.is_some() {
                 set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1)?;
             } else {
@@ -75,31 +75,32 @@ impl Connecting {
         };
         match net::connect(&connecting.socket, &to) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
-            // A near host answers before the call returns.
+            // A nearby host may answer before the call returns.
             Err(error) if connecting.info()?.has_sent() => connecting.failed = Some(error),
             Err(error) => return Err(error.into()),
         }
         Ok(connecting)
     }
 
-    /// Returns whether it ended already.
+    /// Returns whether the connection has already ended.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Returns the address and port that it comes from.
+    /// Returns the local address and port.
     pub fn local(&self) -> Option<SocketAddr> {
         net::getsockname(&self.socket).ok()?.try_into().ok()
     }
 
-    /// Returns whether a SYN-ACK came that does not agree to ECN and that the kernel did not see.
+    /// Returns whether a SYN-ACK arrived that does not agree to ECN and that the filter hid from the kernel.
     pub fn has_dropped(&self) -> bool {
-        // What passed the filter is counted as received, and may be dropped later (a reset without ACK).
+        // A segment that passed the filter counts as received, even if the kernel drops it later (a reset
+        // without ACK).
         let received = self.info().map_or(u32::MAX, |info| info.received());
         self.filters && ecn::dropped(&self.socket) > received
     }
 
-    /// Returns how it ended; `None`: not yet.
+    /// Returns how the connection ended; `None`: it has not ended yet.
     pub fn verdict(&mut self) -> Option<Verdict> {
         match self.outcome() {
             Some(Verdict::Failed(_)) if self.has_dropped() => Some(Verdict::NotEcn),
@@ -117,7 +118,7 @@ impl Connecting {
             Err(error) => Some(error),
         };
         match (error, self.info()) {
-            // A reset of an open connection: a refused one has another error.
+            // An open connection was reset. A refused connection has another error.
             (Some(Errno::CONNRESET | Errno::PIPE), Ok(info)) => Some(Verdict::Open(info.agreed())),
             (Some(error), _) => failed(error),
             (None, Ok(info)) if OPEN.contains(&info.state()) => Some(Verdict::Open(info.agreed())),
@@ -153,9 +154,9 @@ impl AsFd for Connecting {
     }
 }
 
-/// Sets an option, whose value is plain integers.
+/// Sets an option with a value of plain integers.
 fn set<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
-    // SAFETY: `value` is of the size that is given, and the call only reads it.
+    // SAFETY: `value` has the size that is passed, and the call only reads it.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

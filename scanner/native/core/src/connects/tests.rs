@@ -16,7 +16,7 @@ fn begin(connects: &mut Connects, to: SocketAddr) -> u32 {
     connects.begin(to, "", Ecn::Asked).unwrap().0
 }
 
-/// What came of a connection.
+/// Waits for the next verdict. Returns the number of the connection and the verdict.
 fn next_end(connects: &mut Connects) -> (u32, Verdict) {
     let mut found = None;
     while found.is_none() {
@@ -107,7 +107,7 @@ fn a_port_that_another_program_has_is_passed_over() {
             .and_then(|(_, local)| local)
             .map(|local| local.ip());
         assert_eq!(local, passes.then_some(Ipv4Addr::new(127, 0, 0, 3).into()));
-        // Either takes a share of the rate.
+        // Both outcomes take a share of the rate.
         assert!(matches!(
             connects.begin(to, "", Ecn::Asked),
             Err(NotBegun::OverRate)
@@ -145,7 +145,7 @@ fn lists_the_rate_and_the_room_are_kept() {
     assert!(!any, "a connection that was closed has no end");
 }
 
-/// Waits until all connections have ended, past what watches them otherwise.
+/// Waits until all connections have ended, independently of their own epoll set.
 fn await_ends(connects: &Connects) {
     for open in connects.open.iter().flatten() {
         let epoll = Epoll::new().unwrap();
@@ -174,7 +174,7 @@ fn an_end_since_the_last_wait_is_read_with_those_before() {
 
 #[test]
 fn not_all_ends_are_read_while_there_are_more_than_a_wait_reports() {
-    // What listens takes 128 connections by itself.
+    // A listener accepts 128 connections without its program.
     let listeners: Vec<TcpListener> = (0..3)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
         .collect();

@@ -9,14 +9,14 @@ use crate::messages::{BATCH, Buffers, ROOM, write_address};
 /// Per-message request for a transmit stamp (SO_TIMESTAMPING as control message): one u32.
 const STAMP_REQUEST: usize = 24;
 
-/// Datagrams to be sent; the buffers stay.
+/// Datagrams to send. The buffers are reused.
 pub struct Batch {
     buffers: Buffers,
     len: usize,
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         let mut buffers = Buffers::new(0);
         for frame in &mut buffers.frames {
@@ -42,8 +42,8 @@ impl Batch {
         self.len
     }
 
-    /// Adds a datagram to `to` (`None`: where the socket is connected to) that `fill` writes; `stamp` asks
-    /// for a transmit stamp. The batch must not be full.
+    /// Adds a datagram to `to`, or to the socket's connected address if `to` is `None`. `fill` writes the
+    /// datagram; `stamp` requests a transmit stamp. The batch must not be full.
     pub fn push<E>(
         &mut self,
         to: Option<SocketAddr>,
@@ -60,8 +60,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Hands the datagrams from number `from` on to the kernel. Returns how many it took, or why it did not
-    /// take the first.
+    /// Hands the datagrams from number `from` on to the kernel. Returns how many the kernel accepted, or why
+    /// it did not accept the first.
     pub fn send(&mut self, socket: BorrowedFd<'_>, from: usize) -> io::Result<usize> {
         let headers = &mut self.buffers.headers[from..self.len];
         // SAFETY: the headers point to name, control bytes and payload of their own frames, of the lengths

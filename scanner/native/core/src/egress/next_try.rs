@@ -1,11 +1,11 @@
-//! What follows when the kernel does not take a datagram.
+//! The next step after the kernel refuses a datagram.
 
 use std::io;
 
-/// How often a full device queue is waited for, 1 ms each time.
+/// Most attempts while a device queue is full, 1 ms apart.
 const PATIENCE: u32 = 200;
 
-/// When a datagram that the kernel did not take is offered again.
+/// When to offer a refused datagram again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextTry {
     AtOnce,
@@ -15,8 +15,8 @@ pub enum NextTry {
 }
 
 impl NextTry {
-    /// Returns what follows when the kernel did not take a datagram `tries` times, the last time because of
-    /// `error`. Its first refusal may be about an earlier datagram.
+    /// Returns the next step after the kernel refused a datagram `tries` times, the last time with `error`.
+    /// The first refusal may be about an earlier datagram.
     pub fn after(error: &io::Error, tries: u32) -> NextTry {
         match is_full(error) {
             true if tries < PATIENCE => NextTry::Later,
@@ -26,8 +26,7 @@ impl NextTry {
     }
 }
 
-/// Returns whether a send failed because a queue of this machine was full: it is worth trying again a
-/// little later.
+/// Returns whether a send failed because a queue of this machine was full. A later attempt may succeed.
 pub fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }

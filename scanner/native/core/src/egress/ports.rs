@@ -1,4 +1,4 @@
-//! The source ports, bound for the whole run so that no other program's answers come to them.
+//! The source ports. They are bound for the whole run, so that they never receive another program's answers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,9 +8,9 @@ use super::socket::{Port, Routes, await_stamps};
 use crate::Failure;
 use crate::targets::TargetList;
 
-/// How many ports are taken per family and source address when no range is given.
+/// Number of ports per family and source address if no range is given.
 const COUNT: usize = 16;
-/// First port tried: above what Linux gives to other programs by default.
+/// First port tried. It is above the range from which Linux chooses ports by default.
 const FIRST: u16 = 61_000;
 
 /// All ports of a run.
@@ -22,8 +22,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Binds ports of the families that the targets numbered in `order` need; with `feed`, of all families
-    /// that `sources` may use. The other arguments are those of [`Self::bind`].
+    /// Binds ports of the families that the targets numbered in `order` need. With `feed`, binds all families
+    /// that `sources` may use. The other arguments are as for [`Self::bind`].
     pub fn for_targets(
         sources: &[IpAddr],
         range: Option<(u16, u16)>,
@@ -42,9 +42,9 @@ impl Ports {
         Ports::bind(sources, range, need, random)
     }
 
-    /// Binds ports for the families that are needed. `sources`: addresses to send from, empty = any.
-    /// `range`: exactly these ports; without it, free ones, searched from a start that `random` chooses. What
-    /// comes to them once this returns has the kernel's stamp of arrival.
+    /// Binds ports for the needed families. `sources`: addresses to send from; empty: any address. `range`:
+    /// exactly these ports; without it, free ports, searched from a start that `random` selects. Every
+    /// datagram that arrives after this returns has the kernel's receive stamp.
     pub fn bind(
         sources: &[IpAddr],
         range: Option<(u16, u16)>,
@@ -63,8 +63,8 @@ impl Ports {
             let mine = |ip: &&IpAddr| ip.is_ipv4() == (family == "IPv4");
             if needed && !sources.iter().any(|ip| mine(&ip)) {
                 return Err(Failure::Usage(format!(
-                    "the list has {family} targets and no --source is {family}: add one, or leave \
-                     --source away"
+                    "the list has {family} targets and no --source is {family}: add one, or omit \
+                     --source"
                 )));
             }
             for source in sources.iter().filter(|ip| needed && mine(ip)) {
@@ -84,8 +84,12 @@ impl Ports {
         random: u16,
     ) -> Result<(), Failure> {
         let refused = |port: u16, e: io::Error| {
+            let cure = match e.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE) => "raise the limit (ulimit -n)",
+                _ => "choose others by --source or --ports",
+            };
             Failure::Usage(format!(
-                "port {port} of {source} cannot be bound: {e}; choose others by --source or --ports"
+                "port {port} of {source} cannot be bound: {e}; {cure}"
             ))
         };
         let mut taken = Vec::new();
@@ -118,7 +122,7 @@ impl Ports {
         }
         if taken.len() < 2 {
             return Err(Failure::Usage(format!(
-                "fewer than two ports of {source} are free: give others by --ports"
+                "fewer than two ports of {source} are free: choose others by --ports"
             )));
         }
         for port in taken {
@@ -133,13 +137,13 @@ impl Ports {
         Ok(())
     }
 
-    /// Marks all datagrams with an ECN field (RFC 3168 5: 1 is ECT(1), 2 is ECT(0)); those that come are
-    /// then reported with theirs.
+    /// Marks all datagrams with an ECN field (RFC 3168 5: 1 is ECT(1), 2 is ECT(0)). Received datagrams are
+    /// then reported with their ECN field.
     pub fn mark(&self, ecn: u8) -> Result<(), Failure> {
         self.iter().try_for_each(|port| {
             port.mark(ecn).map_err(|error| {
                 Failure::Usage(format!(
-                    "the system does not mark datagrams of {}: {error}; leave --ecn away",
+                    "the system does not mark datagrams of {}: {error}; omit --ecn",
                     port.local
                 ))
             })
@@ -165,12 +169,12 @@ impl Ports {
         self.all.is_empty()
     }
 
-    /// Returns the bound addresses, by number of the port; the IP address is unspecified if any will do.
+    /// Returns the bound addresses by port number. The IP address is unspecified if any address may be used.
     pub fn locals(&self) -> Vec<SocketAddr> {
         self.iter().map(|port| port.local).collect()
     }
 
-    /// Returns the numbers of the ports of a family.
+    /// Returns the numbers of a family's ports.
     #[inline]
     pub fn of(&self, v4: bool) -> &[u16] {
         if v4 { &self.v4 } else { &self.v6 }
@@ -182,8 +186,8 @@ impl Ports {
     }
 }
 
-/// Returns whether the system lacks the whole family: targets of it become `send_failed`, the others are
-/// probed.
+/// Returns whether the system lacks the whole address family. Its targets then become `send_failed`; targets
+/// of the other family are still probed.
 fn no_family(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -1,4 +1,4 @@
-//! A whole batch to the kernel, with the patience that full queues and errors of earlier datagrams need.
+//! Sends a whole batch to the kernel, despite full queues and errors of earlier datagrams.
 
 use std::io;
 use std::ops::Range;
@@ -8,27 +8,29 @@ use super::Egress;
 use super::next_try::{NextTry, is_full};
 use crate::clock::{Stamp, wall};
 
-/// So many refusals of one datagram may be about earlier ones: their errors keep coming while it is offered again.
+/// Most refusals of a datagram that may be about earlier datagrams. Their errors can keep arriving while the
+/// datagram is offered again.
 const MOST_EXPLAINED: u32 = 64;
 
-/// What became of datagrams of a batch; numbers count from 0.
+/// The result for datagrams in a batch. Numbers count from 0.
 #[derive(Debug)]
 pub enum Sent {
-    /// They have left; `earliest`: wall clock before.
+    /// The datagrams have left; `earliest`: wall clock before sending.
     Left {
         numbers: Range<usize>,
         earliest: Stamp,
     },
-    /// The kernel took none. Its first refusal may be about an earlier datagram: the port's error queue is to be
-    /// read.
+    /// The kernel accepted no datagram. The first refusal may be about an earlier datagram: read the port's
+    /// error queue.
     NotTaken,
-    /// The system refuses this one for good; the reason.
+    /// The system refuses this datagram for good, for the reason `why`.
     Failed { number: usize, why: String },
 }
 
 impl<K> Egress<K> {
-    /// Hands the batch to the kernel by port number `port`, all of it, and empties it. Calls `each` with what
-    /// became of its datagrams, in order; with `NotTaken` it reads errors, and calls [`Self::explain`] for each.
+    /// Hands the whole batch to the kernel through port number `port`, and empties it. Calls `each` with the
+    /// results for its datagrams, in order. On `NotTaken`, `each` reads errors and calls [`Self::explain`]
+    /// for every error.
     pub fn send_all(&mut self, port: usize, mut each: impl FnMut(&mut Self, Sent)) {
         let (mut from, mut tries, mut explained) = (0, 0, 0);
         while from < self.batch.len() {
@@ -66,7 +68,7 @@ impl<K> Egress<K> {
         self.clear();
     }
 
-    /// An error of an earlier datagram was read: a refusal was about that one.
+    /// Notes that an error of an earlier datagram was read, so that the refusal was about that datagram.
     pub fn explain(&mut self) {
         self.explained = true;
     }

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use crate::receive::inbox::Inbox;
 
-/// How the kernel reports: software stamps, transmit stamps numbered and without the packet.
+/// Reports of the kernel: software stamps; transmit stamps are numbered and do not include the packet.
 const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
-/// Receive buffer asked for: thousands of datagrams and stamps.
+/// Requested receive buffer, for thousands of datagrams and stamps.
 const RECEIVE_BUFFER: i32 = 8 << 20;
 
-/// Longest wait for the kernel's stamps of arrival, and time between two looks.
+/// Longest wait for the kernel's receive stamps, and time between two checks.
 const STAMPING_WAIT: Duration = Duration::from_secs(1);
 const STAMPING_LOOK: Duration = Duration::from_millis(1);
-/// Looks in a row that find a stamp: after one, the kernel may still be about to stop, because the last socket
-/// of another program was closed.
+/// Number of successive checks that must find a stamp. After a single check, the kernel may still be about to
+/// stop, because another program closed the last socket with stamps.
 const STAMPING_LOOKS: u32 = 2;
 
 /// A bound port.
@@ -51,11 +51,11 @@ pub fn set(socket: &impl AsRawFd, level: i32, option: i32, value: u32) -> io::Re
 impl Port {
     /// Binds `port` of `source` (unspecified: any of the host's addresses).
     pub fn bind(source: IpAddr, port: u16) -> io::Result<Port> {
-        // An IPv6 socket of the standard library would take IPv4 traffic too, past the lists.
+        // An IPv6 socket of the standard library also accepts IPv4 traffic, which would bypass the lists.
         let socket = UdpSocket::from(open(source.is_ipv6())?);
         bind(&socket, SocketAddr::new(source, port))?;
         socket.set_nonblocking(true)?;
-        // More than rmem_max needs CAP_NET_ADMIN; without it the kernel gives what it may.
+        // A size above rmem_max needs CAP_NET_ADMIN. Without it, the kernel grants as much as it may.
         if set(
             &socket,
             libc::SOL_SOCKET,
@@ -102,8 +102,8 @@ impl Port {
         Ok(Port { socket, local })
     }
 
-    /// Marks what leaves with an ECN field (RFC 3168 5: 1 is ECT(1), 2 is ECT(0)), and reports that of what
-    /// comes.
+    /// Marks sent datagrams with an ECN field (RFC 3168 5: 1 is ECT(1), 2 is ECT(0)), and reports the ECN
+    /// field of received datagrams.
     pub fn mark(&self, ecn: u8) -> io::Result<()> {
         let (level, report, field) = if self.local.is_ipv4() {
             (libc::IPPROTO_IP, libc::IP_RECVTOS, libc::IP_TOS)
@@ -114,8 +114,8 @@ impl Port {
         set(&self.socket, level, field, u32::from(ecn))
     }
 
-    /// Starts the numbers of transmit stamps at 0 again. Needed after a failed send: whether it took a
-    /// number differs between kernels.
+    /// Restarts the numbers of transmit stamps at 0. This is needed after a failed send: kernels differ in
+    /// whether a failed datagram has a number.
     pub fn restart_stamps(&self) -> io::Result<()> {
         set(
             &self.socket,
@@ -132,10 +132,10 @@ impl Port {
     }
 }
 
-/// Waits until the kernel stamps what arrives, at most a second: the first socket on the machine that asks for
-/// stamps makes it begin (net_enable_timestamp), but later, by a work item, and what arrives before has none.
-/// A byte to itself on loopback shows it; without such an address nothing leaves, and nothing is awaited.
-/// Stamps last while a port is open.
+/// Waits until the kernel stamps arriving datagrams, at most a second. The first socket on the machine that
+/// requests stamps enables them (net_enable_timestamp), but only later, by a work item. Datagrams that arrive
+/// before have no stamp. To test this, the function sends a byte to itself on loopback. Without a loopback
+/// address it sends no byte and does not wait. Stamps stay enabled while a port is open.
 pub fn await_stamps() {
     let (begin, mut inbox, mut found) = (Instant::now(), Inbox::new(), 0);
     while begin.elapsed() < STAMPING_WAIT {
@@ -151,7 +151,7 @@ pub fn await_stamps() {
     }
 }
 
-/// Sends a byte from a new socket to itself. Returns whether it came with a stamp of arrival.
+/// Sends a byte from a new socket to itself. Returns whether it arrived with a receive stamp.
 fn is_stamped(inbox: &mut Inbox) -> io::Result<bool> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, REPORT)?;
@@ -197,14 +197,14 @@ fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Which source address the kernel would take for a destination.
+/// Finds the source address that the kernel would choose for a destination.
 pub struct Routes {
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
 }
 
 impl Routes {
-    /// Sends nothing: connecting a datagram socket only looks the route up.
+    /// Sends nothing: connecting a datagram socket only looks up the route.
     pub fn new() -> Self {
         Routes {
             v4: UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok(),
@@ -225,8 +225,7 @@ impl Routes {
     }
 }
 
-/// Makes a socket forget its last destination and with it the source address chosen for that (connect(2),
-/// AF_UNSPEC).
+/// Removes a socket's last destination and the source address chosen for it (connect(2), AF_UNSPEC).
 fn disconnect(socket: &UdpSocket) {
     let nowhere = crate::messages::empty_address();
     let length = size_of_val(&nowhere) as libc::socklen_t;

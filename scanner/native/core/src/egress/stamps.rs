@@ -1,24 +1,23 @@
-//! Which datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for
-//! one.
+//! Assigns transmit stamps to datagrams. The kernel numbers the datagrams on a socket that requested a stamp.
 
 use std::collections::VecDeque;
 
-/// Stamps come within milliseconds; more open requests than this mean that the oldest were lost.
+/// Stamps arrive within milliseconds. More open requests than this mean that the oldest stamps were lost.
 const MOST: usize = 8192;
 
-/// A datagram whose stamp is waited for.
+/// A datagram that waits for its stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampRequest<T> {
-    /// The engine's name for the datagram.
+    /// The engine's key for the datagram.
     pub key: T,
     /// Wall clock before sending: the stamp cannot be earlier.
     pub earliest: i64,
 }
 
-/// Open requests of one port.
+/// Open requests for a port.
 #[derive(Debug)]
 pub struct StampRequests<T> {
-    /// Number of the first one in `open`.
+    /// Number of the first request in `open`.
     first: u32,
     open: VecDeque<Option<StampRequest<T>>>,
 }
@@ -33,7 +32,7 @@ impl<T> Default for StampRequests<T> {
 }
 
 impl<T> StampRequests<T> {
-    /// Adds the next datagram that asked for a stamp.
+    /// Adds the next datagram that requested a stamp.
     pub fn push(&mut self, request: StampRequest<T>) {
         if self.open.len() == MOST {
             self.open.pop_front();
@@ -42,7 +41,7 @@ impl<T> StampRequests<T> {
         self.open.push_back(Some(request));
     }
 
-    /// Returns the request that stamp number `number`, taken at `stamp`, belongs to. Stamps may come in any
+    /// Returns the request that stamp number `number`, taken at `stamp`, belongs to. Stamps may arrive in any
     /// order.
     pub fn take(&mut self, number: u32, stamp: i64) -> Option<StampRequest<T>> {
         let place = number.wrapping_sub(self.first) as usize;
@@ -57,7 +56,7 @@ impl<T> StampRequests<T> {
         Some(request)
     }
 
-    /// Starts again at number 0, as the kernel does; open requests are lost.
+    /// Restarts at number 0, as the kernel does. Open requests are lost.
     pub fn restart(&mut self) {
         *self = StampRequests::default();
     }

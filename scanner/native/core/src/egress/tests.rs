@@ -122,7 +122,7 @@ fn a_datagram_that_cannot_be_written_takes_no_place() {
 
 #[test]
 fn refusals_that_earlier_datagrams_explain_are_not_final() {
-    // The system refuses this one each time: port 0 is no destination.
+    // The system always refuses this datagram: port 0 is not a destination.
     for (explained, expected) in [(0, 2), (1, 3), (63, 65), (64, 66), (1_000, 66)] {
         let mut egress = egress(100.0);
         egress.allow_other(0);

@@ -6,7 +6,7 @@
 //! end                                                 no more planned probes
 //! ```
 //!
-//! If the input ends without `end`, the feeding program has died, and the run ends in order.
+//! Input that stops without `end` means that the feeding program has died. The run then stops in order.
 
 use std::io::BufRead;
 use std::net::IpAddr;
@@ -27,27 +27,27 @@ pub enum Command {
     End,
 }
 
-/// A probe that is to leave at a set time.
+/// A probe that leaves at a set time.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Planned {
     /// Planned time, ns since 1970.
     pub at: Stamp,
-    /// How much later it may leave, ns.
+    /// Longest delay after the planned time, ns.
     pub grace: u64,
     pub fed: FedTarget,
 }
 
-/// What [`Feed::next`] found.
+/// The result of [`Feed::next`].
 pub enum FeedEvent {
     Command(Command),
     Nothing,
-    /// The input has ended.
+    /// The input is closed.
     Closed,
-    /// A line that cannot be read.
+    /// A line that cannot be parsed.
     Broken(Failure),
 }
 
-/// The receiving end. A thread reads, so that the engine never waits for a line.
+/// The receiving side. A thread reads the input, so that the engine never waits for a line.
 pub struct Feed(Receiver<Result<Command, Failure>>);
 
 impl Feed {
@@ -56,7 +56,7 @@ impl Feed {
         Feed::of(|| std::io::stdin().lock())
     }
 
-    /// Starts to read what `open` returns.
+    /// Starts to read the input that `open` returns.
     pub fn of<R: BufRead>(open: impl FnOnce() -> R + Send + 'static) -> Result<Feed, Failure> {
         let (to, from) = channel();
         std::thread::Builder::new()
@@ -73,7 +73,7 @@ impl Feed {
                     }
                 }
             })
-            .map_err(|e| Failure::Usage(format!("no thread for reading the feed: {e}")))?;
+            .map_err(|e| Failure::Usage(format!("cannot start a thread to read the feed: {e}")))?;
         Ok(Feed(from))
     }
 
@@ -90,11 +90,11 @@ impl Feed {
 
 fn broken(number: u64) -> Failure {
     Failure::Input(format!(
-        "line {number} of the feed is no command of --feed; what was probed before is kept"
+        "line {number} of the feed is not a valid command; earlier records are kept"
     ))
 }
 
-/// Reads a line.
+/// Parses a line.
 fn parse(line: &str) -> Option<Command> {
     let mut words = line.split_ascii_whitespace();
     let command = match words.next()? {

@@ -1,4 +1,4 @@
-//! The feed of an engine without planned probes: pauses of groups alone.
+//! The feed of an engine without planned probes. It only pauses groups.
 
 use super::commands::{Command, Feed, FeedEvent};
 use crate::Failure;
@@ -7,7 +7,7 @@ use crate::targets::Groups;
 /// The feed, and how it ended.
 pub struct Pauses {
     feed: Option<Feed>,
-    /// The feeding program has ended its list.
+    /// The feeding program has sent `end`.
     complete: bool,
     broken: Option<Failure>,
 }
@@ -22,8 +22,8 @@ impl Pauses {
         }
     }
 
-    /// Executes the commands that came since the last call. Returns whether the run has to stop: the feed
-    /// ended without `end`, or holds what is no pause.
+    /// Executes the commands received since the last call. Returns whether the run has to stop: the feed
+    /// stopped without `end`, or contains a command that is not about pauses.
     pub fn read(&mut self, groups: &mut Groups) -> bool {
         while let Some(feed) = &self.feed {
             match feed.next() {
@@ -33,7 +33,7 @@ impl Pauses {
                 FeedEvent::Command(Command::Refuse(group)) => groups.refuse(group),
                 FeedEvent::Command(Command::End) => self.complete = true,
                 FeedEvent::Command(Command::Probe(_)) => {
-                    let why = "the feed plans a probe, and this engine takes only pauses (hold, free, refuse)";
+                    let why = "the feed plans a probe, but this engine accepts only hold, free and refuse";
                     return self.fail(Failure::Input(why.into()));
                 }
                 FeedEvent::Broken(failure) => return self.fail(failure),
@@ -55,7 +55,7 @@ impl Pauses {
         true
     }
 
-    /// Returns what was wrong with the feed, if anything.
+    /// Returns the fault of the feed, if any.
     pub fn broken(&self) -> Option<Failure> {
         self.broken.clone()
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::targets::Standing;
 
-    /// Reads a feed to its end; returns whether the run has to stop.
+    /// Reads a feed to its end. Returns whether the run has to stop.
     fn read(text: &'static str, groups: &mut Groups) -> (bool, Option<Failure>) {
         let mut pauses = Pauses::new(Some(Feed::of(move || text.as_bytes()).unwrap()));
         loop {
@@ -87,7 +87,7 @@ mod tests {
         );
         assert!(!stop && broken.is_none());
         let found = [7, 8, 9].map(|group| groups.standing(group));
-        // Nobody is there any more who could free the first.
+        // After the end of the feed, nobody can free the first group.
         assert_eq!(
             found,
             [Standing::Refused, Standing::Free, Standing::Refused]

@@ -1,4 +1,4 @@
-//! Planned probes that were not sent yet: each leaves at its planned time, or not at all.
+//! Planned probes that are not sent yet. Each leaves at its planned time, within its grace, or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::clock::Mono;
 use crate::clock::Stamp;
 use crate::targets::FedTarget;
 
-/// A planned probe that was not sent yet.
+/// A planned probe that is not sent yet.
 pub struct Pending {
     /// Planned time.
     pub at: Stamp,
-    /// Not later than this.
+    /// Latest time at which it may leave.
     pub until: Mono,
     pub fed: Arc<FedTarget>,
-    /// What delays it beyond its planned time.
+    /// Why it is delayed beyond the planned time.
     pub reason: Reason,
 }
 
@@ -27,9 +27,9 @@ pub struct PlannedProbes {
 }
 
 impl PlannedProbes {
-    /// Adds a planned probe; `start` is UTC when the monotonic clock was 0.
+    /// Adds a planned probe. `start`: UTC time at which the monotonic clock was 0.
     pub fn add(&mut self, planned: Planned, start: Stamp) {
-        // What was planned before the start of the run is due at its start, and perhaps too late.
+        // A probe planned before the start of the run is due at the start, and may be too late.
         let on_our_clock = |at: Stamp| Mono::try_from(at.saturating_sub(start)).unwrap_or_default();
         let grace = Stamp::try_from(planned.grace).unwrap_or(Stamp::MAX);
         let pending = Pending {
@@ -46,7 +46,7 @@ impl PlannedProbes {
         self.due.insert((when, pending.fed.number), pending);
     }
 
-    /// Takes a planned probe that is due.
+    /// Removes and returns a planned probe that is due.
     pub fn pop(&mut self, now: Mono) -> Option<Pending> {
         let entry = self.due.first_entry().filter(|e| e.key().0 <= now)?;
         Some(entry.remove())
@@ -57,7 +57,7 @@ impl PlannedProbes {
         self.due.first_key_value().map(|((when, _), _)| *when)
     }
 
-    /// Returns whether none is left.
+    /// Returns whether there are no planned probes.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The planned probes of a run: which are due, which have to wait, which are skipped.
+//! A run's planned probes: due, waiting, or skipped.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::clock::{Mono, Stamp, as_stamp};
 use crate::egress::Egress;
 use crate::targets::{Backlog, FedTarget, Groups, Standing};
 
-/// How long a probe waits when the run is too busy for it, at least.
+/// Shortest wait for a probe when the run is too busy for it.
 const BUSY_WAIT: Mono = 1_000_000;
 
-/// What becomes of a planned probe whose time has come.
+/// The decision about a planned probe that is due.
 pub enum Due {
-    /// It may be sent now; its share of the limits is taken.
+    /// It may be sent now. Its share of the limits is already taken.
     Connect(Arc<FedTarget>),
-    /// The policy forbids its address or name, for this reason.
+    /// The policy forbids the address or name, for this reason.
     Blocked(Arc<FedTarget>, String),
-    /// This machine has no addresses of its family.
+    /// This machine has no address of the probe's family.
     NoFamily(Arc<FedTarget>),
 }
 
-/// What decides about planned probes besides the limits.
+/// Conditions for planned probes, in addition to the limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// The run is being stopped, or ends.
+    /// The run is stopping.
     pub stopping: bool,
-    /// Another probe fits into memory.
+    /// There is memory for another probe.
     pub room: bool,
 }
 
@@ -36,21 +36,21 @@ pub struct Conditions {
 pub struct Schedule {
     feed: Option<Feed>,
     planned: PlannedProbes,
-    /// No more planned probes will come.
+    /// No more planned probes will arrive.
     complete: bool,
     skips: Skips,
     skipped: u64,
     broken: Option<Failure>,
-    /// UTC when the monotonic clock was 0. Planned times are converted by it, so that a clock that is set
-    /// does not move them.
+    /// UTC time at which the monotonic clock was 0. Planned times are converted with it, so that a change of
+    /// the wall clock does not move them.
     start: Stamp,
     /// Addresses that need a contact may be probed.
     contact: bool,
 }
 
 impl Schedule {
-    /// Reads `feed`, if there is one. `start`: UTC when the monotonic clock was 0; `contact`: whether
-    /// whoever is probed receives one.
+    /// Reads `feed`, if there is one. `start`: UTC time at which the monotonic clock was 0; `contact`:
+    /// whether probed servers receive a contact.
     pub fn new(feed: Option<Feed>, skips: Skips, start: Stamp, contact: bool) -> Schedule {
         Schedule {
             feed,
@@ -64,8 +64,8 @@ impl Schedule {
         }
     }
 
-    /// Executes the commands that came since the last call. Returns whether the run has to stop: the feed
-    /// ended without `end`, or a line of it cannot be read.
+    /// Executes the commands received since the last call. Returns whether the run has to stop: the feed
+    /// stopped without `end`, or contains a line that cannot be parsed.
     pub fn read(&mut self, groups: &mut Groups) -> bool {
         let Some(feed) = self.feed.take() else {
             return false;
@@ -98,8 +98,8 @@ impl Schedule {
         false
     }
 
-    /// Returns the next planned probe that is due. Those that cannot leave in time are skipped; those that
-    /// have to wait for a limit are due again later.
+    /// Returns the next planned probe that is due. Skips probes that cannot leave in time. A probe that has
+    /// to wait for a limit becomes due again later.
     pub fn next<K>(
         &mut self,
         now: Mono,
@@ -139,7 +139,7 @@ impl Schedule {
         None
     }
 
-    /// Skips all planned probes: the run ends.
+    /// Skips all planned probes because the run is stopping.
     pub fn skip_all(&mut self, now: Mono) {
         while let Some(pending) = self.planned.pop(Mono::MAX) {
             self.skip(&pending, Reason::Stopped, now);
@@ -158,7 +158,7 @@ impl Schedule {
         self.planned.next()
     }
 
-    /// Returns whether all planned probes were dealt with and no more will come.
+    /// Returns whether all planned probes are handled and no more will arrive.
     pub fn is_finished(&self) -> bool {
         self.complete && self.planned.is_empty()
     }
@@ -168,12 +168,12 @@ impl Schedule {
         self.skipped
     }
 
-    /// Returns why skipped probes can no longer be written.
+    /// Returns why skipped probes can no longer be written, if so.
     pub fn write_failure(&self) -> Option<Failure> {
         self.skips.failure()
     }
 
-    /// Returns what was wrong with the feed, if anything.
+    /// Returns the fault of the feed, if any.
     pub fn broken(&self) -> Option<Failure> {
         self.broken.clone()
     }

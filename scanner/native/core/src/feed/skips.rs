@@ -1,4 +1,4 @@
-//! Planned probes that were not sent, and why: a line of JSON each, written at once.
+//! Planned probes that were not sent, and the reasons. Each is a JSON line that is written immediately.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -9,22 +9,22 @@ use crate::Failure;
 /// Why a planned probe was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its time had passed by more than its grace when it could have left.
+    /// It could have left only after its grace had passed.
     Late,
-    /// The limit of its address or prefix was used up.
+    /// The limit of the address or prefix was used up.
     Limit,
-    /// The rate of the run, or the number of probes in flight.
+    /// The run was at its rate, or at its maximum of probes in flight.
     Busy,
     /// Its group is paused.
     Paused,
     /// The run was stopped.
     Stopped,
-    /// The address needs a contact, and none was given.
+    /// The address requires a contact, but the run has no contact.
     Contact,
 }
 
 impl Reason {
-    /// Returns the word in the file.
+    /// Returns the name of the reason in the file.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Late => "late",
@@ -37,14 +37,14 @@ impl Reason {
     }
 }
 
-/// The file.
+/// The file of skipped probes.
 pub struct Skips {
     file: Option<File>,
     failed: Option<Failure>,
 }
 
 impl Skips {
-    /// Opens `path` to append to it; `None`: skipped probes are only counted.
+    /// Opens `path` for appending; `None`: skipped probes are only counted.
     pub fn open(path: Option<&Path>) -> Result<Skips, Failure> {
         let open = |path: &Path| {
             OpenOptions::new()
@@ -64,7 +64,7 @@ impl Skips {
         })
     }
 
-    /// Writes a line about planned probe number `slot`; `late`: time since its planned time, in ns.
+    /// Writes a line about planned probe number `slot`. `late`: time since the planned time, in ns.
     pub fn note(&mut self, slot: u32, reason: Reason, late: u64) {
         let Some(file) = &mut self.file else {
             return;
@@ -74,15 +74,15 @@ impl Skips {
             reason.name(),
             late / 1000
         );
-        // One write call, so that a reader never sees half a line.
+        // A single write call, so that a reader never sees half a line.
         if let Err(e) = file.write_all(line.as_bytes()) {
             self.failed.get_or_insert(Failure::Output(format!(
-                "skipped slots cannot be written down: {e}; free some space"
+                "skipped probes cannot be written: {e}; free some space"
             )));
         }
     }
 
-    /// Returns why no more can be written, if so.
+    /// Returns the first write error, if any.
     pub fn failure(&self) -> Option<Failure> {
         self.failed.clone()
     }

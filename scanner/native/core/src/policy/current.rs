@@ -1,12 +1,12 @@
-//! Lists that change while a run goes on: read again, and trusted only while somebody confirms them.
+//! Lists that can change during a run.
 //!
-//! A run's own opt-out lists are read again when their files change; it keeps its block lists. The list of
-//! the environment variable [`VARIABLE`] is in force beside them; as `followed:FILE` it is a copy of the
-//! centre's, which `firstflight optout follow` writes, and `FILE.confirmed` says when the centre last confirmed
-//! it. What a list has named once stays listed until the run ends, so no half-written or removed file loosens
-//! anything.
+//! A run's opt-out lists are read again when their files change; its block lists are not. The list of
+//! the environment variable [`VARIABLE`] applies in addition. With `followed:FILE`, this list is a copy of
+//! the centre's, which `firstflight optout follow` writes. It is trusted only while the centre confirms it;
+//! `FILE.confirmed` contains the time of the last confirmation. An entry stays in force until the end of the
+//! run, so that a half-written or removed file does not loosen the policy.
 //!
-//! `firstflight/egress/current.py` keeps the same rules for programs in Python.
+//! `firstflight/egress/current.py` applies the same rules to programs in Python.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -25,55 +25,55 @@ use crate::clock::{Mono, SECOND};
 pub const VARIABLE: &str = "FIRSTFLIGHT_OPTOUT";
 const FOLLOWED: &str = "followed:";
 
-/// How often files are looked at. A change counts when two looks have seen the same file.
+/// Time between two looks at the files. A change counts when two looks have seen the same file.
 const LOOK: Mono = SECOND / 4;
-/// Without a confirmation for so long nothing new begins: what is under way has time to end.
+/// Without a confirmation for this long, no new probe starts. Probes in flight have time to finish.
 const BEGIN_FOR: u64 = 45 * SECOND;
-/// Without a confirmation for so long nothing is sent.
+/// Without a confirmation for this long, no packet is sent.
 const SEND_FOR: u64 = 60 * SECOND;
 
-/// What a followed list permits.
+/// The traffic that a followed list permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
-    /// Nothing is sent.
+    /// No packets.
     None,
-    /// What is under way goes on.
+    /// Only packets of probes in flight.
     Ending,
     All,
 }
 
-/// What a run says of its lists at its end.
+/// The summary's fields about the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Followed {
-    /// Lists that had changed and were read again.
+    /// How often a changed list was read again.
     pub lists_read_again: u64,
-    /// Seconds in which nothing new began, because the opt-out list was not confirmed; `None`: nobody has to
-    /// confirm one.
+    /// Seconds without new probes because the opt-out list was not confirmed; `None`: no list requires
+    /// confirmations.
     pub unconfirmed_s: Option<f64>,
 }
 
-/// A file as it was: device, inode, size, time of its last change.
+/// A file's version: device, inode, size, time of the last change.
 type FileVersion = (u64, u64, i64, i64, i64);
 
 #[derive(Debug)]
 struct ListFile {
     kind: Kind,
     path: PathBuf,
-    /// As it was when it was read; `None`: not read yet, or no regular file, which cannot be read twice.
+    /// The version that was read; `None`: not read yet, or not a regular file, which cannot be read twice.
     read: Option<FileVersion>,
-    /// As the last look found it.
+    /// The version at the last look.
     looked: Option<FileVersion>,
-    /// Why the system did not let it be read. Then each look tries it again: what mends that, as a change of its
-    /// mode, need not change the version.
+    /// Why the system refused to read the file. Each look then tries again: the remedy, such as a change of
+    /// the file mode, need not change the version.
     unreadable: Option<String>,
     is_watched: bool,
 }
 
-/// The files of the lists, and how far they are trusted.
+/// The files of the lists, and the trust in the lists.
 #[derive(Debug)]
 pub struct Current {
     files: Vec<ListFile>,
-    /// The file that a followed list is, and whether its last change could be read.
+    /// The followed list, and whether its last change could be read.
     followed: Option<(PathBuf, bool)>,
     looked_at: Option<Mono>,
     trust: Trust,
@@ -82,8 +82,8 @@ pub struct Current {
     unconfirmed: Mono,
 }
 
-/// The content of `FILE.confirmed`: which boot, and nanoseconds since then (CLOCK_BOOTTIME), which no setting
-/// of the clock changes.
+/// The content of `FILE.confirmed`: the boot, and the nanoseconds since the boot (CLOCK_BOOTTIME). Setting
+/// the clock does not change them.
 #[derive(Deserialize)]
 struct Confirmation {
     boot: String,
@@ -91,15 +91,16 @@ struct Confirmation {
 }
 
 impl Current {
-    /// Reads the lists of the run and `machine`, the value of [`VARIABLE`], into `listed`. A list of the
-    /// run's that cannot be read is an error, and a value that names no file; a followed list is waited for.
+    /// Reads the lists of the run and `machine`, the value of [`VARIABLE`], into `listed`. Fails if the value
+    /// names no file, or if a list other than a followed one cannot be read. No packet leaves before a
+    /// followed list is read.
     pub fn read(
         blocklists: &[PathBuf],
         optouts: &[PathBuf],
         machine: Option<&str>,
         listed: &mut Listed,
     ) -> Result<Current, Failure> {
-        // A mistake in a unit file or a script; it must not look like no list.
+        // An empty value is a mistake in a unit file or a script. It must not look like no list.
         if let Some(value @ ("" | FOLLOWED)) = machine {
             return Err(Failure::Usage(format!(
                 "{VARIABLE}={value} names no file: name the list, or unset it; nothing was sent"
@@ -112,7 +113,7 @@ impl Current {
         let paths = paths.chain(plain.map(|path| (Kind::OptOut, PathBuf::from(path))));
         let mut files = Vec::new();
         for (kind, path) in paths {
-            // Before its content: what changes in between is read again.
+            // Taken before the content is read, so that a change in between causes another read.
             let read = version_of(&path);
             let text = fs::read_to_string(&path).map_err(|e| {
                 Failure::Input(format!(
@@ -149,7 +150,7 @@ impl Current {
         })
     }
 
-    /// Looks at the files, if that is due; returns what may be sent.
+    /// Looks at the files if a look is due. Returns the trust in the lists.
     #[inline]
     pub fn look(&mut self, now: Mono, listed: &mut Listed) -> Trust {
         if self.looked_at.is_none_or(|at| now >= at + LOOK) {
@@ -158,17 +159,17 @@ impl Current {
         self.trust
     }
 
-    /// Returns what may be sent, as of the last look.
+    /// Returns the trust in the lists, as of the last look.
     pub fn trust(&self) -> Trust {
         self.trust
     }
 
-    /// Returns when files are looked at again.
+    /// Returns the time of the next look.
     pub fn next_look(&self) -> Mono {
         self.looked_at.map_or(0, |at| at + LOOK)
     }
 
-    /// Returns what the summary says of the lists.
+    /// Returns the summary's fields about the lists.
     pub fn report(&self) -> Followed {
         Followed {
             lists_read_again: self.read_again,
@@ -179,7 +180,7 @@ impl Current {
         }
     }
 
-    /// Returns whether a file had changed at the last look and was not read yet.
+    /// Returns whether a file had changed at the last look but is not read yet.
     pub fn is_changing(&self) -> bool {
         let changed = |file: &ListFile| file.looked.is_some() && file.looked != file.read;
         self.files
@@ -192,7 +193,8 @@ impl Current {
             self.unconfirmed += now - self.looked_at.unwrap_or(now);
         }
         self.looked_at = Some(now);
-        // First, because the list is written first: then it is at least as new as its confirmation.
+        // The confirmation is read first, because the list is written first. The list is then at least as new
+        // as its confirmation.
         let age = self.followed.as_ref().and_then(|(path, _)| age(path));
         for number in 0..self.files.len() {
             self.read_again(number, listed);
@@ -206,7 +208,7 @@ impl Current {
         self.say();
     }
 
-    /// Reads a list again if it has changed and is no longer changing, or could not be read.
+    /// Reads a list again if it has changed and is no longer changing, or if it was unreadable.
     fn read_again(&mut self, number: usize, listed: &mut Listed) {
         let file = &mut self.files[number];
         if !file.is_watched {
@@ -215,7 +217,7 @@ impl Current {
         let is_followed = self.followed.as_ref().is_some_and(|(p, _)| *p == file.path);
         let now = version_of(&file.path);
         let before = std::mem::replace(&mut file.looked, now);
-        // A followed list is replaced in one step, so it is whole at once.
+        // A followed list is replaced atomically, so that it is always complete.
         let is_whole = is_followed || before == now;
         let is_due = now != file.read || file.unreadable.is_some();
         if now.is_none() || !is_whole || !is_due {
@@ -250,7 +252,7 @@ impl Current {
         }
     }
 
-    /// Says once what may be sent no longer, and once that it goes on.
+    /// Reports each change of the trust once.
     fn say(&mut self) {
         if let Some((path, _)) = &self.followed
             && let Some(sentence) = sentence(self.reported, self.trust)
@@ -261,26 +263,26 @@ impl Current {
     }
 }
 
-/// Returns the sentence about a list whose trust is another than at the last look. Much time can lie between
-/// two looks, so any trust can follow any other.
+/// Returns the sentence about a change of the trust, if it needs one. Looks can be far apart, so any trust
+/// can follow any other.
 fn sentence(before: Trust, now: Trust) -> Option<String> {
     let unconfirmed = |ns: u64| format!("was not confirmed in the last {} s", ns / SECOND);
     match (before, now) {
         (before, now) if before == now => None,
-        (_, Trust::All) => Some("is confirmed: the run goes on".into()),
+        (_, Trust::All) => Some("is confirmed: the run continues".into()),
         (_, Trust::None) => Some(format!(
             "{}: nothing is sent until it is",
             unconfirmed(SEND_FOR)
         )),
         (Trust::All, Trust::Ending) => Some(format!(
-            "{}: nothing new begins until it is",
+            "{}: no new probe starts until it is",
             unconfirmed(BEGIN_FOR)
         )),
         (_, Trust::Ending) => None,
     }
 }
 
-/// Returns how long ago, in ns, the list was confirmed; `None`: unknown, or in another boot.
+/// Returns how long ago, in ns, the list was confirmed; `None`: unknown, or confirmed in another boot.
 fn age(list: &Path) -> Option<u64> {
     let text = fs::read_to_string(list.with_added_extension("confirmed")).ok()?;
     let confirmation: Confirmation = serde_json::from_str(&text).ok()?;
@@ -292,7 +294,7 @@ fn age(list: &Path) -> Option<u64> {
         .flatten()
 }
 
-/// Returns what tells whether a regular file has changed.
+/// Returns a regular file's version.
 fn version_of(path: &Path) -> Option<FileVersion> {
     let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let size = i64::try_from(meta.size()).unwrap_or(i64::MAX);

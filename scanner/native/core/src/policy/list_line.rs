@@ -1,8 +1,8 @@
-//! One line of a block or opt-out list: an address, a network, a range, or a name. A line that looks like
-//! an address but cannot be read as one is an error, never a name: otherwise it would protect nobody,
-//! unnoticed.
+//! A line in a block or opt-out list: an address, a network, a range, or a name. A line that looks like an
+//! address but cannot be parsed as one is an error, never a name. As a name, it would protect nobody, and
+//! nobody would notice.
 //!
-//! `firstflight/egress/lists.py` reads the same lines; both are tested with tests/attack/list_lines.json.
+//! `firstflight/egress/lists.py` parses the same lines. tests/attack/list_lines.json tests both parsers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,10 +17,10 @@ pub enum Entry {
     Name(String),
 }
 
-/// `10.1.2.0-24` may mean 25 addresses, or the 256 of `10.1.2.0/24`.
+/// `10.1.2.0-24` may mean 25 addresses, or the 256 addresses of `10.1.2.0/24`.
 const AMBIGUOUS: &str = "may be a range or a network: write out the last address, or a slash";
 
-/// Reads the content of a line (see [`content`]). The error says what is wrong with it.
+/// Parses the content of a line (see [`content`]). The error is the fault of the line.
 pub fn entry(text: &str) -> Result<Entry, &'static str> {
     if let Some((first, last)) = addresses(text)? {
         return Ok(Entry::Addresses(first, last));
@@ -36,7 +36,7 @@ pub fn entry(text: &str) -> Result<Entry, &'static str> {
     looks_like_addresses(&name, wildcard).map_or(Ok(Entry::Name(name)), Err)
 }
 
-/// Returns the content of a line: nothing for empty lines; `#` starts a comment anywhere in it.
+/// Returns the content of a line; `None` if it is empty. `#` starts a comment anywhere in the line.
 pub fn content(line: &str) -> Result<Option<&str>, &'static str> {
     let line = line.strip_suffix('\r').unwrap_or(line);
     if line.contains('\r') {
@@ -49,8 +49,8 @@ pub fn content(line: &str) -> Result<Option<&str>, &'static str> {
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Reads `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9` or the same in IPv6 (without the
-/// last); `None` for anything else.
+/// Parses `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9`, or the IPv6 forms of the first
+/// three. Returns `None` for any other text.
 fn addresses(text: &str) -> Result<Option<(IpAddr, IpAddr)>, &'static str> {
     if let Some((address, length)) = text.split_once('/') {
         let (Ok(address), Some(length)) = (address.parse(), number(length)) else {
@@ -91,10 +91,10 @@ fn addresses(text: &str) -> Result<Option<(IpAddr, IpAddr)>, &'static str> {
     }
 }
 
-/// Digits without a leading zero.
+/// Parses at most nine digits without a leading zero.
 fn number(text: &str) -> Option<u32> {
     let plain = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
-    text.parse().ok().filter(|_| plain)
+    text.parse().ok().filter(|_| plain && text.len() <= 9)
 }
 
 fn network(address: IpAddr, length: u32) -> Option<(IpAddr, IpAddr)> {
@@ -125,8 +125,9 @@ fn network(address: IpAddr, length: u32) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Returns why a valid host name is more likely meant as addresses, if so. No top-level domain is a number
-/// (RFC 3696 2) or has one letter only; `wildcard`: it was written `*.NAME`, which only names are.
+/// Returns why a valid host name is more likely meant as addresses, if so. A top-level domain is not a number
+/// (RFC 3696 2) and has more than one letter. `wildcard`: the name was written as `*.NAME`, a form only for
+/// names.
 fn looks_like_addresses(name: &str, wildcard: bool) -> Option<&'static str> {
     let labels: Vec<&str> = name.split('.').collect();
     let last = labels[labels.len() - 1];
@@ -169,7 +170,7 @@ mod tests {
         line: String,
         /// `[first, last]`, a name, or null for lines without content.
         means: Option<Meaning>,
-        /// Part of what is wrong.
+        /// Part of the error message.
         error: Option<String>,
     }
 

@@ -1,4 +1,4 @@
-//! What the lists of a run name: addresses that are blocked, addresses and names whose owners opted out.
+//! The entries in a run's lists: blocked addresses, and addresses and names that opted out.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -12,11 +12,11 @@ use crate::Failure;
 pub enum Kind {
     /// Addresses, networks and ranges.
     Block,
-    /// These, and names.
+    /// Addresses, networks, ranges and names.
     OptOut,
 }
 
-/// Entries of lists; they only ever become more.
+/// Entries of lists. Entries are added but never removed.
 #[derive(Debug, Default)]
 pub struct Listed {
     pub blocked: NetworkSet,
@@ -25,8 +25,8 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Adds the entries of a list's `text`; `name`: the list's, for messages. A line that cannot be read is an
-    /// error, and nothing is added: an incomplete list would not protect everybody.
+    /// Adds the entries in the `text` of a list; `name` is the list's name in messages. If a line cannot be
+    /// read, this fails and adds no entry: an incomplete list would not protect everybody.
     pub fn add(&mut self, kind: Kind, name: &str, text: &str) -> Result<(), Failure> {
         let (mut ranges, mut names) = (Vec::new(), Vec::new());
         for line in lines(name, text) {
@@ -67,7 +67,7 @@ impl Listed {
     }
 }
 
-/// The entries of a list, each with its location: (`FILE, line N`, entry).
+/// Returns a list's entries, each with the location: (`FILE, line N`, entry).
 fn lines<'a>(
     name: &'a str,
     text: &'a str,
@@ -89,7 +89,7 @@ fn wrong(at: &str, text: &str, why: &str) -> Failure {
     ))
 }
 
-/// An IPv4-mapped range stands for the IPv4 addresses as well.
+/// An IPv4-mapped range also stands for the IPv4 addresses.
 fn with_unmapped(range: (IpAddr, IpAddr)) -> impl Iterator<Item = (IpAddr, IpAddr)> {
     let mapped = |ip| match ip {
         IpAddr::V6(ip) => ip.to_ipv4_mapped().map(IpAddr::V4),

@@ -1,14 +1,14 @@
-//! The network namespace that packets leave from: whether it is the lab's, its own addresses, where its
-//! routes lead.
+//! The network namespace that packets leave from: whether it belongs to the lab, its own addresses, and its
+//! routes.
 //!
-//! Outside the lab, 198.18.0.0/15 and 2001:db8::/32 may lead to a network of somebody else. A namespace of
-//! the lab carries a mark (docs/interfaces.md); without it, such an address is contacted only where the
-//! route to it is `lo`.
+//! Outside the lab, 198.18.0.0/15 and 2001:db8::/32 may lead to somebody else's network. A namespace of the
+//! lab carries a mark (docs/interfaces.md). Without the mark, such an address is contacted only if the route
+//! to it is `lo`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
@@ -16,12 +16,12 @@ use crate::Failure;
 use crate::policy::networks::parse_network;
 use crate::policy::rtnetlink::Rtnetlink;
 
-/// The alias of `lo` in the lab's namespaces, and in those of tests.
+/// The alias of `lo` in the namespaces of the lab and of tests.
 const MARK: &str = "firstflight-lab";
 /// The Internet of the lab.
 const LAB: [&str; 2] = ["198.18.0.0/15", "2001:db8::/32"];
 
-/// The namespace of this process, as it was at the start.
+/// The namespace of this process at the start.
 #[derive(Debug)]
 pub struct Namespace {
     is_lab: bool,
@@ -29,12 +29,12 @@ pub struct Namespace {
     kernel: Rtnetlink,
     /// Source addresses of probes; empty: the kernel chooses.
     sources: Vec<IpAddr>,
-    /// Where routes lead that were looked up before.
+    /// Results of earlier route lookups.
     known: RefCell<HashMap<IpAddr, bool>>,
 }
 
 impl Namespace {
-    /// Asks the kernel; `sources`: the addresses that probes will leave from.
+    /// Queries the kernel. `sources`: the source addresses of probes.
     pub fn here(sources: &[IpAddr]) -> Result<Namespace, Failure> {
         let ask = || -> io::Result<Namespace> {
             let kernel = Rtnetlink::open()?;
@@ -54,11 +54,12 @@ impl Namespace {
         })
     }
 
-    /// Adds networks (CIDR texts) that are this machine's in another namespace, from which this one's packets leave.
+    /// Adds networks (CIDR texts) that are this machine's in another namespace, through which the packets of
+    /// this namespace leave.
     pub fn with_own(mut self, networks: &[String]) -> Result<Namespace, Failure> {
         for text in networks {
             let network = parse_network(text).ok_or_else(|| {
-                Failure::Usage(format!("own={text} is no network; nothing was sent"))
+                Failure::Usage(format!("own={text} is not a network; nothing was sent"))
             })?;
             self.own.push(network);
         }
@@ -70,7 +71,7 @@ impl Namespace {
         self.is_lab
     }
 
-    /// Returns its own addresses, and networks that are local as a whole.
+    /// Returns the addresses of this machine, and the networks that are local as a whole.
     pub fn own(&self) -> &[IpNet] {
         &self.own
     }
@@ -84,7 +85,7 @@ impl Namespace {
             .or_insert_with(|| self.look_up(ip))
     }
 
-    /// Looks up the route from every source address, because policy rules may give each its own.
+    /// Looks up the route from every source address, because policy rules may give each a different route.
     fn look_up(&self, ip: IpAddr) -> bool {
         let loops = |from| self.kernel.goes_by_loopback(ip, from).unwrap_or(false);
         let mut sources = self
@@ -104,6 +105,24 @@ impl Namespace {
 pub fn lab_ranges() -> impl Iterator<Item = IpNet> {
     LAB.iter()
         .map(|text| text.parse().expect("a test reads them"))
+}
+
+/// Returns the addresses that packets to `ip` may reach: the address itself, without IPv4 mapping, and an IPv4 address
+/// inside it (6to4, RFC 3056; IPv4-compatible, RFC 4291 2.5.5.1; NAT64, RFC 6052, RFC 8215).
+pub fn reached(ip: IpAddr) -> impl Iterator<Item = IpAddr> {
+    let plain = ip.to_canonical();
+    let inside = match plain {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(ip) => match ip.segments() {
+            [0x2002, high, low, ..] => Some(u32::from(high) << 16 | u32::from(low)),
+            [0, 0, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => {
+                Some(ip.to_bits() as u32)
+            }
+            _ => None,
+        },
+    };
+    let inside = inside.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)));
+    [plain].into_iter().chain(inside)
 }
 
 #[cfg(test)]

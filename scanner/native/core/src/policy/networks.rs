@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Addresses as sorted ranges that neither touch nor overlap, so that one binary search answers.
+/// Addresses as sorted ranges that do not overlap, so that a single binary search finds an address.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSet {
     v4: Vec<(u32, u32)>,
@@ -24,7 +24,7 @@ impl NetworkSet {
         set
     }
 
-    /// Adds ranges, as of [`Self::from_ranges`].
+    /// Adds ranges; see [`Self::from_ranges`].
     pub fn add(&mut self, ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) {
         for range in ranges {
             match range {
@@ -41,7 +41,7 @@ impl NetworkSet {
         merge(&mut self.v6);
     }
 
-    /// Returns whether `ip` lies in one of the networks.
+    /// Returns whether `ip` is in a network of the set.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(ip) => inside(&self.v4, ip.to_bits()),
@@ -67,14 +67,16 @@ fn inside<T: Copy + Ord>(ranges: &[(T, T)], at: T) -> bool {
     after > 0 && at <= ranges[after - 1].1
 }
 
-/// Reads `10.0.0.0/8`, `192.0.2.1` or the same in IPv6; an address stands for itself alone.
+/// Parses `10.0.0.0/8`, `192.0.2.1` or the same in IPv6. An address is a network of one address. `None` for other
+/// text, and for a network with bits after the prefix: `127.0.0.1/8` may mean the address or the network.
 pub fn parse_network(text: &str) -> Option<IpNet> {
     text.parse()
         .ok()
         .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+        .filter(|network| network.addr() == network.network())
 }
 
-/// First and last address.
+/// Returns the first and the last address.
 fn range_of(network: &IpNet) -> (IpAddr, IpAddr) {
     (network.network(), network.broadcast())
 }
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     fn set(networks: &[&str]) -> NetworkSet {
-        NetworkSet::new(networks.iter().map(|n| parse_network(n).unwrap()))
+        NetworkSet::new(networks.iter().map(|n| n.parse().unwrap()))
     }
 
     fn has(set: &NetworkSet, ip: &str) -> bool {
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn ranges_end_where_they_should() {
-        let s = set(&["10.0.0.0/8", "192.0.2.7", "2001:db8::/48", "10.2.0.0/16"]);
+        let s = set(&["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/48", "10.2.0.0/16"]);
         for (ip, expected) in [
             ("9.255.255.255", false),
             ("10.0.0.0", true),
@@ -138,7 +140,16 @@ mod tests {
 
     #[test]
     fn other_text_is_no_network() {
-        for text in ["10.0.0.0/33", "example.org", "010.0.0.1"] {
+        for text in ["10.0.0.0/8", "10.0.0.1", "::1", "2001:db8::/32"] {
+            assert!(parse_network(text).is_some(), "{text}");
+        }
+        for text in [
+            "10.0.0.0/33",
+            "10.0.0.1/8",
+            "example.org",
+            "010.0.0.1",
+            "10.0.0.0/255.0.0.0",
+        ] {
             assert!(parse_network(text).is_none(), "{text}");
         }
     }

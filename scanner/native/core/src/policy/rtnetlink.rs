@@ -1,7 +1,7 @@
 //! Queries to the kernel about this network namespace (rtnetlink(7)). They send no packet.
 //!
-//! A netlink socket belongs to the namespace of its process; `/sys/class/net` to the one in which sysfs was
-//! mounted.
+//! A netlink socket belongs to the namespace of the process. `/sys/class/net` shows the namespace in which
+//! sysfs was mounted.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,9 +9,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use ipnet::IpNet;
 
-/// Number of `lo` in every namespace (LOOPBACK_IFINDEX of the kernel).
+/// Index of `lo` in every namespace (LOOPBACK_IFINDEX of the kernel).
 const LOOPBACK: u32 = 1;
-/// nlmsghdr, ifinfomsg, ifaddrmsg, rtmsg (linux/netlink.h, linux/rtnetlink.h).
+/// Sizes of nlmsghdr, ifinfomsg, ifaddrmsg, rtmsg (linux/netlink.h, linux/rtnetlink.h).
 const HEADER: usize = 16;
 const LINK: usize = 16;
 const ADDRESS: usize = 8;
@@ -19,14 +19,14 @@ const ROUTE: usize = 12;
 /// The largest message that the kernel builds.
 const ROOM: usize = 1 << 16;
 
-/// An open socket to the kernel's routing tables.
+/// A socket for queries to the kernel's routing tables.
 #[derive(Debug)]
 pub struct Rtnetlink {
     socket: OwnedFd,
 }
 
 impl Rtnetlink {
-    /// Opens it in the namespace that this thread is in.
+    /// Opens a socket in the namespace of this thread.
     pub fn open() -> io::Result<Rtnetlink> {
         // SAFETY: no pointers are passed.
         let fd = unsafe {
@@ -42,7 +42,8 @@ impl Rtnetlink {
         // SAFETY: the kernel just gave this descriptor to us.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let strict: libc::c_int = 1;
-        // Lets a dump be asked of one table; without it (before Linux 4.20) more comes, and is skipped.
+        // Restricts a dump to one table. Without this option (before Linux 4.20), the kernel returns more,
+        // which is skipped.
         // SAFETY: the option value is an integer of the length given.
         unsafe {
             libc::setsockopt(
@@ -56,7 +57,7 @@ impl Rtnetlink {
         Ok(Rtnetlink { socket })
     }
 
-    /// The alias of `lo` (`ip link set lo alias TEXT`), if it has one.
+    /// Returns the alias of `lo` (`ip link set lo alias TEXT`), if it has one.
     pub fn loopback_alias(&self) -> io::Result<Option<String>> {
         let mut body = [0; LINK];
         body[4..8].copy_from_slice(&LOOPBACK.to_ne_bytes());
@@ -70,8 +71,8 @@ impl Rtnetlink {
         Ok(alias)
     }
 
-    /// Returns whether packets to `to`, from `from` if that is given, leave by `lo`; `false` without any
-    /// route.
+    /// Returns whether packets to `to` leave through `lo`, from the source address `from` if it is given.
+    /// Returns `false` if there is no route.
     pub fn goes_by_loopback(&self, to: IpAddr, from: Option<IpAddr>) -> io::Result<bool> {
         let address = bytes(to);
         let mut body = vec![0; ROUTE];
@@ -91,7 +92,7 @@ impl Rtnetlink {
         });
         match asked.map_err(|e| e.raw_os_error()) {
             Ok(()) => Ok(loops),
-            // Unreachable, prohibited, blackhole, no such family.
+            // Unreachable, prohibited, blackhole, or no such family.
             Err(Some(
                 libc::ENETUNREACH
                 | libc::EHOSTUNREACH
@@ -105,8 +106,8 @@ impl Rtnetlink {
         }
     }
 
-    /// Returns this machine's own addresses and networks: those of its interfaces, and the local routes
-    /// (table 255), which an IPv6 address has only some time after it was added.
+    /// Returns this machine's own addresses and networks: the addresses of the interfaces, and the local
+    /// routes (table 255). An IPv6 address gets its local route some time after it was added.
     pub fn own_networks(&self) -> io::Result<Vec<IpNet>> {
         let mut own = Vec::new();
         let any = [0; ADDRESS];
@@ -133,7 +134,7 @@ impl Rtnetlink {
         Ok(own)
     }
 
-    /// Sends a request of `kind` and passes the body of each message of the answer to `each`.
+    /// Sends a request of `kind` and passes the body of each message in the answer to `each`.
     fn ask(
         &self,
         kind: u16,
@@ -180,7 +181,7 @@ impl Rtnetlink {
     }
 }
 
-/// Passes the messages of one read to `each`. Returns whether the answer is complete.
+/// Passes a read's messages to `each`. Returns whether the answer is complete.
 fn answered(mut bytes: &[u8], each: &mut impl FnMut(&[u8]) -> Option<()>) -> io::Result<bool> {
     while !bytes.is_empty() {
         let broken = || io::Error::from(io::ErrorKind::InvalidData);
@@ -209,7 +210,7 @@ fn answered(mut bytes: &[u8], each: &mut impl FnMut(&[u8]) -> Option<()>) -> io:
     Ok(false)
 }
 
-/// The attribute of this kind (struct rtattr: length, kind, data, filled to four bytes).
+/// Returns the attribute of this kind (struct rtattr: length, kind, data, padded to four bytes).
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let [a, b, c, d] = *bytes.first_chunk::<4>()?;

@@ -1,4 +1,5 @@
-//! Ranges that are not probed unless allowed: firstflight/egress/special_networks.csv, which other parts read, too.
+//! Ranges that are not probed unless allowed. Other parts of the project read the same file,
+//! firstflight/egress/special_networks.csv.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -69,7 +70,7 @@ pub fn platform_set() -> NetworkSet {
     NetworkSet::new(platform.map(|entry| entry.network))
 }
 
-/// Returns the registry's name for the range around `ip`; for messages.
+/// Returns the registry's name for the range that contains `ip`, for messages.
 pub fn special_name(ip: IpAddr) -> Option<&'static str> {
     let around = blocked().find(|entry| entry.network.contains(&ip));
     around.map(|entry| entry.name)
@@ -83,7 +84,7 @@ pub fn is_allowable(network: &IpNet) -> bool {
         .any(|outer| outer.network.contains(network))
 }
 
-/// Returns whether `ip` leads to no machine of others: loopback, private or the lab's.
+/// Returns whether `ip` cannot lead to other people's machines: it is loopback, private or the lab's.
 pub fn is_ours(ip: IpAddr) -> bool {
     is_allowable(&IpNet::from(ip))
 }

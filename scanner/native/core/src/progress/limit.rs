@@ -1,32 +1,32 @@
-//! What limits the speed of a run, over spans of time.
+//! The limiting factor of a run's speed, over spans of time.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::Now;
 
-/// What a run waits for before it begins more.
+/// Why a run does not start more probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The rate of new probes or queries.
     Rate,
-    /// Every target that is left waits for the share of its address or network.
+    /// Every remaining target waits for a limit per address or network.
     Networks,
-    /// Every target that is left is in a network that is paused.
+    /// Every remaining target is in a paused network.
     Paused,
-    /// As many are in flight as may be.
+    /// The number of probes in flight is at the maximum.
     InFlight,
     /// Planned probes wait for their time.
     Planned,
-    /// A resolver is checked, because nothing was answered.
+    /// A resolver is being checked, because no query was answered.
     Resolver,
-    /// The list, or the pipe, has nothing more at the moment.
+    /// The list or the pipe has no more input at the moment.
     Input,
-    /// Records are written more slowly than they come.
+    /// Records arrive faster than they are written.
     Writing,
-    /// All has begun; what is in flight ends.
+    /// All targets have started. Only probes in flight remain.
     LastAnswers,
-    /// More could be sent: the machine has no time for it.
+    /// More could be sent, but the machine is too slow.
     Machine,
     /// The opt-out list is not confirmed.
     Unconfirmed,
@@ -47,7 +47,7 @@ impl Limit {
         Limit::Unconfirmed,
     ];
 
-    /// Returns its name for people and files.
+    /// Returns the name in reports and files.
     pub fn words(self) -> &'static str {
         match self {
             Limit::Rate => "rate",
@@ -71,7 +71,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Time from one report to the next: how much was done, and how long each limit held.
+/// The time between two reports: how much was done, and how long each limit applied.
 pub struct Span {
     pause: Duration,
     begun: Instant,
@@ -91,10 +91,10 @@ impl Span {
         }
     }
 
-    /// Takes note of a state, which holds since the last one. If the span is over: what was done per second,
-    /// and the limit that held longest; then the next span begins.
+    /// Notes a state, which has applied since the last call. At the end of a span, returns the work per
+    /// second and the limit that applied longest, and starts the next span.
     pub fn note(&mut self, now: Instant, state: &Now) -> Option<(f64, Limit)> {
-        // What earlier runs did does not count.
+        // The work of earlier runs does not count.
         let before = *self.done_before.get_or_insert(state.done);
         self.held[state.limit as usize] += now.saturating_duration_since(self.last);
         self.last = now;

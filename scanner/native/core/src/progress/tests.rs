@@ -1,4 +1,4 @@
-//! What a run says of itself, with a clock that is moved by hand.
+//! Progress reports, with a clock that the tests set.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ fn a_span_has_the_speed_and_the_limit_that_held_longest() {
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
     let mut span = Span::new(Duration::from_secs(1), start);
-    // Targets that an earlier run has probed.
+    // Targets probed by an earlier run.
     assert_eq!(span.note(at(0), &state(1000, Limit::Machine)), None);
     assert_eq!(span.note(at(300), &state(1010, Limit::Networks)), None);
     assert_eq!(span.note(at(999), &state(1040, Limit::Rate)), None);
@@ -39,7 +39,7 @@ fn a_span_has_the_speed_and_the_limit_that_held_longest() {
         span.note(at(1000), &state(1050, Limit::Machine)),
         Some((50.0, Limit::Rate))
     );
-    // The next span begins: nothing of the one before counts.
+    // A new span starts. Earlier states do not count.
     assert_eq!(span.note(at(1200), &state(1050, Limit::Networks)), None);
     assert_eq!(
         span.note(at(3000), &state(1060, Limit::Paused)),

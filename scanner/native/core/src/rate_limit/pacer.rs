@@ -1,4 +1,4 @@
-//! When datagrams may leave: the schedule of new probes, and ceilings for every second.
+//! Decides when datagrams may leave: a schedule of new probes, and a ceiling for every second.
 
 use crate::clock::{Mono, SECOND};
 
@@ -9,11 +9,11 @@ const BIN: u64 = SECOND / BINS as u64;
 /// How much faster than the rate a run may send after a stall of the machine.
 const CATCH_UP: f64 = 1.25;
 
-/// Counts what left in the last second and refuses more than its limit, in every second, wherever it begins.
+/// Limits the datagrams in every one-second interval, at any start time.
 #[derive(Debug)]
 struct Ceiling {
     limit: u64,
-    /// The present bin and those of the second before it.
+    /// The current bin, and the bins of the second before it.
     bins: [u32; BINS + 1],
     newest: u64,
     sum: u64,
@@ -51,7 +51,7 @@ impl Ceiling {
         self.limit.saturating_sub(self.sum)
     }
 
-    /// Returns when there is room again: when the oldest bin that holds something is a second old.
+    /// Returns when there is room again: once the oldest bin with datagrams is a second old.
     fn next_room(&self) -> Mono {
         if self.sum < self.limit {
             return 0;
@@ -63,8 +63,8 @@ impl Ceiling {
         oldest.map_or(0, |leaves| leaves * BIN)
     }
 
-    /// `n` datagrams left before `now`, and after the clock was last looked at: they count from now on, so
-    /// that a sender that was stalled in between does not bring two seconds' datagrams into one.
+    /// Counts `n` datagrams that left before `now`, after the last look at the clock. They count from now on,
+    /// so that a sender that stalls in between cannot send the datagrams of two seconds within one.
     fn take(&mut self, now: Mono, n: u64) {
         self.advance(now);
         self.bins[(self.newest % (BINS as u64 + 1)) as usize] += n as u32;
@@ -73,19 +73,19 @@ impl Ceiling {
     }
 }
 
-/// Paces new probes at a rate and keeps all datagrams under so many times that rate plus one batch.
+/// Paces new probes at a rate, and limits all datagrams to a multiple of that rate plus one batch.
 ///
-/// New probes follow a schedule from the start of the run, so that the mean is right. After a stall they
-/// leave a little faster, never above the limit of a second. A run that has nothing to send does not save
-/// up: at most one second of schedule is kept.
+/// New probes follow a schedule from the start of the run, so that the mean rate is right. After a stall they
+/// leave a little faster, but never above the limit per second. An idle run saves up at most one second of
+/// the schedule.
 #[derive(Debug)]
 pub struct Pacer {
     rate: f64,
     batch: u64,
-    /// Since when `scheduled` counts.
+    /// Time from which `scheduled` counts.
     since: Mono,
     scheduled: f64,
-    /// Probes that may leave at once after a stall.
+    /// Probes that may leave together after a stall.
     bucket: f64,
     last: Mono,
     new: Ceiling,
@@ -93,12 +93,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// `rate`: new probes per second, above 0; `per_probe`: the datagrams that a probe may take on average.
+    /// `rate`: new probes per second, above 0; `per_probe`: average number of datagrams that a probe may
+    /// take.
     pub fn new(rate: f64, per_probe: u64, now: Mono) -> Self {
         Pacer::in_batches(rate, per_probe, batch(rate), now)
     }
 
-    /// As [`Self::new`], with up to `batch` new probes at once instead of those of 10 ms.
+    /// Like [`Self::new`], with up to `batch` new probes together instead of the probes of 10 ms.
     pub fn in_batches(rate: f64, per_probe: u64, batch: u64, now: Mono) -> Self {
         let whole = rate.ceil() as u64;
         Pacer {
@@ -113,7 +114,7 @@ impl Pacer {
         }
     }
 
-    /// Returns the most new probes that leave at once.
+    /// Returns the most new probes that leave together.
     pub fn batch(&self) -> u64 {
         self.batch
     }
@@ -149,16 +150,16 @@ impl Pacer {
         self.all.take(now, n);
     }
 
-    /// Returns when the next new probe may leave: by the schedule and under the ceilings.
+    /// Returns when the next new probe may leave, by the schedule and the ceilings.
     pub fn next_new(&self) -> Mono {
         self.next_together(1)
     }
 
-    /// Returns when the next `count` new probes, a batch at most, may leave together by the schedule, and one
-    /// of them under the ceilings.
+    /// Returns the time from which the schedule permits the next `count` new probes together (at most a
+    /// batch), and the ceilings permit at least one.
     pub fn next_together(&self, count: u64) -> Mono {
         let count = count.clamp(1, self.batch) as f64;
-        // Rounded up, and a nanosecond more: earlier, `new_probes` may round to one less.
+        // Rounded up, plus a nanosecond: earlier, rounding may make `new_probes` return one less.
         let due = (self.scheduled + count - 1.0) * SECOND as f64 / self.rate;
         let due = self.since + due.ceil() as u64 + 1;
         let missing = (count - self.bucket).max(0.0) * SECOND as f64 / (self.rate * CATCH_UP);
@@ -172,13 +173,13 @@ impl Pacer {
         self.all.next_room()
     }
 
-    /// Returns the most new probes, and the most datagrams, that left in any second.
+    /// Returns the most new probes and the most datagrams that left in any second.
     pub fn highest(&self) -> (u64, u64) {
         (self.new.highest, self.all.highest)
     }
 }
 
-/// Returns how many probes leave at once at this rate: those of 10 ms, at least one.
+/// Returns how many probes leave together at this rate: the probes of 10 ms, at least one.
 pub fn batch(rate: f64) -> u64 {
     ((rate / 100.0) as u64).max(1)
 }
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn mean_and_ceiling_are_kept_with_and_without_stalls() {
         for rate in [0.5, 3.0, 100.0, 500.0, 20_000.0] {
-            // Stalls every 1.2 s, and one of a quarter of a second.
+            // Stalls every 1.2 s, and a single stall of a quarter of a second.
             for (stall, every) in [(0, 1), (20_000_000, 3000), (250_000_000, 1 << 40)] {
                 let times = run(rate, 30, |turn| {
                     if turn % every == 17 {
@@ -247,7 +248,7 @@ mod tests {
         let (mut now, mut left) = (0, Vec::new());
         for turn in 0..40_000_u64 {
             let n = pacer.new_probes(now);
-            // Every 700 ms or so the machine takes 20 ms to send what was due.
+            // Every 700 ms or so, the machine takes 20 ms to send the probes that were due.
             let stall = if turn % 2048 == 0 { 20_000_000 } else { 50_000 };
             now += stall;
             left.extend(std::iter::repeat_n(now, n as usize));
@@ -287,8 +288,8 @@ mod tests {
         assert_eq!(pacer.highest().1, 200);
     }
 
-    /// Asks as an engine does that sleeps until the next time, and answers each probe with another datagram
-    /// at once; returns how often it asked, and how many probes left.
+    /// Simulates an engine that sleeps until the next time, and immediately sends another datagram for each
+    /// probe. Returns the number of calls and the number of probes that left.
     fn passes(rate: f64, seconds: u64) -> (u64, u64) {
         let mut pacer = Pacer::new(rate, 2, 0);
         let (mut now, mut asked, mut sent, mut others) = (0, 0, 0, 0);
@@ -327,7 +328,7 @@ mod tests {
             let mut pacer = Pacer::in_batches(rate, 2, batch, 0);
             let (mut now, mut sizes, mut times) = (0, Vec::new(), Vec::new());
             while now < 30 * SECOND {
-                // A close for each, as soon as the next ones leave.
+                // A close for each probe, as soon as the next probes leave.
                 let closes = sizes.last().map_or(0, |last: &u64| *last);
                 assert!(
                     pacer.others(now) >= closes,

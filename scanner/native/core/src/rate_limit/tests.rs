@@ -1,6 +1,6 @@
 use super::*;
 
-/// Probes all `ips` (by index) with a free pacer in steps of 1 ms; returns (time in ms, index).
+/// Probes all `ips` (by index) in steps of 1 ms, without a pacer. Returns (time in ms, index).
 fn run(limits: &mut RateLimits, ips: &[IpAddr], limit_ms: u64) -> Vec<(u64, u32)> {
     let mut done = Vec::new();
     let mut fresh = 0..ips.len() as u32;
@@ -77,7 +77,8 @@ fn planned_probes_and_targets_share_the_limits() {
     let mut fresh = 0..3_u32;
     for ms in 0..4000 {
         let now = ms * 1_000_000;
-        // Tries at every moment, before the waiting targets do, and still gets only half of the shares.
+        // A planned probe is tried at every moment, before the waiting targets, and still gets only half of
+        // the shares.
         {
             match limits.take(ips[0], now, false) {
                 Ok(()) => done.push((ms, ips[0])),
@@ -106,18 +107,18 @@ fn planned_probes_and_targets_share_the_limits() {
 #[test]
 fn owned_probes_pass_the_limit_of_the_address_alone() {
     let mut limits = RateLimits::new(1.0, 10.0, None, 0);
-    let one = ip("10.0.0.1");
-    assert!(limits.take(one, 0, true).is_ok() && limits.take(one, 0, false).is_err());
-    assert!(limits.take(one, SECOND / 10, false).is_ok());
+    let address = ip("10.0.0.1");
+    assert!(limits.take(address, 0, true).is_ok() && limits.take(address, 0, false).is_err());
+    assert!(limits.take(address, SECOND / 10, false).is_ok());
     assert_eq!(
-        limits.take(one, SECOND / 5, false),
+        limits.take(address, SECOND / 5, false),
         Err(SECOND / 10 + SECOND),
         "owned probes are not counted there"
     );
-    assert!(limits.take(one, SECOND / 5, true).is_ok());
+    assert!(limits.take(address, SECOND / 5, true).is_ok());
 }
 
-/// Of two vantage points the first one's: half a second of every turn of one second.
+/// Windows of the first of two vantage points: half a second in every one-second turn.
 fn windows() -> SharedWindows {
     let shared = crate::shared_limits::SharedLimits {
         index: 0,
@@ -206,11 +207,11 @@ fn the_prefixes_of_a_turn_have_an_order_that_the_seed_gives() {
         }
         std::iter::from_fn(|| limits.release(SECOND)).collect::<Vec<u32>>()
     };
-    let (one, other) = (order(1), order(2));
-    assert!(one == order(1) && one != other);
-    let half = one.len() / 2;
+    let (first, other) = (order(1), order(2));
+    assert!(first == order(1) && first != other);
+    let half = first.len() / 2;
     assert!(half > 200, "{half}");
-    for order in [one, other] {
+    for order in [first, other] {
         let ascending = order.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!(ascending.abs_diff(half) < half / 4, "{ascending} of {half}");
     }
@@ -237,8 +238,12 @@ fn a_target_waits_exactly_as_long_as_its_limits_say() {
         (5.0, 4.0, SECOND / 4),
     ] {
         let mut limits = RateLimits::new(address_rate, prefix_rate, None, 3);
-        let one = ip("10.0.0.1");
-        assert!(limits.admit(0, one, 7) && !limits.admit(1, one, 7) && !limits.admit(2, one, 7));
+        let address = ip("10.0.0.1");
+        assert!(
+            limits.admit(0, address, 7)
+                && !limits.admit(1, address, 7)
+                && !limits.admit(2, address, 7)
+        );
         assert_eq!(
             (limits.waiting(), limits.next_release()),
             (2, Some(7 + gap))
@@ -255,18 +260,20 @@ fn a_target_waits_exactly_as_long_as_its_limits_say() {
             (Some(2), 0)
         );
         assert_eq!(limits.release(7 + 9 * gap), None);
-        assert!(limits.admit(0, one, 7 + 3 * gap));
+        assert!(limits.admit(0, address, 7 + 3 * gap));
     }
 }
 
 #[test]
 fn a_probe_that_left_late_delays_the_next_one() {
-    let (one, two) = (ip("10.0.0.1"), ip("10.0.0.2"));
-    for (address_rate, prefix_rate, other) in [(4.0, 0.0, one), (0.0, 4.0, two), (4.0, 5.0, one)] {
+    let (first, second) = (ip("10.0.0.1"), ip("10.0.0.2"));
+    for (address_rate, prefix_rate, other) in
+        [(4.0, 0.0, first), (0.0, 4.0, second), (4.0, 5.0, first)]
+    {
         let gap = SECOND / 4;
         let mut limits = RateLimits::new(address_rate, prefix_rate, None, 4);
         assert!(
-            limits.admit(0, one, 7) && !limits.admit(1, other, 7) && !limits.admit(2, other, 7)
+            limits.admit(0, first, 7) && !limits.admit(1, other, 7) && !limits.admit(2, other, 7)
         );
         // The process was stopped for a while.
         limits.left_at(100);
@@ -280,7 +287,7 @@ fn a_probe_that_left_late_delays_the_next_one() {
             (limits.release(4 * gap - 1), limits.release(4 * gap)),
             (None, Some(2))
         );
-        // What left at once delays nothing more.
+        // Probes that left immediately cause no further delay.
         limits.left_at(4 * gap);
         assert!(limits.admit(3, other, 5 * gap) && limits.leaving.len() == 1);
     }
@@ -288,12 +295,12 @@ fn a_probe_that_left_late_delays_the_next_one() {
 
 #[test]
 fn a_planned_probe_that_left_late_delays_the_next_one() {
-    let (one, gap) = (ip("10.0.0.1"), SECOND / 4);
+    let (address, gap) = (ip("10.0.0.1"), SECOND / 4);
     for owned in [false, true] {
         let mut limits = RateLimits::new(4.0, 0.0, None, 1);
-        assert_eq!(limits.take(one, 7, owned), Ok(()));
+        assert_eq!(limits.take(address, 7, owned), Ok(()));
         limits.left_at(100);
-        let next = limits.take(one, 7 + gap, false);
+        let next = limits.take(address, 7 + gap, false);
         assert_eq!(next, if owned { Ok(()) } else { Err(100 + gap) });
     }
 }
@@ -301,35 +308,35 @@ fn a_planned_probe_that_left_late_delays_the_next_one() {
 #[test]
 fn without_limits_nothing_is_remembered() {
     let mut limits = RateLimits::new(0.0, 0.0, None, 2);
-    let one = ip("10.0.0.1");
-    assert!(limits.admit(0, one, 0) && limits.admit(1, one, 0));
-    assert_eq!(limits.take(one, 0, false), Ok(()));
+    let address = ip("10.0.0.1");
+    assert!(limits.admit(0, address, 0) && limits.admit(1, address, 0));
+    assert_eq!(limits.take(address, 0, false), Ok(()));
     assert!(limits.addresses.is_empty() && limits.next.is_empty());
     assert_eq!((limits.waiting(), limits.next_release()), (0, None));
 }
 
 #[test]
 fn while_targets_wait_planned_probes_get_every_other_share() {
-    let one = ip("10.0.0.1");
+    let address = ip("10.0.0.1");
     for (owned, address_rate, prefix_rate) in [(false, 2.0, 0.0), (true, 0.0, 2.0)] {
         let gap = SECOND / 2;
         let mut limits = RateLimits::new(address_rate, prefix_rate, None, 3);
-        assert!(limits.admit(0, one, 0) && !limits.admit(1, one, 0));
-        assert_eq!(limits.take(one, 0, owned), Err(gap));
-        assert_eq!(limits.take(one, gap, owned), Ok(()));
+        assert!(limits.admit(0, address, 0) && !limits.admit(1, address, 0));
+        assert_eq!(limits.take(address, 0, owned), Err(gap));
+        assert_eq!(limits.take(address, gap, owned), Ok(()));
         assert_eq!(
             limits.release(gap),
             None,
             "the planned probe took the share"
         );
         assert_eq!(
-            limits.take(one, gap, owned),
+            limits.take(address, gap, owned),
             Err(3 * gap),
             "a target is first"
         );
-        assert_eq!(limits.take(one, 2 * gap, owned), Err(3 * gap));
+        assert_eq!(limits.take(address, 2 * gap, owned), Err(3 * gap));
         assert_eq!(limits.release(2 * gap), Some(1));
-        assert_eq!(limits.take(one, 2 * gap, owned), Err(3 * gap));
-        assert_eq!(limits.take(one, 3 * gap, owned), Ok(()), "{owned}");
+        assert_eq!(limits.take(address, 2 * gap, owned), Err(3 * gap));
+        assert_eq!(limits.take(address, 3 * gap, owned), Ok(()), "{owned}");
     }
 }

@@ -13,20 +13,20 @@ pub struct ExtendedError {
     pub code: u8,
     pub info: u32,
     pub data: u32,
-    /// Who sent the ICMP message.
+    /// Sender of the ICMP message.
     pub offender: Option<IpAddr>,
 }
 
-/// What the kernel reports about one message.
+/// The kernel's report about a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// Software stamp: of arrival, or of sending in the error queue.
+    /// Software stamp of arrival; in the error queue, of sending.
     pub stamp: Option<Stamp>,
     /// TTL or hop limit.
     pub ttl: Option<u8>,
-    /// Local address that the datagram came to.
+    /// Local address at which the datagram arrived.
     pub local: Option<IpAddr>,
-    /// ECN field of the IP header (RFC 3168 5), if the port asks for it.
+    /// ECN field of the IP header (RFC 3168 5), if the port reports it.
     pub ecn: Option<u8>,
     pub error: Option<ExtendedError>,
 }
@@ -49,7 +49,7 @@ fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
 }
 
 impl Control {
-    /// Reads the control buffer of a message; unknown entries are skipped.
+    /// Reads a message's control buffer; unknown entries are skipped.
     pub fn parse(mut bytes: &[u8]) -> Control {
         let mut control = Control::default();
         while let (Some(length), Some(level), Some(kind)) =
@@ -70,7 +70,7 @@ impl Control {
 
     fn entry(&mut self, level: i32, kind: i32, data: &[u8]) {
         match (level, kind) {
-            // Three timespecs; the first is the software stamp, zero if there is none.
+            // Three timespecs. The first is the software stamp, or zero.
             (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => {
                 if let (Some(seconds), Some(nanos)) = (i64_at(data, 0), i64_at(data, 8)) {
                     self.stamp =
@@ -115,7 +115,7 @@ impl Control {
     }
 }
 
-/// The address behind a sock_extended_err (SO_EE_OFFENDER): a sockaddr_in or sockaddr_in6.
+/// Returns the address after a sock_extended_err (SO_EE_OFFENDER): a sockaddr_in or sockaddr_in6.
 fn offender(entry: &[u8]) -> Option<IpAddr> {
     let address = entry.get(16..)?;
     let family = u16::from_ne_bytes(*address.first_chunk()?);

@@ -7,36 +7,36 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::cmsg::Control;
 use crate::messages::{BATCH, Buffers, CONTROL, REST, ROOM, read_address};
 
-/// Received datagrams; the buffers stay.
+/// Received datagrams. The buffers are reused.
 pub struct Inbox {
     buffers: Buffers,
 }
 
 /// One received datagram.
 pub struct Received<'a> {
-    /// Sender; in the error queue the destination of what caused the error.
+    /// Sender; in the error queue, the destination of the datagram that caused the error.
     pub peer: Option<SocketAddr>,
     pub control: Control,
     pub bytes: &'a mut [u8],
 }
 
 impl Inbox {
-    /// Room for a batch of datagrams of any size.
+    /// Creates room for a batch of datagrams of any size.
     pub fn new() -> Self {
         Inbox {
             buffers: Buffers::new(REST),
         }
     }
 
-    /// Room for a batch from the error queue, which quotes what we sent.
+    /// Creates room for a batch from the error queue, which quotes our datagrams.
     pub fn of_errors() -> Self {
         Inbox {
             buffers: Buffers::new(0),
         }
     }
 
-    /// Reads at most a batch, without waiting; `errors`: from the error queue. Calls `each` for every
-    /// message and returns their number.
+    /// Reads at most a batch, without waiting. `errors`: read the error queue. Calls `each` for every message
+    /// and returns their number.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -147,7 +147,7 @@ mod tests {
             let sent: Vec<u8> = (0..size).map(|i| (i / 7) as u8).collect();
             let mut got = Vec::new();
             let mut inbox = Inbox::new();
-            // In the second place as well as in the first.
+            // The largest datagram is second, so that its index matters.
             for datagram in [&sent[..9], &sent] {
                 a.send_to(datagram, b.local_addr().unwrap()).unwrap();
             }

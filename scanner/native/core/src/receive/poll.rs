@@ -1,11 +1,11 @@
-//! Waiting for the ports: which have something to read, now or within a time.
+//! Finds the ports with something to read, now or within a given time.
 
 use crate::Failure;
 use crate::clock::Mono;
 use crate::egress::Ports;
 use crate::epoll::{Epoll, EventFlags};
 
-/// Most ports that `ready` reports; the others come with the next call.
+/// Most ports that `ready` reports; the next call reports the others.
 pub const MOST: usize = 256;
 
 /// Watches all ports of a run.
@@ -20,20 +20,21 @@ impl Poll {
         for (number, port) in (0..).zip(ports.iter()) {
             epoll
                 .add(number, port, EventFlags::IN)
-                .map_err(|e| Failure::Usage(format!("the system watches no more sockets: {e}")))?;
+                .map_err(|e| Failure::Usage(format!("cannot watch more sockets: {e}")))?;
         }
         Ok(Poll { epoll })
     }
 
-    /// Returns the numbers of the ports with something to read: all of them, if fewer than MOST.
+    /// Returns the numbers of the ports with something to read. If there are fewer than [`MOST`], these are
+    /// all.
     pub fn ready(&self) -> Vec<usize> {
         let numbers = self.epoll.wait::<MOST>(0);
         numbers.map(|number| number as usize).collect()
     }
 
-    /// Sleeps until something comes, at most `longest`.
+    /// Sleeps until a port is ready, at most `longest`.
     pub fn wait(&self, longest: Mono) {
-        // What has come is still there for `ready`.
+        // `ready` reports these ports again.
         let _ = self.epoll.wait::<1>(longest);
     }
 }

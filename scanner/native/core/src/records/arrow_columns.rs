@@ -1,4 +1,4 @@
-//! Columns of Arrow for rows that `columns!` declares.
+//! Arrow columns for rows that `columns!` declares.
 
 use std::slice;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use firstflight_records::{Column, Row, Style, Type, Value, Visitor};
 
-/// Rows on their way to a segment.
+/// Rows collected for a segment.
 pub struct ArrowColumns {
     builders: Vec<Builder>,
 }
 
 impl ArrowColumns {
-    /// Empty columns of these names and types.
+    /// Creates empty columns with these names and types.
     pub fn new(columns: &[Column]) -> ArrowColumns {
         ArrowColumns {
             builders: columns.iter().map(Builder::new).collect(),
@@ -75,7 +75,7 @@ fn arrow_type(kind: Type) -> DataType {
     }
 }
 
-/// The cells of one column.
+/// A column's cells.
 enum Builder {
     Text(StringBuilder),
     Bool(BooleanBuilder),
@@ -89,7 +89,7 @@ enum Builder {
     U32s(ListBuilder<PrimitiveBuilder<UInt32Type>>),
 }
 
-/// Does the same with the builder of any type.
+/// Applies the same expression to a builder of any type.
 macro_rules! each {
     ($builder:expr, $name:ident => $do:expr) => {
         match $builder {
@@ -131,7 +131,8 @@ impl Builder {
         each!(self, builder => builder)
     }
 
-    /// Adds a cell. One of another type becomes null, which the batch refuses where null is not allowed.
+    /// Adds a cell. A value of another type becomes null, which the batch refuses if the column does not
+    /// allow null.
     fn push(&mut self, value: Value<'_>) {
         match (self, value) {
             (Builder::Text(to), Value::Text(text)) => to.append_value(text),
@@ -172,7 +173,7 @@ impl Builder {
     }
 }
 
-/// Distributes the cells of a row to their columns.
+/// Distributes a row's cells to their columns.
 struct Cells<'a>(slice::IterMut<'a, Builder>);
 
 impl Visitor for Cells<'_> {

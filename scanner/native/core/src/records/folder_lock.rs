@@ -1,4 +1,4 @@
-//! One engine at a time per folder of segments.
+//! Permits only one engine at a time per folder of segments.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -8,17 +8,18 @@ use firstflight_usage::tell;
 
 use crate::Failure;
 
-/// The lock of a folder: flock(2), which the kernel releases when the process ends, however it ends.
+/// Locks a folder by flock(2). The kernel releases the lock when the process exits, for whatever reason.
 ///
-/// An engine can outlive who started it, by what its probes in flight take. Another one on the same folder
-/// would contact the same targets beside it, and take the numbers of its segments.
+/// An engine can outlive the program that started it until its probes in flight are finished. A second engine
+/// on the same folder would contact the same targets at the same time, and use the same segment numbers.
 #[must_use = "it holds the lock as long as it lives"]
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
 
 impl FolderLock {
-    /// Locks `dir`, which is created. Waits for an engine that holds the lock, and says so once; the signals
-    /// that end a program end the wait, unless they are caught before.
+    /// Locks `dir`, which is created if necessary. Waits for an engine that holds the lock, and reports this
+    /// once. A signal that terminates a program also terminates the wait, unless a handler for it is already
+    /// set.
     pub fn take(dir: &Path) -> Result<FolderLock, Failure> {
         let shown = dir.display();
         let wrong = |e: io::Error| {
@@ -27,17 +28,17 @@ impl FolderLock {
             ))
         };
         fs::create_dir_all(dir).map_err(wrong)?;
-        // The folder itself: a file in it would be one more that readers of the folder see.
+        // Locks the folder itself, because readers of the folder would see a lock file.
         let folder = File::open(dir).map_err(wrong)?;
         match folder.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 tell!(
-                    "--segments {shown}: an earlier engine still writes there; waiting for its end"
+                    "--segments {shown}: an earlier engine still writes there; waiting until it exits"
                 );
                 folder.lock().map_err(wrong)?;
             }
-            // A file system without such locks for folders (NFS): an engine works there as well.
+            // A file system without locks for folders (NFS). An engine works there without the lock.
             Err(TryLockError::Error(_)) => {}
         }
         Ok(FolderLock(folder))
@@ -62,7 +63,8 @@ mod tests {
                 let _lock = FolderLock::take(&dir).unwrap();
                 is_free.load(Ordering::SeqCst)
             });
-            // Time for the second one to take what it must not have; too little lets a fault pass.
+            // Gives the second engine time to take the lock wrongly. With too little time, the test misses a
+            // fault.
             thread::sleep(Duration::from_millis(200));
             is_free.store(true, Ordering::SeqCst);
             drop(first);

@@ -1,4 +1,4 @@
-//! What an engine's closed list of outcomes has to offer.
+//! The interface of an engine's closed list of outcomes.
 
 use std::fmt::{Debug, Display};
 
@@ -11,13 +11,13 @@ pub trait Outcome: Copy + Eq + Debug + Display + Send + 'static {
     /// The system refused to send; nothing was sent.
     const SEND_FAILED: Self;
 
-    /// Returns the word in records.
+    /// Returns the name in records.
     fn name(self) -> &'static str;
 
     /// Returns the position in [`Self::ALL`].
     fn index(self) -> usize;
 
-    /// Returns the outcome of this name.
+    /// Returns the outcome with this name.
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -31,8 +31,8 @@ pub trait Outcome: Copy + Eq + Debug + Display + Send + 'static {
     }
 }
 
-/// Declares an engine's closed list of outcomes, each with its word in records, in the order of definition. `Blocked` and
-/// `SendFailed`, which every list has, are among them.
+/// Declares an engine's closed list of outcomes, each with the name in records, in the order of definition.
+/// Every list includes `Blocked` and `SendFailed`.
 #[macro_export]
 macro_rules! outcomes {
     ($(#[$about:meta])* pub enum $name:ident { $($outcome:ident = $word:literal),+ $(,)? }) => {

@@ -1,4 +1,4 @@
-//! The outputs of a run: opened and checked before anything is sent.
+//! A run's outputs. They are opened and checked before anything is sent.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,11 @@ use crate::records::Segments;
 use crate::records::Sinks;
 use crate::whole_file::check_writable;
 
-/// The options about outputs as every engine's command line has them.
+/// The output options of every engine.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OutputArguments {
-    /// Records on standard output, one JSON object per line (default unless --segments is given)
+    /// Format of the records on standard output: a JSON object or a line of text per record (default: text on
+    /// a terminal, otherwise jsonl; no records with --segments)
     #[arg(long, value_enum)]
     pub format: Option<Format>,
 
@@ -24,7 +25,7 @@ pub struct OutputArguments {
     #[arg(long, value_name = "DIR")]
     pub segments: Option<PathBuf>,
 
-    /// Leave out what the segments in DIR already answer; the list must be the same
+    /// Skip targets that the segments in DIR already answer; the list must be the same
     #[arg(long, requires = "segments")]
     pub resume: bool,
 
@@ -32,7 +33,7 @@ pub struct OutputArguments {
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
 
-    /// Write to FILE twice a second how far the run is, how fast, and what limits it (JSON)
+    /// Write progress, speed and limit of the run to FILE twice a second (JSON)
     #[arg(long, value_name = "FILE")]
     pub progress: Option<PathBuf>,
 }
@@ -41,13 +42,16 @@ pub struct OutputArguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Jsonl,
+    // Engines do not write text: the command `firstflight` makes it from their JSON lines.
+    Text,
 }
 
 impl OutputArguments {
-    /// Returns what [`Outputs::open`] opens; `skipped`: the file for planned probes that are skipped.
+    /// Returns the options for [`Outputs::open`]. `skipped`: the file for skipped planned probes.
     pub fn options<'a>(&'a self, skipped: Option<&'a Path>) -> OutputOptions<'a> {
         OutputOptions {
             json: self.format == Some(Format::Jsonl) || self.segments.is_none(),
+            text: self.format == Some(Format::Text),
             segments: self.segments.as_deref(),
             resume: self.resume,
             summary: self.summary.as_deref(),
@@ -57,11 +61,13 @@ impl OutputArguments {
     }
 }
 
-/// What the options about outputs come to.
+/// The checked output options.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputOptions<'a> {
     /// Records as JSON lines on standard output.
     pub json: bool,
+    /// Text output was requested, which engines do not write.
+    pub text: bool,
     pub segments: Option<&'a Path>,
     /// The folder may contain segments already.
     pub resume: bool,
@@ -74,14 +80,21 @@ pub struct OutputOptions<'a> {
 pub struct Outputs<C> {
     pub records: Sinks<C>,
     pub skips: Skips,
-    /// Of the folder of segments. Keep it until the summary is written: with the lock, the next engine may
-    /// replace all of these files.
+    /// Lock of the folder of segments. Keep it until the summary is written: the next engine that gets the
+    /// lock may replace all of these files.
     pub lock: Option<FolderLock>,
 }
 
 impl<C: Columns> Outputs<C> {
-    /// Opens what the options name, once no earlier engine writes into the folder of segments.
+    /// Opens the outputs, after earlier engines have finished writing to the folder of segments.
     pub fn open(options: &OutputOptions<'_>) -> Result<Outputs<C>, Failure> {
+        if options.text {
+            return Err(Failure::Usage(
+                "--format text is for the command firstflight, which makes text from this program's JSON lines: \
+                 omit it; nothing was sent"
+                    .into(),
+            ));
+        }
         let json = options.json;
         if json && stdout::was_closed() {
             return Err(Failure::Output(

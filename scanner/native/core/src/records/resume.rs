@@ -1,10 +1,10 @@
-//! Going on with a run that was interrupted: targets that closed segments answer are not probed again.
+//! Resumes an interrupted run: targets that closed segments answer are not probed again.
 
 use super::{Columns, Outcome, Segments, Tally};
 use crate::Failure;
 use crate::targets::TargetList;
 
-/// Takes the targets out of `order` that earlier segments answer, and counts their outcomes.
+/// Removes from `order` the targets that earlier segments answer, and counts their outcomes.
 pub fn leave_out_answered<C: Columns, O: Outcome>(
     order: &mut Vec<u32>,
     tally: &mut Tally<O>,

@@ -1,5 +1,5 @@
-//! Segments: Arrow IPC files of at most a second's records, complete once they have their final name; and
-//! which targets earlier ones answer.
+//! Segments: Arrow IPC files with the records of at most a second. A file is complete once it has its final
+//! name. This module also finds the targets that earlier segments answer.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use crate::records::Columns;
 use crate::records::Outcome;
 use crate::targets::{FIRST_PLANNED, TargetList};
 
-/// A segment is closed at this age; before, a record may have waited 400 ms for its thread.
+/// Age at which a segment is closed. Before that, a record may have waited 400 ms for the writing thread.
 const MAX_AGE: Duration = Duration::from_millis(600);
 
 /// The open segment, in memory until it is closed.
@@ -29,7 +29,7 @@ pub struct Segments<C> {
     dir: PathBuf,
     number: u32,
     columns: C,
-    /// Origin AS of each row, as the list gave it; `None`: the list has no such column.
+    /// Origin AS of each row, from the list; `None`: the list has no such column.
     asns: Option<UInt32Builder>,
     opened: Option<Instant>,
 }
@@ -55,17 +55,17 @@ fn existing(dir: &Path) -> io::Result<BTreeMap<u32, PathBuf>> {
 
 /// Targets that earlier segments answer.
 pub struct Answered<O> {
-    /// By number of the target in the list.
+    /// By target number in the list.
     pub done: Vec<bool>,
     /// Outcome of each record.
     pub outcomes: Vec<O>,
 }
 
-/// Why a batch of rows of a closed segment is not taken.
+/// Why a batch of rows from a closed segment is refused.
 pub enum Refused {
-    /// It is not what a segment of this kind holds.
+    /// It is not the content of a segment of this kind.
     Unreadable(String),
-    /// It belongs to another run; the whole sentence.
+    /// It belongs to another run. The text is a complete error message.
     WrongUse(String),
 }
 
@@ -92,7 +92,7 @@ impl<O: Outcome> Answered<O> {
             });
             let Some(index) = index else {
                 return Err(Refused::WrongUse(format!(
-                    "--resume: line {} of the list is not what {} answers; give the list of the first run",
+                    "--resume: line {} of the list differs from the target in {}; give the list of the first run",
                     targets.value(i),
                     path.display()
                 )));
@@ -108,7 +108,7 @@ impl<O: Outcome> Answered<O> {
 }
 
 impl<C: Columns> Segments<C> {
-    /// Opens `dir`, which is created. Segments from before are an error unless `resume`.
+    /// Opens `dir`, which is created if necessary. Existing segments are an error unless `resume`.
     pub fn open(dir: &Path, resume: bool) -> Result<Segments<C>, Failure> {
         let wrong = |e: io::Error| {
             Failure::Usage(format!(
@@ -120,7 +120,7 @@ impl<C: Columns> Segments<C> {
         let before = existing(dir).map_err(wrong)?;
         if !resume && !before.is_empty() {
             return Err(Failure::Usage(format!(
-                "--segments {} holds segments already: add --resume to go on with them, or name \
+                "--segments {} holds segments already: add --resume to continue with them, or name \
                  another folder",
                 dir.display()
             )));
@@ -135,8 +135,8 @@ impl<C: Columns> Segments<C> {
         })
     }
 
-    /// Reads the closed segments, the oldest first, and calls `each` with every batch of rows. `again` says
-    /// in messages what to do with a file that cannot be read.
+    /// Reads the closed segments, oldest first, and calls `each` with every batch of rows. `again` is the
+    /// remedy in messages about a file that cannot be read.
     pub fn read_closed(
         &self,
         again: &str,
@@ -176,12 +176,12 @@ impl<C: Columns> Segments<C> {
         Ok(answered)
     }
 
-    /// From now on segments have a last column `asn` (uint32, nullable).
+    /// Adds a last column `asn` (uint32, nullable) to all following segments.
     pub fn add_asn(&mut self) {
         self.asns.get_or_insert_default();
     }
 
-    /// Adds a row of a target in AS `asn` (0: unknown).
+    /// Adds a row for a target in AS `asn` (0: unknown).
     pub fn push(&mut self, row: &C::Row<'_>, asn: u32) {
         self.opened.get_or_insert_with(Instant::now);
         self.columns.push(row);
@@ -190,7 +190,7 @@ impl<C: Columns> Segments<C> {
         }
     }
 
-    /// Returns whether the open segment has as many rows as one may have.
+    /// Returns whether the open segment has the most rows allowed.
     pub fn is_full(&self) -> bool {
         self.columns.is_full()
     }
@@ -201,7 +201,7 @@ impl<C: Columns> Segments<C> {
             .is_some_and(|opened| opened.elapsed() >= MAX_AGE)
     }
 
-    /// Returns how long until the open segment is old enough; `None`: there is none.
+    /// Returns the time until the open segment is old enough; `None`: no segment is open.
     pub fn closes_in(&self) -> Option<Duration> {
         self.opened
             .map(|opened| MAX_AGE.saturating_sub(opened.elapsed()))

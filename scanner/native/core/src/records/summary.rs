@@ -1,4 +1,4 @@
-//! The summary file of a run.
+//! A run's summary file.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::whole_file::replace;
 
-/// Writes the summary in one step.
+/// Writes the summary file as a whole.
 pub fn write(summary: &impl Serialize, path: &Path) -> Result<(), Failure> {
     replace(summary, path).map_err(|e| {
         Failure::Output(format!(

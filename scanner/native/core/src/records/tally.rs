@@ -1,4 +1,4 @@
-//! How many targets a run has, what became of them, and whether that adds up.
+//! Counts a run's targets and records, and checks that the counts add up.
 
 use std::marker::PhantomData;
 
@@ -14,16 +14,16 @@ use crate::Failure;
 pub struct Tally<O: Outcome> {
     /// Targets in the list, without rejected lines.
     pub targets: u64,
-    /// Lines of the list that were not understood.
+    /// Lines of the list that could not be parsed.
     pub rejected: u64,
     /// Targets that were sent at least one datagram and have a record.
     pub sent: u64,
-    /// Targets answered by the segments of an earlier run (`--resume`); their outcomes are counted too.
+    /// Targets that the segments of an earlier run answer (`--resume`). Their outcomes are also counted.
     pub resumed: u64,
-    /// Targets without record because the run was interrupted or broke off.
+    /// Targets without a record because the run was interrupted or failed.
     pub not_done: u64,
-    /// Planned probes of the feed that were not sent (`--skipped` has the reasons); those that were count
-    /// among the targets.
+    /// Planned probes of the feed that were not sent (`--skipped` contains the reasons). Sent planned probes
+    /// count as targets.
     pub skipped: u64,
     /// Records by outcome.
     outcomes: ByOutcome<O>,
@@ -58,24 +58,24 @@ impl<O: Outcome> Default for Tally<O> {
 }
 
 impl<O: Outcome> Tally<O> {
-    /// Counts a record; `sent`: something was sent for it.
+    /// Counts a record. `sent`: at least one datagram was sent for it.
     #[inline]
     pub fn record(&mut self, outcome: O, sent: bool) {
         self.outcomes.0[outcome.index()] += 1;
         self.sent += u64::from(sent);
     }
 
-    /// Returns the number of records of all outcomes.
+    /// Returns the total number of records.
     pub fn records(&self) -> u64 {
         self.outcomes.0.iter().sum()
     }
 
-    /// Returns the number of records of one outcome.
+    /// Returns the number of records with this outcome.
     pub fn of(&self, outcome: O) -> u64 {
         self.outcomes.0[outcome.index()]
     }
 
-    /// Returns the outcomes that occurred, with their numbers, in one line.
+    /// Returns the outcomes that occurred and their counts, as a line of text.
     pub fn in_words(&self) -> String {
         let some: Vec<String> = O::ALL
             .iter()
@@ -89,7 +89,8 @@ impl<O: Outcome> Tally<O> {
         }
     }
 
-    /// Checks that targets = blocked + send_failed + sent (+ not done), and sent = all other outcomes.
+    /// Checks that targets = blocked + send_failed + sent + not done, and that sent = the sum of all other
+    /// outcomes.
     pub fn check(&self) -> Result<(), Failure> {
         let unsent = self.of(O::BLOCKED) + self.of(O::SEND_FAILED);
         if self.targets == unsent + self.sent + self.not_done
@@ -98,7 +99,7 @@ impl<O: Outcome> Tally<O> {
             return Ok(());
         }
         Err(Failure::Accounting(format!(
-            "the counts of this run do not add up, which is a defect of the prober: {self:?}"
+            "the counts of this run do not add up, which is a defect of the engine: {self:?}"
         )))
     }
 }

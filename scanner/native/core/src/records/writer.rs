@@ -17,28 +17,28 @@ const QUEUE: usize = 256;
 /// How long records may stay in buffers.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// Where records go.
+/// Destinations of records.
 pub struct Sinks<C, S = ()> {
     pub json: bool,
     pub segments: Option<Segments<C>>,
     pub sides: S,
 }
 
-/// Rows of other kinds that records bring along, each kind with its own segments.
+/// Rows of other kinds that records bring with them. Each kind has separate segments.
 pub trait SideTables: Send + 'static {
-    /// Closes the open segments. They are closed before that of the records, so that what a stored record
-    /// brought along is stored.
+    /// Closes the open segments. They are closed before the segment of the records, so that everything that
+    /// belongs to a stored record is stored.
     fn close(&mut self) -> io::Result<()>;
 }
 
-/// No other kinds.
+/// No rows of other kinds.
 impl SideTables for () {
     fn close(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// The engine's side of the thread.
+/// The engine's side of the writing thread.
 pub struct Writer<R> {
     /// Records that the thread has not taken yet.
     kept: Vec<R>,
@@ -48,7 +48,7 @@ pub struct Writer<R> {
 }
 
 impl<R: Rows> Writer<R> {
-    /// Starts the thread. `context`: what rows are made with, besides their records.
+    /// Starts the thread. `context`: additional data from which rows are made.
     pub fn start(
         context: R::Context,
         sinks: Sinks<R::Columns, R::Sides>,
@@ -63,8 +63,8 @@ impl<R: Rows> Writer<R> {
                 flag.store(result.is_err(), Ordering::Release);
                 result
             });
-        let thread =
-            thread.map_err(|e| Failure::Output(format!("no thread for writing records: {e}")))?;
+        let thread = thread
+            .map_err(|e| Failure::Output(format!("cannot start a thread to write records: {e}")))?;
         Ok(Writer {
             kept: Vec::with_capacity(R::BATCH),
             queue,
@@ -81,7 +81,7 @@ impl<R: Rows> Writer<R> {
         }
     }
 
-    /// Passes what was added to the thread, unless the queue is full. Returns whether there was anything.
+    /// Passes the added records to the thread, unless the queue is full. Returns whether there were any.
     pub fn submit(&mut self) -> bool {
         if self.kept.is_empty() {
             return false;
@@ -95,7 +95,7 @@ impl<R: Rows> Writer<R> {
         true
     }
 
-    /// Returns whether the thread has fallen so far behind that nothing new should be sent.
+    /// Returns whether the thread is so slow that no new probe should start.
     pub fn is_behind(&self) -> bool {
         self.kept.len() > R::MOST_KEPT
     }
@@ -112,11 +112,11 @@ impl<R: Rows> Writer<R> {
         drop(self.queue);
         self.thread
             .join()
-            .unwrap_or_else(|_| Err(Failure::Output("the writing thread broke down".into())))
+            .unwrap_or_else(|_| Err(Failure::Output("the writing thread panicked".into())))
     }
 }
 
-/// Takes the rows of records, on the writing thread.
+/// Receives the rows of records, on the writing thread.
 pub struct RowSink<C, S = ()> {
     json: Option<BufWriter<Stdout>>,
     segments: Option<Segments<C>>,
@@ -124,7 +124,7 @@ pub struct RowSink<C, S = ()> {
 }
 
 impl<C: Columns, S: SideTables> RowSink<C, S> {
-    /// Adds a row; `asn`: the AS of its target (0: unknown), if segments have that column.
+    /// Adds a row. `asn`: the target's AS (0: unknown), if segments have that column.
     pub fn row(&mut self, row: &C::Row<'_>, asn: u32) -> Result<(), Failure> {
         if let Some(json) = &mut self.json {
             line(json, row).map_err(no_json)?;
@@ -141,8 +141,8 @@ impl<C: Columns, S: SideTables> RowSink<C, S> {
             .map_or(Ok(()), |json| json.flush().map_err(no_json))
     }
 
-    /// Returns how long the thread may wait for more: until what it holds has to be written. `None`: it holds
-    /// nothing.
+    /// Returns how long the thread may wait for more records before it has to write; `None`: there is no data
+    /// to write.
     fn wait(&self, flushed: Instant) -> Option<Duration> {
         let buffered = |json: &&BufWriter<Stdout>| !json.buffer().is_empty();
         let line = self.json.as_ref().filter(buffered);
@@ -151,7 +151,7 @@ impl<C: Columns, S: SideTables> RowSink<C, S> {
         line.into_iter().chain(segment).min()
     }
 
-    /// Closes the segment if `due` says so.
+    /// Closes the segment if `due` returns true.
     fn close(&mut self, due: impl FnOnce(&Segments<C>) -> bool) -> Result<(), Failure> {
         let Some(segments) = &mut self.segments else {
             return Ok(());
@@ -167,13 +167,13 @@ impl<C: Columns, S: SideTables> RowSink<C, S> {
 
 fn no_json(e: io::Error) -> Failure {
     Failure::Output(format!(
-        "records cannot be written to standard output: {e}; those written before it are whole lines"
+        "records cannot be written to standard output: {e}; the lines written before are complete"
     ))
 }
 
 fn no_segment(e: io::Error) -> Failure {
     Failure::Output(format!(
-        "a segment cannot be written: {e}; free some space and go on with --resume, closed segments are kept"
+        "a segment cannot be written: {e}; free some space and continue with --resume; closed segments are kept"
     ))
 }
 
@@ -205,7 +205,7 @@ fn run<R: Rows>(
         };
         for record in &batch {
             record.write(context, &mut sink)?;
-            // Between two records, so that the rows of one are in one segment.
+            // Between two records, so that all rows in a record are in the same segment.
             sink.close(Segments::is_full)?;
         }
         if flushed.elapsed() >= FLUSH {

@@ -1,5 +1,5 @@
-//! Targets of the list that are still to be probed: new ones, those that wait for their address or prefix,
-//! those whose group is paused.
+//! Targets of the list that are still to be probed: new targets, targets that wait for their address or
+//! prefix, and targets of paused groups.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -11,17 +11,17 @@ use crate::rate_limit::RateLimits;
 use crate::targets::TargetList;
 use crate::targets::{Groups, Standing};
 
-/// The targets, and what delays them.
+/// The targets, and the limits and groups that delay them.
 pub struct Backlog {
     list: Arc<TargetList>,
-    /// Numbers of the targets that were not considered yet; the list is in random order.
+    /// Numbers of the targets that were not considered yet. The list is in random order.
     fresh: Range<u32>,
     limits: RateLimits,
     groups: Groups,
 }
 
 impl Backlog {
-    /// A backlog of all targets of `list`.
+    /// Creates a backlog of all targets of `list`.
     pub fn new(list: Arc<TargetList>, limits: RateLimits) -> Backlog {
         Backlog {
             fresh: 0..list.len() as u32,
@@ -31,8 +31,8 @@ impl Backlog {
         }
     }
 
-    /// Takes the next target that the limits allow. Calls `block` with every target before it that may not
-    /// be probed at all, and with the reason.
+    /// Removes and returns the next target that the limits allow. Calls `block` with every earlier target that may
+    /// not be probed at all, and with the reason.
     pub fn next(
         &mut self,
         now: Mono,
@@ -68,7 +68,7 @@ impl Backlog {
         self.limits.take(ip, now, owned)
     }
 
-    /// Notes that what was taken so far has left; see [`RateLimits::left`].
+    /// Notes that all targets taken before have left; see [`RateLimits::left`].
     pub fn left(&mut self, clock: Clock) {
         self.limits.left(clock);
     }
@@ -83,7 +83,8 @@ impl Backlog {
         &mut self.groups
     }
 
-    /// Parks a target whose group is paused, blocks it if the group is refused. Returns whether it did.
+    /// Parks a target in a paused group, and blocks a target in a refused group. Returns whether it did
+    /// either.
     fn set_aside(&mut self, target: u32, group: u32, block: &mut impl FnMut(u32, String)) -> bool {
         match self.groups.standing(group) {
             Standing::Free => false,
@@ -109,7 +110,7 @@ impl Backlog {
         self.len() == 0
     }
 
-    /// Returns when there is a next target, at the earliest.
+    /// Returns the earliest time of the next target.
     pub fn next_at(&self) -> Option<Mono> {
         if !self.fresh.is_empty() || self.groups.has_freed() {
             Some(0)

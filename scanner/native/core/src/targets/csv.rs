@@ -1,6 +1,6 @@
-//! The target list as CSV: the header `ip,domain,port`, then a line each. Two more columns are optional,
-//! each a number (0 or empty: none). Targets of one `group` can be paused together; `asn`, the origin AS of
-//! the address, is returned in the column `asn` of segments.
+//! The target list as CSV: the header `ip,domain,port`, then a line per target. Two more columns, `group` and
+//! `asn`, are optional; each is a number (0 or empty: no value). Targets of the same `group` can be paused
+//! together. `asn`, the origin AS of the address, is returned in the column `asn` of segments.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::IpAddr;
@@ -8,20 +8,20 @@ use std::net::IpAddr;
 use crate::Failure;
 use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList, fault_of_name};
 
-/// Port when the list gives none.
+/// Port for a target for which the list has no port.
 const DEFAULT_PORT: u16 = 443;
 
-/// Index of a column that the header does not have.
+/// Index for a column that the header does not have.
 const NO_COLUMN: usize = usize::MAX;
 
 /// Most columns: ip, domain, port, group, asn.
 const MOST: usize = 5;
 
-/// The fields of a line, empty beyond their number.
+/// A line's fields and their number. Fields beyond this number are empty.
 type Fields<'a> = ([&'a str; MOST], usize);
 
-/// Reads a list; `name` is for messages. Calls `reject` with line number and reason of every line that
-/// cannot be used. Errors: no such header, or the input cannot be read to its end.
+/// Reads a list; `name` is for messages. Calls `reject` with the line number and the reason for every line
+/// that cannot be used. Fails if the header is missing, or if the input cannot be read to the end.
 pub fn read(
     input: impl Read,
     name: &str,
@@ -49,7 +49,7 @@ pub fn read(
         }
         let pushed = fields(line)
             .filter(|(_, count)| *count == number_of_columns)
-            .ok_or("not as many fields as the header has")
+            .ok_or("the number of fields differs from the header")
             .and_then(|(fields, _)| target(number, fields, columns))
             .and_then(|target| list.push(&target));
         if let Err(why) = pushed {
@@ -61,7 +61,7 @@ pub fn read(
     Ok(list)
 }
 
-/// Returns the target that a line names, or what is wrong with it.
+/// Returns a line's target, or the fault of the line.
 fn target<'a>(
     line: u64,
     fields: [&'a str; MOST],
@@ -71,7 +71,7 @@ fn target<'a>(
         columns.map(|c| fields.get(c).copied().unwrap_or_default());
     ip_text
         .parse::<IpAddr>()
-        .map_err(|_| "the address is no IPv4 or IPv6 address")?;
+        .map_err(|_| "the address is not an IPv4 or IPv6 address")?;
     if let Some(fault) = fault_of_name(domain).filter(|_| !domain.is_empty()) {
         return Err(fault);
     }
@@ -114,7 +114,7 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Returns the next line, without its end. A line that is not UTF-8 becomes a text that is always
+    /// Returns the next line, without the line ending. A line that is not UTF-8 becomes a text that is always
     /// rejected.
     fn next(&mut self) -> io::Result<Option<(u64, &str)>> {
         self.bytes.clear();
@@ -127,9 +127,9 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Returns the fields of a line, three to five, without blanks and quotation marks around them, and their
-/// number. Neither addresses nor names nor numbers contain commas or quotation marks, so nothing more of
-/// CSV is needed.
+/// Returns the three to five fields in a line, without surrounding blanks and quotation marks, and their
+/// number. Addresses, names and numbers contain no commas or quotation marks, so that no other CSV syntax is
+/// needed.
 fn fields(line: &str) -> Option<Fields<'_>> {
     let mut fields = [""; MOST];
     let mut count = 0;

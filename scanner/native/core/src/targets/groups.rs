@@ -1,12 +1,12 @@
-//! Groups of targets (those of one AS): a group can be paused, freed again, or refused for the rest of the
-//! run.
+//! Groups of targets, such as all targets in an AS. A group can be paused, freed again, or refused for the
+//! rest of the run.
 //!
-//! Targets of a paused group are parked until it is freed; those of a refused group become records with
-//! outcome `blocked`. Probes in flight end as usual, without further connections.
+//! Targets in a paused group are parked until the group is freed. Targets in a refused group become records
+//! with the outcome `blocked`. Probes in flight finish as usual, without further connections.
 
 use std::collections::{HashMap, VecDeque};
 
-/// The state of a group.
+/// A group's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Free,
@@ -14,18 +14,18 @@ pub enum Standing {
     Refused,
 }
 
-/// All groups that are not free, and the targets that wait for them.
+/// All groups that are not free, and their waiting targets.
 #[derive(Debug, Default)]
 pub struct Groups {
     standing: HashMap<u32, Standing>,
     parked: HashMap<u32, Vec<u32>>,
-    /// Targets whose group is not paused any more.
+    /// Targets of groups that are no longer paused.
     freed: VecDeque<u32>,
     waiting: usize,
 }
 
 impl Groups {
-    /// Returns the state of `group`; group 0 (none) is always free.
+    /// Returns the state of `group`. Group 0 means no group and is always free.
     pub fn standing(&self, group: u32) -> Standing {
         if self.standing.is_empty() {
             return Standing::Free;
@@ -33,30 +33,30 @@ impl Groups {
         self.standing.get(&group).copied().unwrap_or(Standing::Free)
     }
 
-    /// Parks `target` until its group is freed or refused.
+    /// Parks `target` until the group is freed or refused.
     pub fn park(&mut self, group: u32, target: u32) {
         self.parked.entry(group).or_default().push(target);
         self.waiting += 1;
     }
 
-    /// From now on targets of `group` are parked.
+    /// Parks the targets of `group` from now on.
     pub fn pause(&mut self, group: u32) {
         self.standing.insert(group, Standing::Paused);
     }
 
-    /// From now on `group` may be probed again.
+    /// Permits probes of `group` again.
     pub fn free(&mut self, group: u32) {
         self.standing.remove(&group);
         self.give_back(group);
     }
 
-    /// From now on targets of `group` are blocked.
+    /// Blocks the targets of `group` from now on.
     pub fn refuse(&mut self, group: u32) {
         self.standing.insert(group, Standing::Refused);
         self.give_back(group);
     }
 
-    /// Nobody will free the paused groups any more: from now on their targets are blocked, too.
+    /// Blocks the targets of paused groups from now on, because nobody will free these groups.
     pub fn refuse_paused(&mut self) {
         let paused = self.standing.iter();
         let paused = paused.filter(|(_, standing)| **standing == Standing::Paused);
@@ -71,14 +71,14 @@ impl Groups {
             .extend(self.parked.remove(&group).unwrap_or_default());
     }
 
-    /// Takes a target whose group is not paused any more.
+    /// Removes and returns a target in a group that is no longer paused.
     pub fn pop_freed(&mut self) -> Option<u32> {
         let target = self.freed.pop_front()?;
         self.waiting -= 1;
         Some(target)
     }
 
-    /// Returns whether there is such a target.
+    /// Returns whether such a target is waiting.
     pub fn has_freed(&self) -> bool {
         !self.freed.is_empty()
     }

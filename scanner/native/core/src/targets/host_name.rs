@@ -1,11 +1,11 @@
-//! Names of hosts, in lists and in the feed.
+//! Host names in lists and in the feed.
 //!
-//! `firstflight/host_names.py` reads the same names; both are tested with tests/field/names.json. It also converts
-//! international names, which engines take in ASCII alone.
+//! `firstflight/host_names.py` reads the same names. tests/field/names.json tests both. The Python module
+//! also converts international names; engines accept only ASCII.
 
 use std::net::IpAddr;
 
-/// Most characters of a name and of a label (RFC 1035 2.3.4).
+/// Most characters in a name and in a label (RFC 1035 2.3.4).
 const LONGEST: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
@@ -20,8 +20,8 @@ pub fn is_host_name(text: &str) -> bool {
             .all(|l| (1..=LONGEST_LABEL).contains(&l.len()) && l.bytes().all(good))
 }
 
-/// Returns why `text` is no name of a host that can be asked for, for use after "rejected: "; `None`: it is one.
-/// Names of hosts are of letters, digits and hyphens (RFC 1123 2.1), and in use also of underscores.
+/// Returns why `text` is not a host name that can be queried, for use after "rejected: "; `None`: it is one.
+/// Host names consist of letters, digits and hyphens (RFC 1123 2.1); names in use also have underscores.
 pub fn fault_of_name(text: &str) -> Option<&'static str> {
     let name = text.strip_suffix('.').unwrap_or(text);
     if text.is_empty() {
@@ -94,7 +94,7 @@ mod tests {
     struct Case {
         text: String,
         times: Option<usize>,
-        /// Part of what is wrong, in the engines' words; null: it is a name.
+        /// Part of the engines' error message; null: the name is valid.
         fault: Option<String>,
     }
 

@@ -1,9 +1,9 @@
-//! The random order of targets: neighbours in a list are often neighbours in a network.
+//! The random order of targets. Neighbours in a list are often neighbours in a network.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Shuffles (Fisher and Yates); the same seed gives the same order in every version of this program.
+/// Shuffles `items` (Fisher-Yates). The same seed gives the same order in every version of this program.
 pub fn shuffle(items: &mut [u32], seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     for last in (1..items.len()).rev() {

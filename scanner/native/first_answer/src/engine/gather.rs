@@ -1,60 +1,61 @@
-//! When the loop wakes up. Stamps are the kernel's, so that what comes need not be read at once: while
-//! several probes are in flight, the clock wakes the loop and not every datagram (docs/design/0016).
+//! Computes when the loop wakes up. Stamps are the kernel's, so datagrams need not be read immediately. While several
+//! probes are in flight, the clock wakes the loop, and not every datagram (docs/design/0016).
 
 use firstflight_core::clock::Mono;
 
-/// Time between two passes of the loop when much is sent, so that a pass has several packets to deal with.
+/// Time between two passes of the loop at high rates, so that a pass handles several packets.
 pub const PAUSE: Mono = 2_000_000;
 
 /// Longest sleep.
 pub const LONGEST_WAIT: Mono = 100_000_000;
 
-/// After new probes, those whose address or network is free again wait for so long at most for company.
+/// Upper limit of the wait after new probes were sent. Probes to addresses and networks that become free during the
+/// wait are then sent together.
 const SEND_GAP: Mono = 20_000_000;
 
-/// What came, and expired deadlines, wait for so many times the gap between those that leave together, and
-/// within these bounds: longer at low rates, where less comes.
+/// Datagrams and expired deadlines wait for `READ_GAPS` times the send gap, within the bounds `READ_GAP`. The wait is
+/// longer at low rates, where fewer datagrams arrive.
 const READ_GAPS: Mono = 2;
 const READ_GAP: (Mono, Mono) = (20_000_000, 100_000_000);
 
-/// With so many probes in flight, something comes often enough to gather.
+/// With at least this many probes in flight, datagrams arrive often enough to gather them.
 const SEVERAL: usize = 2;
 
-/// After a pass with more than this to read, the next one begins when something comes: a flood must not fill
-/// the buffer that other answers need.
+/// After a pass that has read more events than this, the next pass starts on arrival. A flood must not fill the buffer
+/// that other answers need.
 const FLOOD: usize = 64;
 
-/// What the next wake-up depends on.
+/// State that determines the next wake-up.
 #[derive(Clone, Copy)]
 pub struct State {
-    /// Now, and when the present pass began.
+    /// Now, and the start of the present pass.
     pub now: Mono,
     pub pass: Mono,
-    /// How much the present pass has read.
+    /// Number of events that the present pass has read.
     pub read: usize,
-    /// Number of probes.
+    /// Number of probes in flight.
     pub in_flight: usize,
-    /// In which time those new probes are due that leave together, and when some of the list last left.
+    /// Time in which the new probes in a group become due, and when probes of the list were last sent.
     pub gap: Mono,
     pub sent_new: Mono,
-    /// When the next ones of the list may leave together.
+    /// When the next group of the list may be sent.
     pub next_new: Option<Mono>,
     /// When the next planned probe is due.
     pub planned: Option<Mono>,
-    /// When something else is due: a deadline, a queued datagram.
+    /// When another action is due: a deadline, or a queued datagram.
     pub other: Option<Mono>,
 }
 
-/// What ends a sleep.
+/// When a sleep is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// This moment, whatever comes before.
+    /// At this time, even if events arrive before.
     At(Mono),
-    /// The first that comes, or this moment.
+    /// When the first event arrives, or at this time.
     OnArrival(Mono),
 }
 
-/// Returns when the next pass is to begin. Planned probes leave at their times in any case.
+/// Returns when the next pass starts. Planned probes are always sent at their times.
 pub fn next(state: &State) -> Wake {
     let gathers = state.in_flight >= SEVERAL && state.read <= FLOOD;
     let due = |times: [Option<Mono>; 3], longest| {
@@ -62,7 +63,7 @@ pub fn next(state: &State) -> Wake {
         times.fold(longest, Mono::min)
     };
     if gathers {
-        // Less than the gap, for after a stall a run may be faster.
+        // Shorter than the gap, because a run may be faster after a stall.
         let send_gap = (state.gap / 4 * 3).min(SEND_GAP);
         let next_new = state.next_new.map(|at| at.max(state.sent_new + send_gap));
         let longest = (READ_GAPS * state.gap).clamp(READ_GAP.0, READ_GAP.1);
@@ -98,7 +99,7 @@ mod tests {
         for (name, state, expected) in [
             ("answers gather", state, at(1020)),
             (
-                "for longer if less comes",
+                "for longer if fewer datagrams arrive",
                 State {
                     gap: 14 * MS,
                     ..state
@@ -131,7 +132,7 @@ mod tests {
                 at(1003),
             ),
             (
-                "those of the rate leave at their time",
+                "probes within the rate are sent at their time",
                 State {
                     next_new: ms(1013),
                     ..state
@@ -139,7 +140,7 @@ mod tests {
                 at(1013),
             ),
             (
-                "a planned probe leaves at its time",
+                "a planned probe is sent at its time",
                 State {
                     planned: ms(1002),
                     next_new: ms(1001),
@@ -148,7 +149,7 @@ mod tests {
                 at(1002),
             ),
             (
-                "one probe alone is served at once",
+                "a single probe is handled immediately",
                 State {
                     in_flight: 1,
                     ..state

@@ -1,6 +1,6 @@
-//! For tests of the engine: its parts, and a server on loopback that is made of the core's parts too.
+//! Test support: an engine's parts, and a server on loopback that is built from parts of the core.
 //!
-//! Each test has addresses of its own, so that tests can run at the same time.
+//! Each test has separate addresses, so tests can run at the same time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ use crate::probes::{Handle, Kind, PER_PROBE, Probes, Settings};
 use crate::sizes::InitialSizes;
 use firstflight_core::cid::CidKey;
 
-/// A rate at which many probes may leave at once.
+/// A rate that allows many probes at the same time.
 pub const FAST: f64 = 1e6;
-/// Destination connection ID of probes that are added past the network.
+/// Destination connection ID of probes that are added without the network.
 pub const DCID: [u8; 8] = [0xd; 8];
-/// How long anything is waited for before a test fails.
+/// Maximum time that a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Calls `look` until it returns something.
@@ -58,14 +58,14 @@ fn policy() -> Policy {
     Policy::new(&allow, &[], &[], Namespace::here(&[]).unwrap()).unwrap()
 }
 
-/// Ports of `sources`, of the families that they have.
+/// Binds ports of `sources`, for their address families.
 pub fn ports(sources: &[&str], range: Option<(u16, u16)>) -> Ports {
     let sources: Vec<std::net::IpAddr> = sources.iter().map(|ip| ip.parse().unwrap()).collect();
     let need = [true, false].map(|v4| sources.iter().any(|ip| ip.is_ipv4() == v4));
     Ports::bind(&sources, range, need, 7).unwrap()
 }
 
-/// A server that says nothing by itself.
+/// A server that sends only on request.
 pub struct Server {
     receiver: Receiver,
     egress: Egress<()>,
@@ -120,13 +120,13 @@ impl Server {
     }
 }
 
-/// The server's answer to an Initial: an Initial with an ACK and a ServerHello.
+/// Returns the server's answer to an Initial: an Initial with an ACK and a ServerHello.
 pub fn answer(initial: &[u8]) -> Vec<u8> {
     let packet = parse_packet(initial, 0, 8).unwrap();
     answer_to(packet.dcid, packet.scid)
 }
 
-/// The answer to an Initial from `client` to `dcid`.
+/// Returns the answer to an Initial from `client` to `dcid`.
 pub fn answer_to(dcid: ConnectionId, client: ConnectionId) -> Vec<u8> {
     let keys = Keys::new(&InitialSecret::new(VERSION, &dcid).unwrap().server());
     let header = LongHeader::initial(VERSION, client, ConnectionId::new(&[5; 5]).unwrap(), 0);
@@ -142,7 +142,7 @@ pub fn answer_to(dcid: ConnectionId, client: ConnectionId) -> Vec<u8> {
     out[..n.unwrap()].to_vec()
 }
 
-/// One attempt of an hour: nothing ends by itself.
+/// Settings with a single attempt of an hour: no deadline expires.
 pub fn patient() -> Settings {
     Settings {
         window: 3600 * SECOND,
@@ -156,7 +156,7 @@ pub fn patient() -> Settings {
     }
 }
 
-/// A list of `targets`.
+/// Returns a list of `targets`.
 pub fn list(targets: &[SocketAddr]) -> Arc<TargetList> {
     let mut list = TargetList::default();
     for (line, to) in (2..).zip(targets) {
@@ -173,12 +173,12 @@ pub fn list(targets: &[SocketAddr]) -> Arc<TargetList> {
     Arc::new(list)
 }
 
-/// The key of connection IDs.
+/// Returns the key of connection IDs.
 pub fn cids() -> CidKey {
     CidKey::new(&[1; 16])
 }
 
-/// The parts of an engine that probes `targets` from `sources` and writes no records.
+/// Returns the parts of an engine that probes `targets` from `sources` and writes no records.
 pub fn parts(sources: &[&str], rate: f64, targets: &[SocketAddr], settings: Settings) -> Parts {
     let (clock, ports, list) = (Clock::start(), ports(sources, None), list(targets));
     let sinks = Sinks {
@@ -205,13 +205,13 @@ pub fn parts(sources: &[&str], rate: f64, targets: &[SocketAddr], settings: Sett
     }
 }
 
-/// An engine of such parts.
+/// Creates an engine from [`parts`].
 pub fn engine(sources: &[&str], rate: f64, targets: &[SocketAddr], settings: Settings) -> Engine {
     Engine::new(parts(sources, rate, targets, settings)).unwrap()
 }
 
 impl Engine {
-    /// Waits until the rate allows `count` new probes at once.
+    /// Waits until the rate allows `count` new probes.
     pub fn await_rate(&mut self, count: u64) {
         until("the rate", || {
             let now = self.clock.now();
@@ -237,8 +237,8 @@ impl Engine {
         self.sender.send_queued(&mut to, at_once);
     }
 
-    /// Sends the server's answer, and again while it has no receive stamp (the kernel may stop to stamp for a
-    /// moment when the last socket of another program is closed), until a probe is answered, which ends it.
+    /// Sends the server's answer until a probe is answered, and completes the probe. Sends the answer again if it got
+    /// no receive stamp: the kernel may stop stamping for a moment when another program closes its last socket.
     pub fn receive_answer(&mut self, server: &mut Server, to: SocketAddr, bytes: &[u8]) {
         let mut missing = None;
         until("an answer for the engine", || {
@@ -252,7 +252,7 @@ impl Engine {
         });
     }
 
-    /// Adds an open probe of target number `index`, from number `port`, as if its Initial had left.
+    /// Adds an open probe of target number `index`, from number `port`, as if its Initial was sent.
     pub fn open(&mut self, index: u32, to: SocketAddr, port: u16) -> Handle {
         let (target, line) = (TargetRef::Listed(index), index + 2);
         let handle = self.probes.connect(target, (line, 0), to, port, DCID);
@@ -261,13 +261,13 @@ impl Engine {
         handle
     }
 
-    /// Feeds the answer to such a probe, past the network.
+    /// Passes the answer to such a probe, without the network.
     pub fn answer(&mut self, index: u32, to: SocketAddr, port: u16) {
         let cid = cids().of(index + 2, 1);
         self.feed(to, port, &mut answer_to(DCID.into(), cid.into()));
     }
 
-    /// Feeds a datagram from `to` to number `port`, past the network.
+    /// Passes a datagram from `to` to number `port`, without the network.
     pub fn feed(&mut self, to: SocketAddr, port: u16, bytes: &mut [u8]) {
         let control = Control {
             stamp: Some(wall()),
@@ -278,7 +278,7 @@ impl Engine {
             .datagram(usize::from(port), to, &control, bytes, now, wall, groups);
     }
 
-    /// Ends all probes that have an answer, and returns all records.
+    /// Completes all probes that have an answer, and returns all records.
     pub fn records(&mut self) -> Vec<FinishedProbe> {
         self.probes.end_answered(0);
         self.probes.finish_all();

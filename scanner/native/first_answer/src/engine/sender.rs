@@ -1,5 +1,4 @@
-//! What leaves now: tokens and closes from the port of their probe, new connections in batches from a
-//! random port.
+//! Sends tokens and closes from the port of their probe, and new connections in batches from a random port.
 
 mod batch;
 
@@ -18,7 +17,7 @@ use crate::packets::Packets;
 use crate::probes::{Kind, Probes, StampKey, line_and_group, no_family};
 use batch::Item;
 
-/// Most batches of new probes, and of further connections, per call.
+/// Maximum number of batches of new probes, and of further connections, per call.
 const BATCHES: usize = 16;
 
 /// Writes the datagrams of probes and hands them to the egress.
@@ -29,19 +28,19 @@ pub struct Sender {
     /// Chooses source ports.
     random: ChaCha8Rng,
     clock: Clock,
-    /// What the egress has in its batch.
+    /// The datagrams in the egress's batch.
     batch: Vec<Item>,
 }
 
-/// Where datagrams that have left, or have not, are reported to.
+/// Receives reports about sent and failed datagrams.
 pub struct Reports<'a> {
     pub probes: &'a mut Probes,
-    /// Read when a send fails: the kernel reports errors of earlier datagrams to the next sender.
+    /// Read when a send fails, because the kernel reports errors of earlier datagrams to the next sender.
     pub receiver: &'a mut Receiver,
 }
 
 impl Sender {
-    /// Sends by `egress` to the targets of `list`; `random` chooses source ports.
+    /// Sends through `egress` to the targets of `list`. `random` chooses source ports.
     pub fn new(
         egress: Egress<StampKey>,
         packets: Packets,
@@ -69,7 +68,7 @@ impl Sender {
         &mut self.egress
     }
 
-    /// Sends what waits for each port; `at_once`: closes do not wait for company.
+    /// Sends the queued datagrams that are due, for each port. `at_once`: closes do not wait for other closes.
     pub fn send_queued(&mut self, to: &mut Reports<'_>, at_once: bool) {
         for port in 0..self.egress.ports().len() {
             let now = self.clock.now();
@@ -93,8 +92,8 @@ impl Sender {
         self.send_batch(port, to);
     }
 
-    /// Sends further connections for targets that did not answer and whose group is not paused, each from
-    /// another port than before.
+    /// Sends further connections for targets that did not answer, unless their group is paused. Each connection uses
+    /// another port than the one before.
     pub fn send_next_attempts(&mut self, groups: &Groups, to: &mut Reports<'_>) {
         for _ in 0..BATCHES {
             for v4 in [true, false] {
@@ -112,7 +111,7 @@ impl Sender {
         }
     }
 
-    /// Sends those of the first `count` further connections that may leave from `port`.
+    /// Dequeues the first `count` further connections, and sends the connections that may use `port`.
     fn send_next_attempts_from(
         &mut self,
         port: u16,
@@ -139,7 +138,7 @@ impl Sender {
         self.send_batch(usize::from(port), to);
     }
 
-    /// Sends the planned probes that are due. `writer_behind`: records cannot be written fast enough.
+    /// Sends the planned probes that are due. `writer_behind`: the writer is too slow for the records.
     pub fn send_planned(
         &mut self,
         schedule: &mut Schedule,
@@ -226,7 +225,7 @@ impl Sender {
         }
     }
 
-    /// Returns the number of a source port, chosen at random.
+    /// Returns the number of a random source port.
     fn random_port(&mut self, v4: bool) -> u16 {
         let random = self.random.next_u32() as usize;
         let ports = self.egress.ports().of(v4);

@@ -47,7 +47,7 @@ fn copies_are_recognised() {
     assert_eq!(seen.largest(), Some(1000));
     assert!(seen.insert(u64::MAX >> 2));
 }
-/// A frame of each kind that an Initial can contain, and of two others.
+/// A frame of each kind that an Initial can contain, and of two other kinds.
 fn frame(name: &str) -> Frame<'static> {
     match name {
         "padding" => Frame::Padding { length: 1 },

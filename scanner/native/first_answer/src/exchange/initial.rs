@@ -7,7 +7,7 @@ use super::{Exchange, HELLO_PREFIX, Step};
 use crate::evidence::{FirstAck, FirstHello, FrameKinds};
 use firstflight_core::clock::Stamp;
 
-/// Bytes of a reason phrase that are kept.
+/// Maximum number of bytes kept from a reason phrase.
 const MOST_REASON: usize = 1000;
 
 impl Exchange {
@@ -19,7 +19,7 @@ impl Exchange {
         keys: &Keys,
     ) -> Step {
         if !packet.token.is_empty() || self.server_cid.is_some_and(|known| known != packet.scid) {
-            // A server's Initial has no token, and its connection ID stays (RFC 9000 17.2.2, 7.2).
+            // A server's Initial has no token, and its connection ID does not change (RFC 9000 17.2.2, 7.2).
             self.discard();
             return Step::Wait;
         }
@@ -99,7 +99,7 @@ impl Exchange {
                 _ => {}
             }
         }
-        // A probe of the server repeats CRYPTO bytes, or has a PING (RFC 9002 6.2.4).
+        // A probe packet of the server repeats CRYPTO bytes, or has a PING (RFC 9002 6.2.4).
         if again
             && self
                 .hello
@@ -143,7 +143,7 @@ impl Exchange {
             .rare()
             .pieces
             .get_or_insert_with(|| CryptoStream::new(2 * HELLO_PREFIX));
-        // Pieces that do not fit repeat what is there.
+        // Pieces that do not fit repeat known bytes.
         let _ = pieces.insert(offset, data);
         let kind = hello_kind(pieces.contiguous());
         if pieces.contiguous().is_empty() || kind == Err(Error::Truncated) {
@@ -153,7 +153,7 @@ impl Exchange {
         self.decide(kind);
     }
 
-    /// Decides by the first bytes of the CRYPTO stream whether it is a ServerHello.
+    /// Decides from the first bytes of the CRYPTO stream whether it has a ServerHello.
     fn decide(&mut self, kind: Result<HelloKind, Error>) {
         match kind {
             Ok(HelloKind::ServerHello) => {}

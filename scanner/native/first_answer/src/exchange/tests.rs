@@ -1,5 +1,4 @@
-//! Every line of the table of outcomes, and orders of packets that are easily confused, with packets that
-//! authenticate.
+//! Every row of the table of outcomes, and orders of packets that are easily confused. All packets authenticate.
 
 use firstflight_wire::Error;
 use firstflight_wire::tls::{number, write_hello_retry_request, write_server_hello};
@@ -80,7 +79,7 @@ fn both(w: &mut Writer<'_>) -> Result<(), Error> {
     hello(w)
 }
 
-/// Feeds datagrams 1 ms apart, the first at 1 ms; returns the last step.
+/// Passes datagrams 1 ms apart, the first at 1 ms. Returns the last step.
 fn feed(exchange: &mut Exchange, datagrams: &[Vec<u8>]) -> Step {
     let mut step = Step::Wait;
     for (i, datagram) in datagrams.iter().enumerate() {
@@ -161,14 +160,14 @@ fn what_comes_first_in_the_hello_counts_and_copies_change_nothing() {
         ack(w)?;
         write_crypto(w, 10, &bytes[10..])
     };
-    // The tail with the ACK comes before the first byte.
+    // The tail with the ACK arrives before the first byte.
     let (outcome, exchange) = outcome_of(&[initial(1, tail), initial(0, head)]);
     assert_eq!(
         (outcome, exchange.hello.unwrap().packet_number),
         (Outcome::Iack, 0)
     );
     assert!(!exchange.hello.unwrap().gap);
-    // The first byte comes before the ACK.
+    // The first byte arrives before the ACK.
     let (outcome, _) = outcome_of(&[initial(0, head), initial(1, tail)]);
     assert_eq!(outcome, Outcome::ShFirst);
     // The same packets again, and the same frames in new packets.
@@ -252,7 +251,7 @@ fn an_ack_and_nothing_more() {
     let (outcome, exchange) = outcome_of(&[initial(0, &ack)]);
     assert_eq!(outcome, Outcome::AckOnly);
     assert!(exchange.is_answered());
-    // An ACK of a packet that was never sent covers nothing.
+    // An ACK for a packet that was never sent covers nothing.
     let (outcome, exchange) = outcome_of(&[initial(0, &|w| write_ack(w, 3, 0, &[(3, 2)]))]);
     assert_eq!((outcome, exchange.ack), (Outcome::Malformed, None));
     assert!(!exchange.is_over(3_000_000_000, 0, 3_000_000_000, 100_000_000));
@@ -320,7 +319,7 @@ fn retry_is_followed_once() {
         (&b"token"[..], Outcome::Retry)
     );
 
-    // Answers under the old keys do not count any more; an ACK must cover the Initial with the token.
+    // Answers under the old keys no longer count. An ACK must cover the Initial with the token.
     let scid = ConnectionId::new(&[7; 6]).unwrap();
     feed(&mut exchange, &[initial(0, &both)]);
     assert_eq!(exchange.outcome(), Outcome::Retry);
@@ -368,7 +367,7 @@ fn version_negotiation_is_checked() {
         exchange.rare.unwrap().versions.unwrap(),
         ("0x6b3343cf,0x1a2a3a4a".to_owned(), 1, 1_000_000)
     );
-    // A reserved version is answered by a list with version 1, and by nothing else.
+    // Only a list with version 1 answers a reserved version.
     let mut reserved = Exchange::reserved(DCID, CLIENT);
     assert_eq!(reserved.version, Version(0x0a0a_0a0a));
     feed(&mut reserved, &[initial(0, &both)]);
@@ -445,7 +444,7 @@ fn malformed_says_where() {
             "{detail}"
         );
     }
-    // A message with a length too short for a ServerHello, whole or in pieces, is none.
+    // A message that is too short for a ServerHello does not count as one, whole or in pieces.
     let mut short = hello_bytes();
     short[1..4].copy_from_slice(&[0, 0, 1]);
     let (whole, piece) = (short.clone(), short[..6].to_vec());
@@ -458,10 +457,10 @@ fn malformed_says_where() {
         write_crypto(w, 0, &short)
     })]);
     assert_eq!(outcome, Outcome::AckOnly);
-    // A good packet afterwards decides.
+    // A valid packet afterwards decides.
     let (outcome, exchange) = outcome_of(&[initial(0, broken), initial(1, &both)]);
     assert_eq!((outcome, exchange.discarded), (Outcome::Coalesced, 1));
-    // A packet without an ACK or a ServerHello is an answer too, but no outcome describes it.
+    // A packet without an ACK or a ServerHello is also an answer, but no outcome describes it.
     assert_eq!(
         outcome_of(&[initial(0, &|w| write_ping(w))]).0,
         Outcome::Malformed
@@ -530,7 +529,7 @@ fn no_bytes_make_it_panic() {
         negotiation(CLIENT, DCID, &[Version::V2]),
         initial(u64::from(u32::MAX), &|w| write_crypto(w, 30, &[3; 60])),
     ];
-    // A small generator is enough: what matters is that every byte is changed and every length cut.
+    // A small generator is enough, if every byte is changed and every length is cut.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
         state ^= state << 13;

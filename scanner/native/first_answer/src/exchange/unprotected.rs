@@ -1,4 +1,4 @@
-//! Packets that need no keys: Handshake (only its type is read), Retry, Version Negotiation.
+//! Packets that need no keys: Handshake (only its type is used), Retry, Version Negotiation.
 
 use firstflight_wire::{Packet, Version, retry_is_intact};
 
@@ -15,7 +15,7 @@ impl Exchange {
         if self.hello.is_some() {
             self.handshake_at.get_or_insert(at);
         } else {
-            // Not counted as discarded: a server should send it, but it came too early to be used.
+            // Not counted as discarded: a server should send it, but it arrived too early to be used.
             self.undecryptable = true;
             self.note(|| "a Handshake packet before any ServerHello".to_owned());
         }

@@ -1,4 +1,4 @@
-//! Records of probes whose parts are set by hand, column by column.
+//! Records of probes with parts that are set directly, column by column.
 
 use firstflight_wire::{ConnectionId, Frame};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::evidence::{FirstAck, FirstHello, FrameKinds};
 
-/// When the Initial left, by the kernel's stamp.
+/// The kernel's transmit stamp of the Initial.
 const SENT: Stamp = 1_795_154_400_000_000_000;
 
 fn target() -> Target<'static> {
@@ -270,7 +270,7 @@ fn bytes_are_written_in_two_digits_each() {
     }
 }
 
-/// What the writing thread does with columns of any kind of record.
+/// Appends rows and makes a batch, as the writing thread does for every kind of record.
 fn rows_of<C: records::Columns>(row: &C::Row<'_>) -> (usize, usize, RecordBatch) {
     let mut columns = C::default();
     assert!(columns.is_empty());

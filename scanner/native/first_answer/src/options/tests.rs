@@ -24,7 +24,7 @@ fn wrong_use_is_one_line() {
         (&[], "were not provided: --targets <FILE>"),
         (
             &["--targets", "t", "--format", "x"],
-            "[possible values: jsonl]",
+            "[possible values: jsonl, text]",
         ),
         (
             &["--targets", "t", "--contact", &long],
@@ -44,7 +44,7 @@ fn wrong_use_is_one_line() {
     assert_eq!(sentence_for(&["--version"]), None);
 }
 
-/// The options of these arguments beside `--targets`.
+/// Parses these arguments together with `--targets`.
 fn parsed(arguments: &[&str]) -> Result<Options, clap::Error> {
     Options::try_parse_from([&["firstflight-prober", "--targets", "t"], arguments].concat())
 }

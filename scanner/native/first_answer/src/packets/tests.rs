@@ -1,4 +1,4 @@
-//! Datagrams are opened again with the keys of their connection.
+//! Decrypts datagrams with the keys of their connection.
 
 use firstflight_wire::tls::{ClientHello, number, read_message};
 use firstflight_wire::{
@@ -15,7 +15,7 @@ fn packets() -> Packets {
     Packets::new(CONTACT, [7; 32]).unwrap()
 }
 
-/// An opened Initial: connection IDs, token, packet number, and the frames that are not PADDING.
+/// A decrypted Initial: connection IDs, token, packet number, and the frames other than PADDING.
 struct Initial {
     ids: [Vec<u8>; 2],
     token: Vec<u8>,
@@ -53,14 +53,14 @@ fn open(datagram: &[u8], secret: ConnectionId) -> Initial {
     }
 }
 
-/// The Initial of `exchange`, opened, and its size.
+/// Returns the Initial of `exchange`, decrypted, and the size.
 fn initial(packets: &Packets, exchange: &Exchange, sni: &str, size: u16) -> (Initial, usize) {
     let mut out = [0; 1500];
     let n = packets.initial(&mut out, exchange, sni, size).unwrap();
     (open(&out[..n], exchange.dcid), n)
 }
 
-/// A connection to a server that asked for a Retry.
+/// A connection to a server that sent a Retry.
 fn retried() -> Exchange {
     let mut exchange = Exchange::new(DCID, CLIENT);
     let mut out = [0; 200];
@@ -119,12 +119,15 @@ fn random_and_key_share_differ_by_connection_and_by_run() {
         assert_eq!(share.0, number::X25519);
         (hello.random, share.1.to_vec())
     };
-    let one = parts(&hello(1, CLIENT));
-    assert_eq!(parts(&hello(1, CLIENT)), one);
-    assert!(one.0 != [0; 32] && one.1 != [0; 32] && one.0[..] != one.1[..]);
+    let first = parts(&hello(1, CLIENT));
+    assert_eq!(parts(&hello(1, CLIENT)), first);
+    assert!(first.0 != [0; 32] && first.1 != [0; 32] && first.0[..] != first.1[..]);
     for (random, client) in [(1, [1; 8]), (1, [0; 8]), (2, CLIENT)] {
         let other = parts(&hello(random, client));
-        assert!(other.0 != one.0 && other.1 != one.1, "{random} {client:?}");
+        assert!(
+            other.0 != first.0 && other.1 != first.1,
+            "{random} {client:?}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! How probes end: by what came, by their deadlines; and how they become records.
+//! Completes probes after an answer or at a deadline, and makes their records.
 
 use firstflight_core::clock::Mono;
 use firstflight_core::targets::{Groups, Standing, TargetRef};
@@ -9,7 +9,7 @@ use crate::finished::{FinishedProbe, Sent, micros_of};
 use crate::outcome::Outcome;
 
 impl Probes {
-    /// Ends what fell due before `drained`, up to which all datagrams are read.
+    /// Completes probes with deadlines before `drained`. All datagrams that arrived before this time are read.
     pub fn expire(&mut self, drained: Mono, groups: &Groups) {
         while let Some(handle) = self.deadlines.settles.pop(drained) {
             self.end_if_settled(handle, drained);
@@ -35,12 +35,12 @@ impl Probes {
         }
     }
 
-    /// The time for an answer is over: a probe without any gets another connection.
+    /// Closes a probe's answer window. A probe without any answer gets another connection.
     pub(super) fn end_by_window(&mut self, handle: Handle, now: Mono, groups: &Groups) {
         let Some(flight) = self.table.get(handle) else {
             return;
         };
-        // A planned probe is one connection at one time.
+        // A planned probe is a single connection at a set time.
         let last = matches!(flight.target, TargetRef::Fed(_))
             || flight.attempt >= self.settings.attempts
             || groups.standing(flight.group) != Standing::Free;
@@ -54,8 +54,8 @@ impl Probes {
         }
     }
 
-    /// Takes the next probe that gets a further connection. Those whose group was paused while they waited end
-    /// without one.
+    /// Dequeues the next probe that gets a further connection. A probe is completed without one if its group was paused
+    /// while it waited.
     pub fn pop_next_attempt(&mut self, now: Mono, groups: &Groups) -> Option<Handle> {
         while let Some(handle) = self.queue.pop_next_attempt() {
             let group = self.table.get(handle).map(|flight| flight.group);
@@ -67,7 +67,7 @@ impl Probes {
         None
     }
 
-    /// A settle timer fell due.
+    /// Handles an expired settle timer.
     fn end_if_settled(&mut self, handle: Handle, now: Mono) {
         let settled =
             |flight: &mut Flight| flight.phase == Phase::Open && flight.exchange.hello.is_some();
@@ -76,7 +76,7 @@ impl Probes {
         }
     }
 
-    /// A probe is over: a close if it was answered, then a cooldown in which late datagrams are counted.
+    /// Completes a probe: sends a close if it was answered, then counts late datagrams during the cooldown.
     pub(super) fn end(&mut self, handle: Handle, now: Mono) {
         if self.listen(handle, now) {
             return;
@@ -93,13 +93,13 @@ impl Probes {
         }
     }
 
-    /// From now on probes get no further connections.
+    /// Stops further connections of probes.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
 
-    /// Ends all probes that have been answered, so that they are closed. Those from which something that decides
-    /// their outcome may still come have no record.
+    /// Completes all answered probes, so that they are closed. If a datagram that decides the outcome may still arrive,
+    /// the probe has no record.
     pub fn end_answered(&mut self, now: Mono) {
         for handle in self.table.handles() {
             match self.table.get(handle) {
@@ -113,7 +113,7 @@ impl Probes {
         }
     }
 
-    /// The run is over: probes in their cooldown become records, the others have none.
+    /// Removes all probes at the end of the run. Only probes in their cooldown become records.
     pub fn finish_all(&mut self) {
         for handle in self.table.handles() {
             let flight = self.table.get(handle);
@@ -125,7 +125,7 @@ impl Probes {
         }
     }
 
-    /// A probe leaves the table and becomes a record.
+    /// Removes a probe from the table and records it.
     fn finish(&mut self, handle: Handle) {
         let Some(flight) = self.take(handle) else {
             return;
@@ -168,14 +168,14 @@ impl Probes {
         });
     }
 
-    /// A probe leaves the table without a record: the run ends before it could.
+    /// Removes a probe from the table without a record, because the run finished before the probe.
     fn abandon(&mut self, handle: Handle) {
         if self.take(handle).is_some() {
             self.counts.tally.not_done += 1;
         }
     }
 
-    /// A probe leaves the table.
+    /// Removes a probe from the table.
     pub(super) fn take(&mut self, handle: Handle) -> Option<Flight> {
         let flight = self.table.get(handle)?;
         let (line, attempts, first) = (flight.line, flight.attempt, flight.series * SERIES);
@@ -185,7 +185,7 @@ impl Probes {
             .remove(handle, numbers.map(|attempt| key.of(line, attempt)))
     }
 
-    /// A target becomes a record although nothing was sent to it.
+    /// Records a target to which nothing was sent.
     pub fn unsent(&mut self, target: TargetRef, outcome: Outcome, why: String) {
         self.counts.tally.record(outcome, false);
         let initial_size = self.settings.sizes.given(&target);

@@ -1,4 +1,4 @@
-//! New probes, and further connections of probes that got no answer.
+//! New probes, and further connections of probes without an answer.
 
 use std::net::SocketAddr;
 
@@ -8,13 +8,13 @@ use super::{Flight, Handle, Phase, Probes};
 use crate::exchange::Exchange;
 use crate::sizes::MOST_SIZES;
 
-/// Numbers of attempts that each probe of a target has for itself in its connection IDs: up to five are made.
+/// Numbers of attempts reserved for each probe to a target, in connection IDs. A probe makes at most five attempts.
 pub(super) const SERIES: u8 = 8;
 const _: () = assert!(5 + SERIES as usize * (MOST_SIZES - 1) <= u8::MAX as usize);
 
 impl Probes {
-    /// Adds a probe of `target` (its line and group as [`line_and_group`] returns them), from number `port`
-    /// to the connection ID `dcid`.
+    /// Adds a probe of `target` from number `port` to the connection ID `dcid`. [`line_and_group`] returns the second
+    /// argument.
     pub fn connect(
         &mut self,
         target: TargetRef,
@@ -50,15 +50,15 @@ impl Probes {
         handle
     }
 
-    /// Returns the next connection of a probe, to the connection ID `dcid`. Everything in it is new; only
-    /// ICMP of the connection before is kept, with the remark on it.
+    /// Creates a probe's next connection, to the connection ID `dcid`. It keeps only the ICMP message of the
+    /// connection before, and the remark about the message.
     pub fn next_attempt(&mut self, handle: Handle, dcid: [u8; 8]) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
         let cid = self
             .cids
             .of(flight.line, flight.attempt + 1 + flight.series * SERIES);
         let mut next = Box::new(new_exchange(self.settings.reserved, dcid, cid));
-        // What leads to another connection is silence, so a remark can only be about ICMP.
+        // Only silence leads to another connection, so a remark can only be about ICMP.
         if let Some(rare) = flight.exchange.rare.as_deref()
             && let Some((kind, code)) = rare.icmp
         {
@@ -71,7 +71,7 @@ impl Probes {
     }
 }
 
-/// Returns a connection of version 1, or of a reserved version.
+/// Returns a connection of version 1 or a reserved version.
 fn new_exchange(reserved: bool, dcid: [u8; 8], cid: [u8; 8]) -> Exchange {
     if reserved {
         Exchange::reserved(dcid, cid)
@@ -80,12 +80,12 @@ fn new_exchange(reserved: bool, dcid: [u8; 8], cid: [u8; 8]) -> Exchange {
     }
 }
 
-/// Returns the line number and the group of a target, as [`Probes::connect`] takes them.
+/// Returns a target's line number and group, for [`Probes::connect`].
 pub fn line_and_group(target: &Target<'_>) -> (u32, u32) {
     (target.line, target.group)
 }
 
-/// Why no target of a family can be probed.
+/// Returns why no target in a family can be probed.
 pub fn no_family(v4: bool) -> String {
     format!("this machine has no IPv{}", if v4 { 4 } else { 6 })
 }

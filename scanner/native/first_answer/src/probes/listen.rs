@@ -1,17 +1,16 @@
-//! Answered probes whose servers are listened to before the close: nothing is sent to them, and what they
-//! retransmit is recorded.
+//! Listens to answered servers before the close: sends them nothing, and records their retransmissions.
 
 use firstflight_core::clock::{Mono, Stamp};
 use firstflight_core::targets::TargetRef;
 
 use super::{Handle, Phase, Probes};
 
-/// A server that sends so many datagrams is not listened to any longer.
+/// Listening stops after this number of datagrams from a server.
 const MOST_DATAGRAMS: u16 = 1000;
 
 impl Probes {
-    /// A probe is over: returns whether its server is listened to from now on. Only probes of the list are,
-    /// and only servers that answered and have not closed.
+    /// Starts to listen at the end of a probe, if possible, and returns whether it does. Only probes of the list
+    /// listen, and only to servers that answered and did not close.
     pub(super) fn listen(&mut self, handle: Handle, now: Mono) -> bool {
         if self.settings.listen.is_none() || self.stopping {
             return false;
@@ -31,7 +30,7 @@ impl Probes {
         wanted
     }
 
-    /// Takes a datagram of a server that is listened to; `stray`: it has another connection ID.
+    /// Processes a datagram while a probe listens. `stray`: it has another connection ID.
     pub(super) fn hear(
         &mut self,
         handle: Handle,
@@ -53,7 +52,7 @@ impl Probes {
         }
     }
 
-    /// Ends what was listened to long enough before `drained`, or at all if the run is being stopped.
+    /// Stops listening that started long enough before `drained`. If the run is stopping, stops all listening.
     pub(super) fn expire_listening(&mut self, drained: Mono) {
         let due = if self.stopping { Mono::MAX } else { drained };
         while let Some(handle) = self.deadlines.listens.pop(due) {
@@ -61,7 +60,7 @@ impl Probes {
         }
     }
 
-    /// Ends a probe whose server is listened to.
+    /// Stops a probe's listening, and completes the probe.
     pub(super) fn end_listening(&mut self, handle: Handle, now: Mono) {
         if let Some(flight) = self.table.get(handle)
             && flight.phase == Phase::Listening

@@ -1,5 +1,5 @@
-//! What is still to be sent for probes in flight: per port tokens first, then closes, which may wait for
-//! company; and further connections, from any port.
+//! Datagrams to send for probes in flight. Each port sends tokens first, then closes, which may wait for other closes.
+//! Further connections use any port.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use firstflight_core::clock::Mono;
 use super::Kind;
 use super::table::Handle;
 
-/// At high rates closes wait for so many others of their port, but not longer than this.
+/// At high rates, closes wait until their port has this number of closes, but at most for this time.
 const CLOSES: usize = 16;
 const CLOSE_WAIT: Mono = 10_000_000;
 
-/// Tokens and closes of one port, by their probes.
+/// Probes that send tokens and closes from a port.
 #[derive(Default)]
 struct PortQueue {
     tokens: VecDeque<Handle>,
@@ -22,7 +22,7 @@ struct PortQueue {
 }
 
 impl PortQueue {
-    /// Returns whether it is time to send; `in_bulk`: closes may wait for company.
+    /// Returns whether datagrams are due. `in_bulk`: closes may wait for other closes.
     fn is_due(&self, now: Mono, in_bulk: bool) -> bool {
         let old = now >= self.since + CLOSE_WAIT;
         !self.tokens.is_empty()
@@ -37,7 +37,7 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// An empty queue for so many ports.
+    /// Creates an empty queue for this number of ports.
     pub fn new(ports: usize) -> SendQueue {
         SendQueue {
             ports: (0..ports).map(|_| PortQueue::default()).collect(),
@@ -51,12 +51,12 @@ impl SendQueue {
         self.next_attempts.is_empty() && self.ports.iter().all(empty)
     }
 
-    /// Returns whether it is time to send what waits for `port`; `in_bulk`: closes may wait for company.
+    /// Returns whether datagrams of `port` are due. `in_bulk`: closes may wait for other closes.
     pub fn is_due(&self, port: usize, now: Mono, in_bulk: bool) -> bool {
         self.ports[port].is_due(now, in_bulk)
     }
 
-    /// Takes the next datagram of `port`.
+    /// Dequeues the next datagram of `port`.
     pub fn pop(&mut self, port: usize) -> Option<(Handle, Kind)> {
         let port = &mut self.ports[port];
         let token = port.tokens.pop_front().map(|handle| (handle, Kind::Token));
@@ -77,12 +77,12 @@ impl SendQueue {
         port.closes.push_back(handle);
     }
 
-    /// Adds a further connection.
+    /// Adds a probe that needs a further connection.
     pub fn next_attempt(&mut self, handle: Handle) {
         self.next_attempts.push_back(handle);
     }
 
-    /// Takes the next further connection.
+    /// Dequeues the next probe that needs a further connection.
     pub fn pop_next_attempt(&mut self) -> Option<Handle> {
         self.next_attempts.pop_front()
     }

@@ -1,4 +1,4 @@
-//! What came from the network, and which probe it is for.
+//! Processes datagrams and ICMP messages, and finds their probes.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use super::{Phase, Probes};
 use crate::exchange::Step;
 
 impl Probes {
-    /// Takes an ICMP message that quotes a datagram from number `port` to `to`; `quote` is what it quotes
-    /// of the payload. Without the connection ID in it, anybody who guesses our port may have sent it: then
-    /// it ends a probe only if the server itself sent it.
+    /// Processes an ICMP message that quotes a datagram from number `port` to `to`. `quote` is the quoted part of the
+    /// payload. If it lacks the connection ID, anybody who guesses our port may have sent the message. It then
+    /// completes a probe only if the server itself sent it.
     pub fn icmp(&mut self, port: usize, to: SocketAddr, icmp: &Icmp, quote: &[u8], now: Mono) {
         let quoted_cid = source_cid(quote);
         let handle = match quoted_cid {
             Some(cid) => self.table.find_cid(cid),
-            // Many routers quote no more than the ports.
+            // Many routers quote only the ports.
             None if quote.len() < SHORTEST_QUOTE => self.table.find_tuple(to, port as u16, now),
             None => None,
         };
@@ -38,9 +38,9 @@ impl Probes {
                 flight.exchange.note(|| {
                     let from = icmp.offender.map(|ip| ip.to_string());
                     format!(
-                        "port unreachable, says {}, which is not the server, and quotes no \
-                         connection ID",
-                        from.as_deref().unwrap_or("nobody")
+                        "port unreachable from {}: the sender is not the server, and the \
+                         message quotes no connection ID",
+                        from.as_deref().unwrap_or("an unknown address")
                     )
                 });
             }
@@ -51,10 +51,10 @@ impl Probes {
         }
     }
 
-    /// Takes a datagram that came to number `port` from `peer`; `wall` reads the clock that stamps come from.
+    /// Processes a datagram from `peer` to number `port`. `wall` reads the clock of the stamps.
     #[expect(
         clippy::too_many_arguments,
-        reason = "what the kernel reports, and both clocks"
+        reason = "the kernel's report, and both clocks"
     )]
     pub fn datagram(
         &mut self,
@@ -68,7 +68,7 @@ impl Probes {
     ) {
         let cid = destination_cid(bytes);
         let by_cid = cid.and_then(|cid| Some((self.table.find_cid(cid)?, cid)));
-        // An answer from another address is not the server's, even if it carries the connection ID.
+        // A datagram from another address is not the server's, even with the right connection ID.
         let by_cid = by_cid.filter(|(handle, _)| {
             self.table
                 .get(*handle)
@@ -76,7 +76,7 @@ impl Probes {
         });
         let handle = match (by_cid, cid) {
             (Some((handle, _)), _) => Some(handle),
-            // What a server still sends to a probe that is over says nothing of the next one.
+            // A late datagram to a finished probe does not belong to the next probe.
             (None, Some(cid)) if self.table.was_removed(cid) => None,
             _ => self.table.find_tuple(peer, port as u16, now),
         };
@@ -127,7 +127,7 @@ impl Probes {
         match flight.exchange.receive(at, bytes) {
             Step::Wait => {
                 if !had_hello && flight.exchange.hello.is_some() {
-                    // Counted from the stamp, if both clocks agree.
+                    // The settle time starts at the stamp, if both clocks agree.
                     let late = (wall() - at).clamp(0, settle) as Mono;
                     self.deadlines
                         .settles

@@ -1,4 +1,4 @@
-//! What follows when a datagram has left, when it could not, and when its transmit stamp comes.
+//! Records sent datagrams, datagrams that could not be sent, and transmit stamps.
 
 use firstflight_core::clock::{Mono, Stamp};
 
@@ -6,19 +6,18 @@ use super::{Handle, Kind, Phase, Probes, Window};
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
 
-/// The datagram that a transmit stamp is for.
+/// The datagram to which a transmit stamp belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampKey {
     handle: Handle,
     attempt: u8,
-    /// The Initial with the Retry's token rather than the connection's first.
+    /// True for the Initial with the Retry's token, false for the connection's first Initial.
     token: bool,
 }
 
 impl Probes {
-    /// A datagram has left from number `port`; `next`: the connection that it starts, if it is the first of
-    /// a further one; `earliest`: wall clock before sending. Returns what its transmit stamp is known by,
-    /// if it asked for one.
+    /// Records a datagram that was sent from number `port`. `next`: the further connection that it starts, if it starts
+    /// one. `earliest`: wall clock before sending. Returns the transmit stamp's key, if the datagram requested a stamp.
     pub fn sent(
         &mut self,
         handle: Handle,
@@ -43,7 +42,7 @@ impl Probes {
         }
         let token = kind == Kind::Token;
         let Some(flight) = self.table.get(handle) else {
-            // The stamp will come although the probe has finished.
+            // The stamp arrives even if the probe has finished.
             return Some(StampKey {
                 handle,
                 attempt: 0,
@@ -69,7 +68,7 @@ impl Probes {
         })
     }
 
-    /// A further connection of a probe has started.
+    /// Starts a further connection for a probe.
     fn start_attempt(&mut self, handle: Handle, port: u16, next: Exchange) {
         let Some(flight) = self.table.get(handle) else {
             return;
@@ -82,7 +81,8 @@ impl Probes {
         self.table.index(handle);
     }
 
-    /// A datagram could not be sent. A target that was sent nothing gets `outcome`, and `why` as its detail.
+    /// Records that a datagram could not be sent. If the target was sent nothing, the outcome is `outcome` and the
+    /// detail is `why`.
     pub fn not_sent(
         &mut self,
         handle: Handle,
@@ -110,7 +110,7 @@ impl Probes {
         }
     }
 
-    /// The kernel reports when a datagram left.
+    /// Records the kernel's transmit stamp for a datagram.
     pub fn stamped(&mut self, key: StampKey, stamp: Stamp) {
         let Some(flight) = self.table.get(key.handle) else {
             return;

@@ -9,71 +9,71 @@ use firstflight_core::clock::Stamp;
 use firstflight_core::clock::{Mono, SECOND};
 use firstflight_core::targets::TargetRef;
 
-/// Slots searched per second because of strays: a few milliseconds of CPU time.
+/// Maximum number of slots searched per second for stray datagrams: a few milliseconds of CPU time.
 const BUDGET: usize = 10_000_000;
 
-/// Places for connection IDs that are remembered after their probes: half a megabyte.
+/// Number of places for connection IDs of removed probes: half a megabyte.
 const MOST_TOMBSTONES: usize = if cfg!(test) { 3 } else { 65_536 };
 
-/// Identifies a probe in flight; stale once the probe has left the table.
+/// Identifies a probe in flight. The handle is stale once the probe has left the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     slot: u32,
     generation: u32,
 }
 
-/// The state of a probe.
+/// A probe's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Another connection is to be tried; its Initial has not left yet.
+    /// Another connection is due. The Initial is not sent yet.
     Queued,
-    /// An answer is waited for.
+    /// Waits for an answer.
     Open,
-    /// Answered; retransmissions are waited for.
+    /// Answered. Waits for retransmissions.
     Listening,
-    /// Over; late datagrams are counted.
+    /// Complete. Counts late datagrams.
     Cooldown,
 }
 
 /// One probe in flight.
 pub struct Flight {
     pub target: TargetRef,
-    /// Of the target in the input.
+    /// Line of the target in the input.
     pub line: u32,
     pub to: SocketAddr,
-    /// Number of the port it is sent from.
+    /// Number of the local port.
     pub port: u16,
-    /// Of the target; see [`firstflight_core::targets::Groups`].
+    /// Group of the target; see [`firstflight_core::targets::Groups`].
     pub group: u32,
     pub attempt: u8,
     pub phase: Phase,
-    /// The run ended before its answer was whole: it is closed, and has no record.
+    /// The run finished before the answer was complete. The probe is closed and has no record.
     pub cut_off: bool,
     pub initial_size: u16,
-    /// Which of the target's probes this is, from 0: a sweep has one per size.
+    /// Number of this probe among the target's probes, from 0. A sweep has one probe per size.
     pub series: u8,
-    /// Since when the server is listened to; after that, for how long.
+    /// Start of listening. After listening, the duration.
     pub listening: Option<Mono>,
-    /// The Initial with the Retry's token has left.
+    /// The Initial with the Retry's token was sent.
     pub token_sent: bool,
     pub after_close: u16,
     pub ttl: Option<u8>,
     pub local: Option<IpAddr>,
     pub first_sent: Option<Stamp>,
     pub sent_at: Option<Stamp>,
-    /// Our own clock right before sending, in case the stamp does not come: for deadlines only.
+    /// Our clock immediately before sending, in case the stamp does not arrive. Only for deadlines.
     pub sent_about: Stamp,
     pub exchange: Exchange,
 }
 
 impl Flight {
-    /// When the Initial that counts was sent, for deadlines.
+    /// Returns when the Initial that counts was sent. Only for deadlines.
     pub fn sent(&self) -> Stamp {
         self.sent_at.unwrap_or(self.sent_about)
     }
 }
 
-/// A hasher for keys that are uniform already.
+/// A hasher for keys that are already uniform.
 #[derive(Default)]
 pub struct AsIs(u64);
 
@@ -103,19 +103,20 @@ pub struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_cid: Index,
-    /// Connection IDs of probes that have left, each in its place until another takes it: they are uniform.
+    /// Connection IDs of removed probes. Each one stays until another ID needs its place. The IDs are uniform.
     tombstones: Vec<u64>,
-    /// Hash of peer and port of each slot. Lookups are rare and search all of it, so that the common case
-    /// costs one write instead of the two cache misses of a hash table.
+    /// Hash of peer and port of each slot. Lookups are rare and search all slots. The common case then costs one write
+    /// instead of the two cache misses of a hash table.
     tuples: Vec<u64>,
     tuple_key: [u64; 3],
-    /// Slots that may still be searched this second, so that a flood of strays cannot take the processor.
+    /// Number of slots that may still be searched this second, so that a flood of stray datagrams cannot take all CPU
+    /// time.
     budget: usize,
     budget_since: Mono,
 }
 
 impl Table {
-    /// `key` keeps others from choosing addresses whose hashes collide.
+    /// Creates a table. `key` is secret, so that nobody can choose addresses with colliding hashes.
     pub fn new(key: [u64; 3]) -> Self {
         Table {
             slots: Vec::new(),
@@ -162,8 +163,8 @@ impl Table {
         }
     }
 
-    /// Makes the probe findable by its present connection ID and tuple. Connection IDs of earlier attempts
-    /// stay.
+    /// Adds the probe's present connection ID and tuple to the indexes. Connection IDs of earlier attempts stay
+    /// in the index.
     pub fn index(&mut self, handle: Handle) {
         let Some(flight) = self.get(handle) else {
             return;
@@ -173,7 +174,7 @@ impl Table {
         self.tuples[handle.slot as usize] = self.tuple(to, port);
     }
 
-    /// Removes a probe. `cids`: connection IDs of all its attempts.
+    /// Removes a probe. `cids` are the connection IDs of all attempts.
     pub fn remove(
         &mut self,
         handle: Handle,
@@ -196,14 +197,14 @@ impl Table {
         self.by_cid.get(&u64::from_be_bytes(cid)).copied()
     }
 
-    /// Returns whether a probe with this connection ID has left the table, as far as they are remembered.
+    /// Returns whether a probe with this connection ID was removed. Old connection IDs may be forgotten.
     pub fn was_removed(&self, cid: [u8; 8]) -> bool {
         let cid = u64::from_be_bytes(cid);
         cid != 0 && self.tombstones[tombstone(cid)] == cid
     }
 
-    /// Returns the probe from `port` to `peer`; `None` if there are several (a stray must never be
-    /// attributed to the wrong probe), and after too many lookups this second.
+    /// Returns the probe from `port` to `peer`. Returns `None` if there are several, because a stray must never be
+    /// attributed to the wrong probe. Also returns `None` after too many lookups this second.
     pub fn find_tuple(&mut self, peer: SocketAddr, port: u16, now: Mono) -> Option<Handle> {
         if now >= self.budget_since + SECOND {
             (self.budget, self.budget_since) = (BUDGET, now);
@@ -253,7 +254,7 @@ impl Table {
     }
 }
 
-/// Returns the place of a connection ID among those that are remembered.
+/// Returns a connection ID's place in `tombstones`.
 fn tombstone(cid: u64) -> usize {
     (cid % MOST_TOMBSTONES as u64) as usize
 }

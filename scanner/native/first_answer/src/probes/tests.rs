@@ -1,4 +1,4 @@
-//! Probes are fed by hand: what left, stamps, datagrams, ICMP and time, until they become records.
+//! Passes sent datagrams, stamps, received datagrams, ICMP messages and times to probes until they become records.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn connect(probes: &mut Probes, target: TargetRef, group: u32) -> Handle {
     probes.connect(target, (LINE, group), server(), 0, DCID)
 }
 
-/// A planned probe of the feed, which is one connection.
+/// A planned probe of the feed, with a single connection.
 fn planned() -> TargetRef {
     TargetRef::Fed(Arc::new(FedTarget {
         number: 1 << 31,
@@ -75,14 +75,14 @@ fn planned() -> TargetRef {
     }))
 }
 
-/// The only record.
+/// Returns the only record.
 fn record(probes: &mut Probes) -> FinishedProbe {
     let mut finished: Vec<_> = probes.finished().collect();
     assert_eq!(finished.len(), 1);
     finished.remove(0)
 }
 
-/// A probe of the list whose Initial left at `now`, with its transmit stamp.
+/// Adds a probe of the list with an Initial sent at `now`, and the transmit stamp.
 fn sent(probes: &mut Probes, now: Mono) -> Handle {
     let handle = connect(probes, TargetRef::Listed(0), 0);
     let key = probes.sent(handle, Kind::New, 0, None, now, stamp(now));
@@ -102,7 +102,7 @@ fn answer(attempt: u8) -> Vec<u8> {
     })
 }
 
-/// An Initial of the server with an ACK alone.
+/// An Initial of the server with only an ACK.
 fn ack(attempt: u8) -> Vec<u8> {
     initial(attempt, 1, |packet| write_ack(packet, 0, 25, &[(0, 0)]))
 }
@@ -125,7 +125,7 @@ fn initial(
     out[..n.unwrap()].to_vec()
 }
 
-/// Feeds a datagram from `peer` to port 0 at `now`.
+/// Passes a datagram from `peer` to port 0 at `now`.
 fn feed(probes: &mut Probes, peer: SocketAddr, mut bytes: Vec<u8>, now: Mono) {
     let control = Control {
         stamp: Some(stamp(now)),
@@ -140,7 +140,7 @@ fn expire(probes: &mut Probes, now: Mono) {
     probes.expire(now, &Groups::default());
 }
 
-/// What the records say: outcome, attempts, datagrams after the end.
+/// Returns outcome, attempts and number of late datagrams of each record.
 fn records(probes: &mut Probes) -> Vec<(Outcome, u8, u16)> {
     let brief = |probe: FinishedProbe| {
         let sent = probe.sent.as_ref();

@@ -1,4 +1,4 @@
-//! From options to the parts of a run; and whole runs to closed ports of loopback.
+//! From options to a run's parts, and whole runs to closed ports on loopback.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// Writes a file; returns its path as an argument.
+    /// Writes a file and returns the path as an argument.
     fn file(&self, name: &str, text: &str) -> String {
         fs::write(self.0.join(name), text).unwrap();
         self.path(name)
@@ -87,7 +87,8 @@ fn limits_are_those_of_the_options_on_the_clock_of_all() {
         assert_eq!(limits.take(ip, 0, false), Ok(()), "{name}");
         assert_eq!(limits.take(ip, 0, false), second, "{name}");
     }
-    // Which of two turns has this prefix depends on its hash; an offset of one turn is the other.
+    // The hash of the prefix decides which of the two turns it has. If the clock is wrong by one turn, it has the other
+    // one.
     let start = 1_000 * SECOND as i64;
     let [now, corrected] = [&turn[..], &ahead].map(|arguments| {
         let mut limits = options(arguments).sending.rate_limits(start, 7, 0);
@@ -144,7 +145,7 @@ fn options_about_lists_and_outputs_are_passed_on() {
     );
 }
 
-/// Runs with a list of two targets whose ports are closed, and a line that is rejected or not.
+/// Runs with a list of two targets with closed ports, and `more_lines`, which may be rejected.
 fn run_closed(folder: &Folder, more_lines: &str, more: &[&str]) -> Result<u8, Failure> {
     let rows = "127.86.0.1,a.test,9\n127.86.0.2,,9\n";
     let list = folder.file("list.csv", &format!("ip,domain,port\n{rows}{more_lines}"));
@@ -225,11 +226,11 @@ fn what_does_not_fit_the_list_is_refused() {
         ),
         (&["--initial-size", "1200", "--segments", "s"], 10, None),
         (&["--listen", "5"], 1000, None),
-        (&["--listen", "5"], 1001, Some("and these are 1001")),
+        (&["--listen", "5"], 1001, Some("but these are 1001")),
         (
             &["--listen", "5", "--initial-size", "1200,1300"],
             501,
-            Some("and these are 1002"),
+            Some("but these are 1002"),
         ),
         (&[], usize::MAX, None),
     ] {

@@ -21,17 +21,17 @@ fn sizes_are_numbers_and_ranges() {
 #[test]
 fn what_is_no_size_says_why() {
     for (text, expected) in [
-        ("", " is no size"),
-        ("1199", "1199 is no size from 1200 to 1472"),
-        ("1473", "1473 is no size from 1200 to 1472"),
-        ("1200,", " is no size"),
+        ("", " is not a size"),
+        ("1199", "1199 is not a size from 1200 to 1472"),
+        ("1473", "1473 is not a size from 1200 to 1472"),
+        ("1200,", " is not a size"),
         ("1200-1472", "a range is FIRST-LAST/STEP"),
         ("1200-1472/0", "a step is a whole number above 0"),
         ("1200-1472/x", "a step is a whole number above 0"),
-        ("1200-1500/10", "1500 is no size"),
+        ("1200-1500/10", "1500 is not a size"),
         ("1300-1200/10", "above the last"),
         ("1200-1264/2", "at most 32 sizes"),
-        ("70000", "70000 is no size"),
+        ("70000", "70000 is not a size"),
     ] {
         let problem = parse(text).unwrap_err();
         assert!(problem.contains(expected), "{text}: {problem}");

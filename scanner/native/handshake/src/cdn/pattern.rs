@@ -1,13 +1,16 @@
-//! Texts with stars, and the attributes of distinguished names that they are held against.
+//! Patterns with stars, and the attributes of distinguished names that they are compared with.
 
-/// The beginning of a value that is looked at, in characters.
+/// Maximum number of characters in a value that are compared.
 pub const MOST_VALUE: usize = 4096;
 
-/// A text in which `*` stands for any text; without regard to case.
+/// What may surround a value (RFC 9110 5.6.3). Other spaces belong to it, because libraries differ in them.
+pub const BLANKS: [char; 2] = [' ', '\t'];
+
+/// A pattern in which `*` matches any text. Comparisons ignore case.
 pub struct Pattern {
     first: String,
     between: Vec<String>,
-    /// `None`: there is no star.
+    /// `None`: the pattern has no star.
     last: Option<String>,
 }
 
@@ -25,13 +28,13 @@ impl Pattern {
         }
     }
 
-    /// Whether all of `given` fits; only its first [`MOST_VALUE`] characters are looked at.
+    /// Returns whether all of `given` fits. Compares only the first [`MOST_VALUE`] characters.
     pub fn fits(&self, given: &str) -> bool {
         let cut = given
             .char_indices()
             .nth(MOST_VALUE)
             .map_or(given.len(), |(end, _)| end);
-        let text = given[..cut].trim().to_lowercase();
+        let text = given[..cut].trim_matches(BLANKS).to_lowercase();
         let Some(last) = &self.last else {
             return text == self.first;
         };
@@ -51,15 +54,16 @@ impl Pattern {
     }
 }
 
-/// (Type, value) of a distinguished name (RFC 4514), escapes resolved. What is no attribute is left out; only
-/// the first [`MOST_VALUE`] characters are looked at.
+/// Returns (type, value) of each attribute in a distinguished name (RFC 4514), without escapes. Skips parts that are
+/// not attributes. Reads only the first [`MOST_VALUE`] characters.
 pub fn attributes(name: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let (mut part, mut escaped) = (String::new(), false);
     for character in name.chars().take(MOST_VALUE).chain([',']) {
         if !escaped && matches!(character, ',' | '+') {
             if let Some((kind, value)) = part.split_once('=') {
-                found.push((kind.trim().to_owned(), unescaped(value.trim())));
+                let trimmed = |text: &str| text.trim_matches(BLANKS).to_owned();
+                found.push((trimmed(kind), unescaped(&trimmed(value))));
             }
             part.clear();
             continue;
@@ -70,7 +74,7 @@ pub fn attributes(name: &str) -> Vec<(String, String)> {
     found
 }
 
-/// A byte for each `\XX`, the character behind any other `\`.
+/// Replaces each `\XX` by the byte, and any other `\` with the next character by that character.
 fn unescaped(value: &str) -> String {
     let mut out = String::new();
     let mut rest = value.chars();
@@ -141,7 +145,9 @@ mod tests {
             "0",
         ];
         for _ in 0..20_000 {
-            let name: String = (0..numbers.next(30)).map(|_| numbers.of(&pieces)).collect();
+            let name: String = (0..numbers.next(30))
+                .map(|_| pieces[numbers.next(pieces.len())])
+                .collect();
             let found = attributes(&name);
             let characters = |text: &str| text.chars().count();
             let read: usize = found

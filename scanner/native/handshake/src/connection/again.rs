@@ -1,5 +1,5 @@
-//! The second connection to a target: what the first one leaves to it, and the request in 0-RTT packets
-//! (RFC 9001 4.6, RFC 9000 7.4.1, 8.1.3).
+//! The second connection to a target. It uses the ticket and the token from the first one, and sends the request in
+//! 0-RTT packets (RFC 9001 4.6, RFC 9000 7.4.1, 8.1.3).
 
 use std::sync::Arc;
 
@@ -11,30 +11,31 @@ use crate::tls::{H3, Tickets};
 use firstflight_wire::Version;
 use firstflight_wire::transport::TransportParameters;
 
-/// Longest token of a NEW_TOKEN frame that is used: it shares the first datagram with a ClientHello.
+/// Maximum length of a NEW_TOKEN token that is used. The token shares the first datagram with a ClientHello.
 const MOST_TOKEN: usize = 512;
 
-/// What a server gave for another connection.
+/// State from the first connection for the second one.
 #[derive(Clone, Default)]
 pub struct Memory {
     pub tickets: Arc<Tickets>,
     token: Box<[u8]>,
-    /// Of the connection; `None`: of none yet.
+    /// Version of the first connection; `None` until that connection has ended.
     pub version: Option<Version>,
-    /// It chose HTTP/3, so a request may leave before it chooses again.
+    /// The server chose HTTP/3, so a request may be sent before the server chooses again.
     http3: bool,
 }
 
-/// What became of what the first connection had left.
+/// How the server treated the state from the first connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Again {
     /// A ticket was offered.
     pub ticket: bool,
     /// The server resumed the session; `None`: no ticket was offered, or the handshake is not complete.
     pub resumed: Option<bool>,
-    /// The server took the request in 0-RTT packets; `None`: none were sent, or the same.
+    /// The server accepted the request in 0-RTT packets. `None`: no 0-RTT packet was sent, or the handshake is not
+    /// complete.
     pub early_data: Option<bool>,
-    /// A token was in the first Initial.
+    /// The first Initial had a token.
     pub token: bool,
 }
 
@@ -46,7 +47,7 @@ impl Memory {
         }
     }
 
-    /// Returns the token, empty if there is none.
+    /// Returns the token. It is empty if the server sent no token.
     pub fn token(&self) -> Box<[u8]> {
         self.token.clone()
     }
@@ -58,7 +59,7 @@ impl Memory {
 }
 
 impl Connection {
-    /// Returns what it leaves to the next connection; `None`: nothing is kept, or the handshake is not complete.
+    /// Returns the state for the next connection. Returns `None` if no state is kept or the handshake is not complete.
     pub fn memory(&mut self) -> Option<Memory> {
         self.observed.handshake?;
         let mut memory = self.memory.take()?;
@@ -67,13 +68,13 @@ impl Connection {
         Some(memory)
     }
 
-    /// Returns whether a ticket may still come that the next connection needs.
+    /// Returns whether the next connection needs a ticket that may still arrive.
     pub(super) fn awaits_ticket(&self) -> bool {
         self.memory.is_some() && self.observed.tickets == 0
     }
 
-    /// Lets the request leave in 0-RTT packets, if the ticket permits it, within the limits that the server
-    /// had announced when it gave the ticket.
+    /// Sends the request in 0-RTT packets if the ticket permits it. The limits are the server's limits in the
+    /// connection that issued the ticket.
     pub(super) fn begin_early(&mut self) {
         let remembered = self.tls.quic_transport_parameters().unwrap_or_default();
         let credit = Credit::of(TransportParameters::new(remembered));
@@ -83,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// The handshake is complete: notes what the server took, and lets leave again what it did not.
+    /// Ends the 0-RTT phase after the handshake is complete. Data that the server rejected is sent again.
     pub(super) fn end_early(&mut self, credit: Credit) {
         if self.end_resumption() {
             self.streams.raise(credit);
@@ -92,11 +93,11 @@ impl Connection {
         }
     }
 
-    /// Notes whether the session was resumed and its early data taken; returns the latter.
+    /// Records whether the session was resumed and whether the server accepted 0-RTT data. Returns the latter.
     pub(super) fn end_resumption(&mut self) -> bool {
         self.early = None;
         if self.again.ticket {
-            // The server of a resumed session shows no certificate (RFC 8446 2.2).
+            // In a resumed session, a server sends no certificate (RFC 8446 2.2).
             self.again.resumed = Some(self.messages.certificate.is_none());
         }
         if !self.early_sent {

@@ -1,5 +1,5 @@
-//! Packet protection by the keys of the TLS library (RFC 9001 5.3, 5.4), of all three spaces, and the server's key
-//! updates (RFC 9001 6). We begin none.
+//! Packet protection with the TLS library's keys (RFC 9001 5.3, 5.4) in all three spaces, and the server's key updates
+//! (RFC 9001 6). We initiate no key updates.
 
 mod of_secrets;
 
@@ -8,14 +8,14 @@ use rustls::quic::{DirectionalKeys, Keys, PacketKey, PacketKeySet, Secrets};
 
 pub use of_secrets::{OwnSecrets, initial};
 
-/// Keys of one space, ours and the server's.
+/// The client's and the server's keys for a packet number space.
 pub struct SpaceKeys {
     keys: Keys,
-    /// Of the 1-RTT space.
+    /// Only in the 1-RTT space.
     updates: Option<Box<Updates>>,
 }
 
-/// What keys after updates are made of.
+/// Source of the keys after an update.
 enum Source {
     Tls(Secrets),
     Own(OwnSecrets),
@@ -30,22 +30,22 @@ impl Source {
     }
 }
 
-/// What key updates need.
+/// State of key updates.
 struct Updates {
     secrets: Source,
-    /// Keys after the next update, once a packet asked for them: hardly any connection lasts as long.
+    /// Keys after the next update, made for the first packet that needs them. Few connections last that long.
     next: Option<PacketKeySet>,
-    /// The server's keys before the last one, for what comes late.
+    /// The server's keys before the last update, for late packets.
     previous: Option<Box<dyn PacketKey>>,
-    /// Number of updates so far.
+    /// Number of updates.
     generation: u64,
     /// Smallest packet number opened in this generation.
     first_number: u64,
-    /// An ACK has left in this generation, so the server may update again.
+    /// An ACK was sent in this generation, so the server may update again.
     answered: bool,
 }
 
-/// Which keys a 1-RTT packet is opened with.
+/// Keys that decrypt a 1-RTT packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Generation {
     Previous,
@@ -56,14 +56,14 @@ enum Generation {
 /// Our keys of 0-RTT packets.
 pub struct EarlyKeys(pub DirectionalKeys);
 
-/// A packet that authenticated: its number and where its frames lie in the datagram.
+/// A packet that authenticated: the packet number, and the position of the frames in the datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened {
     pub number: u64,
     pub frames: std::ops::Range<usize>,
-    /// False: a connection error (RFC 9000 17.2, 17.3.1).
+    /// False is a connection error (RFC 9000 17.2, 17.3.1).
     pub reserved_bits_clear: bool,
-    /// The server updated its keys again before it can have known that we have those of the last update: it may
+    /// The server updated its keys again before an ACK could tell it that we have the keys of the last update. This may
     /// be a connection error (RFC 9001 6.2).
     pub updated_too_soon: bool,
 }
@@ -89,14 +89,14 @@ impl Updates {
         }
     }
 
-    /// Makes the next keys, if they are not there.
+    /// Makes the next keys, unless they exist.
     fn prepare(&mut self) {
         if self.next.is_none() {
             self.next = self.secrets.next_packet_keys();
         }
     }
 
-    /// A packet with the next keys authenticated: they are those of both directions now.
+    /// Switches both directions to the next keys, after a packet authenticated with them.
     fn turn(&mut self, keys: &mut Keys) {
         self.prepare();
         let Some(PacketKeySet { local, remote }) = self.next.take() else {
@@ -111,12 +111,12 @@ impl Updates {
 }
 
 impl SpaceKeys {
-    /// Keys of the 1-RTT space; `secrets`: for the keys after them.
+    /// Returns keys of the 1-RTT space. `secrets` gives the keys of later updates.
     pub fn one_rtt(keys: Keys, secrets: Secrets) -> SpaceKeys {
         SpaceKeys::updating(keys, Source::Tls(secrets))
     }
 
-    /// The same by secrets alone; `None` if no keys can be made of them.
+    /// Like [`Self::one_rtt`], but from secrets only. Returns `None` if they give no keys.
     pub fn one_rtt_of(secrets: OwnSecrets) -> Option<SpaceKeys> {
         let keys = secrets.keys()?;
         Some(SpaceKeys::updating(keys, Source::Own(secrets)))
@@ -129,7 +129,7 @@ impl SpaceKeys {
             previous: None,
             generation: 0,
             first_number: u64::MAX,
-            // Nothing came before the first update that it would have to wait for.
+            // The first update waits for no ACK.
             answered: true,
         };
         SpaceKeys {
@@ -150,15 +150,15 @@ impl SpaceKeys {
             .map_or(0, |updates| updates.generation)
     }
 
-    /// A packet with an ACK has left.
+    /// Records that a packet with an ACK was sent.
     pub fn acknowledged(&mut self) {
         if let Some(updates) = &mut self.updates {
             updates.answered = true;
         }
     }
 
-    /// Opens a packet of the server in place; `largest` is the largest number opened before in this space.
-    /// `None`: it does not authenticate, and its bytes are of no more use.
+    /// Decrypts a packet of the server in place. `largest` is the largest number decrypted before in this space.
+    /// Returns `None` if the packet does not authenticate; the bytes are then unusable.
     pub fn open(
         &mut self,
         datagram: &mut [u8],
@@ -244,7 +244,7 @@ impl Seal for EarlyKeys {
     }
 }
 
-/// Protects a packet by these keys; see [`Seal::seal`].
+/// Protects a packet with these keys; see [`Seal::seal`].
 fn seal(
     keys: &DirectionalKeys,
     packet: &mut [u8],
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use crate::tls::{KeyShare, Tls, Verify};
 
-    /// Passes messages on, and returns the 1-RTT keys that come with them.
+    /// Passes messages on, and returns the 1-RTT keys made with them.
     fn pass(from: &mut Connection, to: &mut Connection) -> Option<SpaceKeys> {
         let mut found = None;
         loop {
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// 1-RTT keys of a client and of its server.
+    /// 1-RTT keys of a client and a server.
     fn pair() -> (SpaceKeys, SpaceKeys) {
         let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).unwrap();
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -345,7 +345,7 @@ mod tests {
         keys.updates = Some(updates);
     }
 
-    /// Opens a packet; returns whether it was updated too soon, `None`: it does not authenticate.
+    /// Decrypts a packet. Returns whether the key update was too soon, or `None` if it does not authenticate.
     fn open(keys: &mut SpaceKeys, datagram: &[u8]) -> Option<bool> {
         let mut datagram = datagram.to_vec();
         let packet = parse_packet(&datagram, 0, 8).unwrap();

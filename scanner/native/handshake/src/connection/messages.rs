@@ -1,4 +1,4 @@
-//! The server's TLS messages, as far as their headers say what arrived when (RFC 8446 4, RFC 8879).
+//! Reads the headers of the server's TLS messages, and records when messages arrived (RFC 8446 4, RFC 8879).
 
 use firstflight_core::clock::Stamp;
 use firstflight_wire::Reader;
@@ -13,20 +13,20 @@ use super::space::Level;
 const NEW_SESSION_TICKET: u8 = 4;
 const EARLY_DATA: u16 = 42;
 
-/// ECH configurations that are kept.
+/// Maximum number of ECH configurations that are kept.
 const MOST_ECH_CONFIGS: usize = 16;
 
 /// Size of a message's header.
 const HEADER: usize = 4;
 
-/// The Certificate message as it came.
+/// Sizes and compression of the Certificate message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateMessage {
-    /// On the wire, header included.
+    /// Size on the wire, with the header.
     pub bytes: u32,
-    /// Without compression, header included.
+    /// Size without compression, with the header.
     pub uncompressed_bytes: u32,
-    /// Algorithm of RFC 8879; `None`: not compressed.
+    /// Algorithm (RFC 8879). `None`: the message is not compressed.
     pub compression: Option<u16>,
 }
 
@@ -42,26 +42,26 @@ impl CertificateMessage {
     }
 }
 
-/// Finds where messages begin and end in the CRYPTO streams.
+/// Finds the messages in the CRYPTO streams.
 #[derive(Debug, Default)]
 pub struct Messages {
-    /// Of each level, the bytes before the first message that has not ended.
+    /// Number of bytes before the first incomplete message, for each level.
     passed: [usize; 3],
-    /// When the first byte of that message came, if some of it has.
+    /// When the message's first byte arrived, if it has arrived.
     begun: [Option<(Stamp, u16)>; 3],
-    /// Something else than whole and readable tickets came behind the handshake.
+    /// The server sent other bytes than complete and valid tickets after the handshake.
     beside_tickets: bool,
     pub certificate: Option<CertificateMessage>,
 }
 
 impl Messages {
-    /// Returns whether the first `length` bytes behind the handshake are tickets that have ended.
+    /// Returns whether the first `length` bytes after the handshake are complete tickets.
     pub fn are_tickets(&self, length: usize) -> bool {
         !self.beside_tickets && self.passed[Level::Data as usize] == length
     }
 
-    /// Looks at all bytes of a level's stream without a gap, after some came at `at` in datagram number
-    /// `datagram`; notes milestones in `observed`.
+    /// Processes `bytes`, the start of a level's stream without a gap, after some bytes arrived at `at` in datagram
+    /// number `datagram`. Records milestones in `observed`.
     pub fn look(
         &mut self,
         level: Level,
@@ -77,7 +77,7 @@ impl Messages {
             let begun = *self.begun[place].get_or_insert((at, datagram));
             let mut reader = Reader::new(rest);
             let Ok((kind, body)) = read_message(&mut reader) else {
-                // More of it has to come; the first bytes of a hello say already which one it is.
+                // The message is incomplete. A hello's first bytes are enough to tell which kind it is.
                 if level == Level::Initial && tls::hello_kind(rest) == Ok(HelloKind::ServerHello) {
                     observed.hello.get_or_insert(begun);
                 }
@@ -131,7 +131,7 @@ fn certificate(kind: u8, body: &[u8]) -> Option<CertificateMessage> {
     })
 }
 
-/// Returns the ECH configurations that EncryptedExtensions bring; `None`: none, or broken ones.
+/// Returns the ECH configurations in EncryptedExtensions, or `None` if they are missing or malformed.
 fn retry_configs(body: &[u8]) -> Option<Box<RetryConfigs>> {
     let list = EncryptedExtensions::parse(body).ok()?.ech_retry_configs?;
     let configs = ech_configs(list).ok()?;
@@ -143,7 +143,7 @@ fn retry_configs(body: &[u8]) -> Option<Box<RetryConfigs>> {
     Some(Box::new(found))
 }
 
-/// Returns whether a NewSessionTicket permits 0-RTT data.
+/// Returns whether a NewSessionTicket permits 0-RTT data, or `None` if it is malformed.
 fn permits_early_data(body: &[u8]) -> Option<bool> {
     let mut reader = Reader::new(body);
     // Lifetime and age_add.

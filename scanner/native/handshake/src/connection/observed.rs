@@ -1,18 +1,18 @@
-//! What was observed of a connection: milestones by the kernel's stamps, counters, how it ended.
+//! Observations of a connection: milestones with the kernel's stamps, counters, and the outcome.
 
 use firstflight_core::clock::Stamp;
 
 use crate::outcome::{Outcome, Stage};
 use crate::tls::EchOffer;
 
-/// Which end failed with a TLS alert.
+/// Which endpoint sent the TLS alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Client,
     Server,
 }
 
-/// How a connection came to another version than that of its first ClientHello (RFC 9368 2).
+/// How the version of the first ClientHello was replaced by another version (RFC 9368 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionChange {
     Compatible,
@@ -20,7 +20,7 @@ pub enum VersionChange {
 }
 
 impl VersionChange {
-    /// Returns the name in records.
+    /// Returns the name used in records.
     pub fn name(self) -> &'static str {
         match self {
             VersionChange::Compatible => "compatible",
@@ -29,14 +29,14 @@ impl VersionChange {
     }
 }
 
-/// ECH configurations of a server, in the order sent.
+/// A server's ECH configurations, in the order sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetryConfigs {
     pub ids: Vec<u32>,
     pub public_names: Vec<String>,
 }
 
-/// A milestone, and the number of the datagram (from 1) that brought it.
+/// A milestone's arrival, and the datagram's number (from 1).
 pub type Milestone = Option<(Stamp, u16)>;
 
 /// CONNECTION_CLOSE of the server.
@@ -62,18 +62,19 @@ impl Volume {
     }
 }
 
-/// Everything observed of one connection.
+/// All observations about a connection.
 #[derive(Debug, Default)]
 pub struct Observed {
     /// First ACK that completes the acknowledgement of the ClientHello.
     pub ack: Milestone,
-    /// First ACK of any part of it, whether that is all of it, and the datagrams that it names, from 1.
+    /// First ACK of any part of the ClientHello, whether it covers the whole ClientHello, and the acknowledged
+    /// datagrams, from 1.
     pub first_ack: Milestone,
     pub ack_covers_hello: Option<bool>,
     pub first_acked: Vec<u16>,
-    /// Datagrams that the first ClientHello took (after a Retry: the one with the token).
+    /// Number of datagrams of the first ClientHello (after a Retry: of the one with the token).
     pub hello_datagrams: u8,
-    /// First byte of the ServerHello (no HelloRetryRequest).
+    /// First byte of the ServerHello, not of a HelloRetryRequest.
     pub hello: Milestone,
     /// Last byte of the Certificate message.
     pub certificate: Milestone,
@@ -87,30 +88,30 @@ pub struct Observed {
     pub response: Milestone,
     pub sent: Volume,
     pub received: Volume,
-    /// Received before anything but the ClientHello left.
+    /// Volume received before anything but the ClientHello was sent.
     pub first_flight: Volume,
-    /// Sent, and received, before our first Handshake packet left.
+    /// Volume sent, and received, before our first Handshake packet was sent.
     pub sent_unvalidated: Volume,
     pub received_unvalidated: Volume,
     /// UDP payload received until our Finished was ready.
     pub received_handshake: Option<u32>,
     /// First and smallest round-trip time (ns), number of samples.
     pub rtt: Option<(i64, i64, u16)>,
-    /// Probe time-outs.
+    /// Number of probe timeouts.
     pub retransmissions: u16,
     pub discarded: u16,
     pub retry: bool,
     pub hello_retry: bool,
-    /// Of a Version Negotiation packet, and of version_information; joined by commas.
+    /// Versions in the Version Negotiation packet and in version_information, joined by commas.
     pub versions: Option<String>,
     pub available_versions: Option<String>,
     pub version_change: Option<VersionChange>,
-    /// NEW_TOKEN frames, NewSessionTicket messages, and whether one of them permits 0-RTT.
+    /// Number of NEW_TOKEN frames, number of NewSessionTicket messages, and whether a ticket permits 0-RTT.
     pub tokens: u16,
     pub tickets: u16,
     pub early_data: bool,
-    /// What the ClientHello had of ECH, whether the server took it (`None`: it was not a real one, or nothing
-    /// tells), and the configurations that it wants instead.
+    /// The ECH extension of the ClientHello; whether the server accepted it (`None`: it was not real ECH, or the answer
+    /// is unknown); and the configurations that the server sent for a retry.
     pub ech: Option<EchOffer>,
     pub ech_accepted: Option<bool>,
     pub ech_retry_configs: Option<Box<RetryConfigs>>,
@@ -130,12 +131,12 @@ impl Observed {
         });
     }
 
-    /// Adds a remark, unless there is one: the first describes what went wrong.
+    /// Sets the remark. Keeps an earlier remark, because the first one describes the cause.
     pub fn note(&mut self, remark: impl FnOnce() -> String) {
         self.detail.get_or_insert_with(remark);
     }
 
-    /// Counts what was ignored.
+    /// Counts a packet or datagram that was ignored.
     pub fn discard(&mut self) {
         self.discarded = self.discarded.saturating_add(1);
     }
@@ -154,14 +155,14 @@ impl Observed {
         last.map_or(Stage::Sent, |(_, stage)| stage)
     }
 
-    /// Returns how the first flight was answered, in the words of quic_probe, by the ACK of the whole
-    /// ClientHello; `None` without an answer that they describe.
+    /// Returns how the server answered the first flight, in the terms of quic_probe. Only an ACK of the whole
+    /// ClientHello counts. Returns `None` if neither this ACK nor a ServerHello arrived.
     pub fn first_answer(&self) -> Option<&'static str> {
         self.answered_by(self.ack)
     }
 
-    /// Returns the same by the first ACK of any part: an ACK of the first of two datagrams is an instant one
-    /// then, though the server cannot have had a ServerHello.
+    /// Like [`Self::first_answer`], but the first ACK of any part counts. An ACK of the first of two datagrams is then
+    /// an instant ACK, although the server cannot have computed a ServerHello.
     pub fn first_answer_any_ack(&self) -> Option<&'static str> {
         self.answered_by(self.first_ack)
     }

@@ -1,4 +1,4 @@
-//! Transport parameters: ours, and whether the server's fit the connection (RFC 9000 7.3, 18).
+//! Transport parameters: ours, and the checks of the server's parameters (RFC 9000 7.3, 18).
 
 use firstflight_core::clock::Mono;
 use firstflight_wire::transport::{
@@ -6,20 +6,23 @@ use firstflight_wire::transport::{
 };
 use firstflight_wire::{ConnectionId, Error, Version, Writer};
 
-/// Bytes that a server may send on a stream that we opened, on one of its own, and on all together. They
-/// bound the memory of a connection, and are never raised: a response whose header does not fit is incomplete.
+/// Maximum number of bytes that a server may send on a stream that we opened, on a stream that it opened, and on all
+/// streams together. The limits bound a connection's memory and are never raised. A response with a larger header
+/// section is incomplete.
 pub const MOST_RESPONSE: u64 = 64 << 10;
 pub const MOST_CONTROL: u64 = 16 << 10;
 const MOST_DATA: u64 = 96 << 10;
 
-/// Streams that a server may open: control, QPACK encoder and decoder, some that mean nothing (RFC 9114 6.2.3).
+/// Number of streams that a server may open: control, QPACK encoder and decoder, and some of reserved types (RFC 9114
+/// 6.2.3).
 pub const MOST_STREAMS: u64 = 6;
 
-/// Longest silence, in ms; connections end long before, unless they are given longer.
+/// Our idle timeout in ms. Connections are shorter, unless a longer time limit is configured.
 const IDLE_MS: u64 = 30_000;
 
-/// Returns our parameters for a connection from `client_cid`, whose ClientHello is of `version`. Of versions
-/// they tell if several are `offered`: the newest first, since servers may take the first one that they know.
+/// Returns our parameters for a connection from `client_cid`; the ClientHello has this `version`. Unless only version 1
+/// is `offered`, the parameters contain version_information. It lists the newest version first, since servers may
+/// choose the first version that they support.
 pub fn ours(client_cid: [u8; 8], version: Version, offered: &[Version]) -> Vec<u8> {
     let mut out = [0; 128];
     let mut w = Writer::new(&mut out);
@@ -45,11 +48,11 @@ pub fn ours(client_cid: [u8; 8], version: Version, offered: &[Version]) -> Vec<u
     w.written().to_vec()
 }
 
-/// What a server permits us to send, from its parameters and frames.
+/// Flow control and stream limits of the server, from its parameters and frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {
     pub data: u64,
-    /// On the request's stream, on our control stream.
+    /// Limits of the request stream and of our control stream.
     pub request: u64,
     pub control: u64,
     pub streams: u64,
@@ -57,7 +60,7 @@ pub struct Credit {
 }
 
 impl Credit {
-    /// Reads what the server's parameters permit.
+    /// Reads the limits from the server's parameters.
     pub fn of(parameters: TransportParameters<'_>) -> Result<Credit, Error> {
         let integer = |id| Ok(parameters.integer(id)?.unwrap_or(0));
         Ok(Credit {
@@ -70,15 +73,15 @@ impl Credit {
     }
 }
 
-/// Returns the silence after which both ends drop the connection, by the server's parameters (RFC 9000 10.1).
+/// Returns the idle timeout of both endpoints, from the server's parameters (RFC 9000 10.1).
 pub fn idle_timeout(parameters: TransportParameters<'_>) -> Mono {
     let theirs = parameters.integer(id::MAX_IDLE_TIMEOUT).ok().flatten();
-    // 0 is none.
+    // 0 disables the server's timeout.
     let theirs = theirs.filter(|milliseconds| *milliseconds > 0);
     theirs.map_or(IDLE_MS, |milliseconds| milliseconds.min(IDLE_MS)) * 1_000_000
 }
 
-/// The connection IDs of a handshake, as the client knows them.
+/// The connection IDs in a handshake that the client has seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Ids {
     /// Destination of the very first Initial.
@@ -89,7 +92,7 @@ pub struct Ids {
     pub server: ConnectionId,
 }
 
-/// Checks that the server's parameters authenticate the connection IDs (RFC 9000 7.3); says what does not fit.
+/// Checks that the server's parameters authenticate the connection IDs (RFC 9000 7.3). The error names the parameter.
 pub fn check(parameters: TransportParameters<'_>, ids: &Ids) -> Result<(), String> {
     for (name, id, expected) in [
         (
@@ -166,7 +169,7 @@ mod tests {
             (&[(0x01, &[0x53, 0x88])], 5),
             (&[(0x01, &[0x80, 0, 0xea, 0x60])], 30),
             (&[(0x01, &[0xff; 8])], 30),
-            // No integer.
+            // Not an integer.
             (&[(0x01, &[0x53])], 30),
         ];
         for (parameters, seconds) in cases {

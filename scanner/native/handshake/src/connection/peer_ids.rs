@@ -1,45 +1,44 @@
-//! Connection IDs of the server (RFC 9000 5.1): which one our packets go to, and which are retired.
+//! The server's connection IDs (RFC 9000 5.1): the one in use and the retired ones.
 
 use firstflight_wire::ConnectionId;
 
-/// How many a server may have active: the default of active_connection_id_limit, which we do not send (RFC 9000
-/// 18.2).
+/// Maximum number of active IDs: the default of active_connection_id_limit, which we do not send (RFC 9000 18.2).
 const MOST_ACTIVE: usize = 2;
 
-/// Retirements without acknowledgement: twice the limit at least (RFC 9000 5.1.2), and so few that all fit a
-/// packet.
+/// Maximum number of unacknowledged retirements. It is at least twice the limit of active IDs (RFC 9000 5.1.2), and all
+/// retirements fit in a packet.
 const MOST_UNACKNOWLEDGED: usize = 8;
 
-/// Retirements of a connection, which lives for seconds.
+/// Maximum number of retirements in a connection, which lasts for seconds.
 const MOST_RETIRED: usize = 64;
 
-/// The IDs that a server gave.
+/// The connection IDs that the server issued.
 #[derive(Default)]
 pub struct PeerIds {
-    /// Sequence numbers and IDs, the oldest first: packets go to the first.
+    /// Sequence numbers and IDs, the oldest first. Packets use the first ID.
     active: Vec<(u64, ConnectionId)>,
     retire_prior_to: u64,
-    /// Sequence numbers of those that are not used any more, in the order of their retirement.
+    /// Sequence numbers of retired IDs, in the order of their retirement.
     retired: Vec<u64>,
-    /// How many of them have left, and have been acknowledged without a gap.
+    /// Number of retirements that were sent, and number of retirements acknowledged without a gap.
     sent: usize,
     acknowledged: usize,
 }
 
 impl PeerIds {
-    /// Takes ID number `sequence`: the first one of the server's packets (0), or that of preferred_address (1).
+    /// Adds the ID number `sequence`: number 0 is in the server's first packets, number 1 in preferred_address.
     pub fn begin(&mut self, sequence: u64, cid: ConnectionId) {
         if !self.active.iter().any(|(known, _)| *known == sequence) {
             self.active.push((sequence, cid));
         }
     }
 
-    /// Returns where packets go to, `None` before the server has an ID.
+    /// Returns the destination connection ID of our packets, or `None` before the server has an ID.
     pub fn current(&self) -> Option<ConnectionId> {
         self.active.first().map(|(_, cid)| *cid)
     }
 
-    /// Takes a NEW_CONNECTION_ID frame; says what is wrong with it (RFC 9000 19.15).
+    /// Processes a NEW_CONNECTION_ID frame. Returns an error if it violates the protocol (RFC 9000 19.15).
     pub fn add(
         &mut self,
         sequence: u64,
@@ -47,11 +46,13 @@ impl PeerIds {
         cid: ConnectionId,
     ) -> Result<(), &'static str> {
         if self.current().is_some_and(|current| current.is_empty()) {
-            return Err("NEW_CONNECTION_ID of a server whose connection ID is empty");
+            return Err("NEW_CONNECTION_ID of a server with an empty connection ID");
         }
         for (known, of_known) in &self.active {
             if (*known == sequence) != (*of_known == cid) {
-                return Err("two connection IDs of one number, or two numbers of one");
+                return Err(
+                    "a sequence number with two connection IDs, or a connection ID with two sequence numbers",
+                );
             }
         }
         let is_new = !self.active.iter().any(|(known, _)| *known == sequence);
@@ -83,25 +84,25 @@ impl PeerIds {
         (self.sent, self.retired.len())
     }
 
-    /// Returns the sequence numbers of a range.
+    /// Returns a range's sequence numbers.
     pub fn retired(&self, range: (usize, usize)) -> &[u64] {
         self.retired.get(range.0..range.1).unwrap_or_default()
     }
 
-    /// The retirements before `end` have left.
+    /// Records that the retirements before `end` were sent.
     pub fn left(&mut self, end: usize) {
         self.sent = self.sent.max(end);
     }
 
-    /// A range of them is acknowledged.
+    /// Records that a range of retirements is acknowledged.
     pub fn acknowledge(&mut self, range: (usize, usize)) {
-        // One behind a gap is sent again with those of the gap: to retire an ID twice does nothing.
+        // Retirements after a gap are sent again with the gap. Retiring an ID twice has no effect.
         if range.0 <= self.acknowledged {
             self.acknowledged = self.acknowledged.max(range.1);
         }
     }
 
-    /// What is not acknowledged is to be sent again. Returns whether there is something.
+    /// Queues unacknowledged retirements for retransmission. Returns whether there are any.
     pub fn send_again(&mut self) -> bool {
         self.sent = self.acknowledged;
         self.sent < self.retired.len()
@@ -120,7 +121,7 @@ mod tests {
     fn the_oldest_is_used_until_it_is_retired() {
         /// (sequence, retire_prior_to, ID).
         type Frame = (u64, u64, u8);
-        /// Frames, the ID in use then, what is retired, what is wrong with the last frame.
+        /// Frames, the ID in use afterwards, the retired numbers, the error of the last frame.
         type Case<'a> = (&'a [Frame], u8, &'a [u64], Option<&'a str>);
         let cases: [Case<'_>; 11] = [
             (&[], 0, &[], None),
@@ -128,12 +129,12 @@ mod tests {
             (&[(1, 0, 1), (1, 0, 1)], 0, &[], None),
             (&[(1, 1, 1)], 1, &[0], None),
             (&[(1, 0, 1), (2, 1, 2)], 1, &[0], None),
-            // What comes late, after it was to be retired: once.
+            // A frame that arrives after the number was retired: retired once.
             (&[(3, 3, 3), (2, 1, 2), (2, 1, 2)], 3, &[0, 2], None),
             (&[(1, 0, 1), (2, 0, 2)], 0, &[], Some("limit of 2")),
-            (&[(0, 0, 1)], 0, &[], Some("of one number")),
-            (&[(1, 0, 0)], 0, &[], Some("two numbers")),
-            (&[(1, 0, 1), (1, 0, 2)], 0, &[], Some("of one number")),
+            (&[(0, 0, 1)], 0, &[], Some("two connection IDs")),
+            (&[(1, 0, 0)], 0, &[], Some("two sequence numbers")),
+            (&[(1, 0, 1), (1, 0, 2)], 0, &[], Some("two connection IDs")),
             (
                 &[(9, 9, 9), (10, 9, 10), (11, 9, 11)],
                 9,

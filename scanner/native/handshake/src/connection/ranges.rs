@@ -2,7 +2,7 @@
 
 use firstflight_wire::{Error, Writer, write_ack};
 
-/// Most ranges kept; the lowest ones are forgotten.
+/// Maximum number of ranges. The lowest ones are dropped.
 const MOST: usize = 16;
 
 /// Ranges of packet numbers (largest, smallest), the highest first, with gaps between them.
@@ -15,7 +15,7 @@ impl Ranges {
         self.0.first().map(|(largest, _)| *largest)
     }
 
-    /// Adds a number. Returns whether it is new; numbers below what is remembered are not.
+    /// Adds a number. Returns whether it is new. If there are [`MOST`] ranges, lower numbers are not new.
     pub fn insert(&mut self, number: u64) -> bool {
         let place = self.0.partition_point(|(_, low)| *low > number);
         if let Some((high, low)) = self.0.get(place).copied() {
@@ -44,7 +44,7 @@ impl Ranges {
         true
     }
 
-    /// Writes an ACK of all of them; `delay` as on the wire.
+    /// Writes an ACK of all ranges. `delay` is the encoded ACK Delay.
     pub fn write(&self, w: &mut Writer<'_>, delay: u64) -> Result<(), Error> {
         match self.largest() {
             Some(largest) => write_ack(w, largest, delay, &self.0),

@@ -1,4 +1,6 @@
-//! What came from the server: packets, frames, TLS messages.
+//! Processes received datagrams: packets, frames and TLS messages.
+
+use std::fmt;
 
 use firstflight_core::clock::{Mono, Stamp};
 use firstflight_wire::transport::TransportParameters;
@@ -14,30 +16,53 @@ use super::{CRYPTO_ERROR, Connection, Held, VERSION_NEGOTIATION_ERROR, initial_k
 use crate::outcome::Outcome;
 use crate::tls::{EchOffer, H3};
 
-/// Packets kept until there are keys for them, and bytes of each: no path carries larger ones.
+/// Maximum number of packets kept until their keys are available, and maximum size of each. No path carries larger
+/// packets.
 const MOST_HELD: usize = 8;
 const MOST_HELD_BYTES: usize = 2048;
 
-/// Bytes of a reason phrase that are kept.
+/// Maximum number of bytes kept from a reason phrase.
 const MOST_REASON: usize = 1000;
 
-/// Longest token of a Retry that is followed: a longer one leaves so little room beside it that the ClientHello
-/// takes many datagrams of full size.
+/// Maximum length of a Retry token that is accepted. With a longer token, an Initial has little room for CRYPTO data,
+/// and the ClientHello needs many datagrams of full size.
 const MOST_TOKEN: usize = 512;
 
-/// After so many datagrams of ours nothing is acknowledged any more: each ACK in an Initial is a datagram of
-/// full size, for a PING of 40 bytes. More than the largest chain and response need.
+/// Number of sent datagrams after which we acknowledge no more packets. Each ACK in an Initial is a datagram of full
+/// size, even for a PING of 40 bytes. The largest certificate chain and response need fewer datagrams.
 const MOST_ACKNOWLEDGED: u16 = 200;
 
-/// PATH_CHALLENGE frames that are answered, each by a datagram of 1200 bytes at most: more than one server needs.
+/// Maximum number of PATH_CHALLENGE frames that are answered. Each answer is a datagram of at most 1200 bytes. A server
+/// needs fewer.
 const MOST_CHALLENGES: u8 = 8;
 
 /// Codes of CONNECTION_CLOSE that are TLS alerts (RFC 9001 4.8).
 const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff;
 
-/// When something came: kernel's stamp, number of the datagram (from 1), the same on our own clock, and when it
-/// was read. Of a packet that waited for its keys, `at` and `datagram` are of what brought these, by which it counts;
-/// `own` is its own stamp, and so is `came`.
+/// When a datagram arrived and when it is read, on our clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub came: Mono,
+    pub now: Mono,
+}
+
+/// A packet's name in messages.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub(super) kind: &'a str,
+    pub(super) number: u64,
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} packet {}", self.kind, self.number)
+    }
+}
+
+/// A packet's arrival: the kernel's stamp, the number of the datagram (from 1), the stamp of the packet itself, and
+/// the times of arrival and reading on our clock. If the packet waited for its keys, `at` and `datagram` describe the
+/// datagram that brought the keys, and milestones have these values. `own` and `came` always describe the packet's
+/// datagram.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) at: Stamp,
@@ -48,9 +73,9 @@ pub(super) struct Arrival {
 }
 
 impl Connection {
-    /// Takes a datagram that came to our connection ID from the server's address at `at`, on our own clock
-    /// `came`, and is read `now`; opens it in place.
-    pub fn receive(&mut self, at: Stamp, (came, now): (Mono, Mono), datagram: &mut [u8]) {
+    /// Processes a datagram with our connection ID that arrived from the server's address at `at`. Decrypts it in
+    /// place.
+    pub fn receive(&mut self, at: Stamp, times: Times, datagram: &mut [u8]) {
         if self.is_over() {
             return;
         }
@@ -66,14 +91,14 @@ impl Connection {
             at,
             datagram: observed.received.datagrams,
             own: at,
-            came,
-            now,
+            came: times.came,
+            now: times.now,
         };
         let mut start = 0;
         while start < datagram.len() && !self.is_over() {
             let packet = match parse_packet(datagram, start, self.client_cid.len()) {
                 Ok(packet) => packet,
-                // Some servers fill a datagram with zeros behind its packets.
+                // Some servers pad a datagram with zeros after the packets.
                 Err(_) if start > 0 && datagram[start..].iter().all(|byte| *byte == 0) => break,
                 Err(error) => {
                     self.observed.discard();
@@ -96,7 +121,7 @@ impl Connection {
         let mut changed = self.keys_of_change(packet);
         let level = match packet.kind {
             PacketType::Initial if in_use || changed.is_some() => Level::Initial,
-            // Of a version that the server may choose it waits for its keys, as any other.
+            // A packet with a version that the server may choose waits for its keys, like any other packet.
             PacketType::Handshake if in_use || self.may_change_to(packet.version) => {
                 Level::Handshake
             }
@@ -107,7 +132,7 @@ impl Connection {
         };
         let space = &mut self.spaces[level as usize];
         let Some(keys) = changed.as_mut().or(space.keys.as_mut()) else {
-            // Either it came before its keys, or they are discarded and it is of no more use.
+            // Either the packet arrived before its keys, or the keys are discarded and the packet is no longer needed.
             let fits = packet.size() <= MOST_HELD_BYTES && self.held.len() < MOST_HELD;
             if level > self.level && fits {
                 self.held.push(Held {
@@ -141,25 +166,28 @@ impl Connection {
         if !self.space(level).received.insert(opened.number) {
             return;
         }
-        let which = (packet.kind.name(), opened.number);
+        let name = Named {
+            kind: packet.kind.name(),
+            number: opened.number,
+        };
         if !opened.reserved_bits_clear {
-            return self.end_malformed(|| format!("{} packet {}: reserved bits", which.0, which.1));
+            return self.end_malformed(|| format!("{name}: reserved bits"));
         }
         if opened.updated_too_soon {
             return self.end_malformed(|| {
-                format!("{} packet {}: key update behind another", which.0, which.1)
+                format!("{name}: another key update before the previous one was acknowledged")
             });
         }
-        self.frames(arrival, level, which, &datagram[opened.frames]);
+        self.frames(arrival, level, name, &datagram[opened.frames]);
         self.open_held(arrival);
     }
 
-    /// Takes the payload of a packet that authenticated; `which`: its kind and number.
+    /// Processes the payload of the packet `name`, which authenticated.
     pub(super) fn frames(
         &mut self,
         arrival: Arrival,
         level: Level,
-        which: (&str, u64),
+        name: Named<'_>,
         payload: &[u8],
     ) {
         let (mut eliciting, mut crypto) = (false, false);
@@ -167,13 +195,17 @@ impl Connection {
             let checked = frame.map_err(|error| error.to_string()).and_then(|frame| {
                 eliciting |= frame.is_ack_eliciting();
                 if level != Level::Data && !frame.allowed_in_initial() {
-                    return Err(format!("no {} may hold {}", which.0, frame.name()));
+                    return Err(format!(
+                        "{} frames are not allowed in {} packets",
+                        frame.name(),
+                        name.kind
+                    ));
                 }
                 crypto |= matches!(frame, Frame::Crypto { .. });
                 self.frame(arrival, level, &frame)
             });
             if let Err(why) = checked {
-                return self.end_malformed(|| format!("{} packet {}: {why}", which.0, which.1));
+                return self.end_malformed(|| format!("{name}: {why}"));
             }
         }
         if eliciting && self.observed.sent.datagrams < MOST_ACKNOWLEDGED {
@@ -185,7 +217,7 @@ impl Connection {
         self.look_at_streams(arrival);
     }
 
-    /// Takes one frame; says what is wrong with it.
+    /// Processes a frame. Returns an error if the frame violates the protocol.
     fn frame(&mut self, arrival: Arrival, level: Level, frame: &Frame<'_>) -> Result<(), String> {
         match *frame {
             Frame::Ack(ref ack) => self.acknowledge(arrival, level, ack)?,
@@ -222,9 +254,9 @@ impl Connection {
                 cid,
                 ..
             } => self.peer_ids.add(sequence, retire_prior_to, cid)?,
-            // Ours is the only one, of number 0, and stays in use (RFC 9000 19.16).
+            // Our only connection ID has number 0 and stays in use (RFC 9000 19.16).
             Frame::RetireConnectionId { sequence } if sequence > 0 => {
-                return Err("RETIRE_CONNECTION_ID of an ID that was never given".into());
+                return Err("RETIRE_CONNECTION_ID of an ID that was never issued".into());
             }
             Frame::PathChallenge(data) if self.challenged < MOST_CHALLENGES => {
                 self.challenged += 1;
@@ -284,7 +316,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The packets `fresh` of the ClientHello are acknowledged: all of it, or a part.
+    /// Records that the packets `fresh` are acknowledged. They contain all or part of the ClientHello.
     fn hello_acknowledged(&mut self, arrival: Arrival, fresh: &[Sent]) {
         let here = (arrival.at, arrival.datagram);
         let whole = self.spaces[0].out.is_acknowledged();
@@ -317,11 +349,11 @@ impl Connection {
             Some(_) => Outcome::Done,
             None => Outcome::Closed,
         };
-        // Whoever closed needs no close (RFC 9000 10.2.2).
+        // A server that has closed the connection needs no close from us (RFC 9000 10.2.2).
         self.end(outcome, None);
     }
 
-    /// Passes on the CRYPTO bytes that came.
+    /// Passes the received CRYPTO bytes to the TLS library.
     fn read_tls(&mut self, arrival: Arrival, level: Level) {
         let (at, datagram) = (arrival.at, arrival.datagram);
         let space = &mut self.spaces[level as usize];
@@ -335,7 +367,8 @@ impl Connection {
             .look(level, bytes, (at, datagram), &mut self.observed);
         let kept = self.memory.is_some() || self.observed.handshake.is_none();
         if !kept && from_a_ticket && self.messages.are_tickets(bytes.len()) {
-            // TLS would derive a key for each, and keep a copy of the chain, for no second connection.
+            // TLS would derive a key for each ticket and keep a copy of the chain. Without a second connection, nobody
+            // uses them.
             space.read = bytes.len();
             return;
         }
@@ -358,7 +391,8 @@ impl Connection {
             return self.end(Outcome::HandshakeFailed, Some(close));
         }
         if self.observed.hello_retry {
-            // It cannot be taken any more (RFC 8446 4.1.2), and leaves again in 1-RTT packets.
+            // A server cannot accept 0-RTT data after a HelloRetryRequest (RFC 8446 4.1.2). 1-RTT packets send it
+            // again.
             self.early = None;
         }
         self.write_tls();
@@ -370,7 +404,7 @@ impl Connection {
         }
     }
 
-    /// The handshake is complete: our Finished is ready.
+    /// Completes the handshake: our Finished is ready.
     fn complete(&mut self, arrival: Arrival) {
         self.observed.handshake = Some((arrival.at, arrival.datagram));
         self.observed.received_handshake = Some(self.observed.received.bytes);
@@ -406,7 +440,7 @@ impl Connection {
         }
     }
 
-    /// Notes what the streams brought, and ends the connection once nothing more is expected.
+    /// Records the progress of the streams. Ends the connection once no more data is expected.
     fn look_at_streams(&mut self, arrival: Arrival) {
         if self.is_over() || self.observed.handshake.is_none() {
             return;
@@ -433,8 +467,8 @@ impl Connection {
         }
     }
 
-    /// Opens the packets that came before their keys, once a datagram, `opening`, brought those. What they
-    /// complete is complete by that datagram.
+    /// Processes the packets that arrived before their keys, after the datagram `opening` brought the keys. Milestones
+    /// that these packets reach have the datagram's stamp and number.
     fn open_held(&mut self, opening: Arrival) {
         while let Some(place) = self.held.iter().position(|held| {
             let level = if held.bytes[0] & 0x80 == 0 {
@@ -471,15 +505,15 @@ impl Connection {
             self.observed.discard();
             return self.observed.note(|| {
                 format!(
-                    "a Retry whose token of {} bytes is not followed",
+                    "a Retry was ignored: its token of {} bytes is too long",
                     token.len()
                 )
             });
         }
         if self.observed.retry {
-            // RFC 9000 17.2.5.2 allows one; a server that sends more will not let anybody in.
+            // RFC 9000 17.2.5.2 allows one Retry. A server that sends another one never accepts the connection.
             self.observed
-                .note(|| "a second Retry, for the token of the first".into());
+                .note(|| "a second Retry, in response to the token of the first one".into());
             return self.end(Outcome::RetryLoop, None);
         }
         self.observed.retry = true;
@@ -491,7 +525,7 @@ impl Connection {
         space.keys = Some(keys);
         space.sent.clear();
         space.out.send_all_again();
-        // The answer that counts is to the Initial with the token.
+        // Times are relative to the Initial with the token.
         self.reference = self.observed.sent.datagrams;
         self.observed.first_flight = Default::default();
         (self.replied, self.repeated) = (false, self.observed.retransmissions);
@@ -515,8 +549,8 @@ impl Connection {
     }
 }
 
-/// Returns whether the server took the ECH that was offered, after TLS read more with this result; `before`: what
-/// was known. Another error than that it did not says nothing about it.
+/// Returns whether the server accepted the offered ECH, after TLS read more bytes with this result. `before` is the
+/// previous answer. Errors other than a rejection of ECH do not change it.
 fn ech_accepted(
     before: Option<bool>,
     result: &Result<(), rustls::Error>,

@@ -1,8 +1,8 @@
-//! Round-trip times and probe time-outs (RFC 9002 5, 6.2).
+//! Round-trip times and probe timeouts (RFC 9002 5, 6.2).
 //!
-//! A connection sends two or three flights that fit a datagram or two, so lost packets are found by the probe
-//! time-out alone; packet and time thresholds (RFC 9002 6.1) would find nothing earlier. It is longer than a
-//! client's that is in a hurry: a server that takes its time, or will never answer, gets few datagrams.
+//! A connection sends two or three flights with one or two datagrams. Only the probe timeout detects lost packets;
+//! packet and time thresholds (RFC 9002 6.1) would not detect them earlier. The timeout is longer than in a client that
+//! needs low latency, so that a slow or silent server receives few datagrams.
 
 use firstflight_core::clock::Mono;
 
@@ -14,23 +14,23 @@ const INITIAL_RTT: Mono = 333 * MILLISECOND;
 /// Granularity of timers (RFC 9002 6.1.2).
 const GRANULARITY: Mono = MILLISECOND;
 
-/// Shortest probe time-out, so that a near server is sent no more than a far one.
+/// Shortest probe timeout, so that a near server receives no more datagrams than a distant one.
 const SHORTEST: Mono = 100 * MILLISECOND;
 
-/// Beyond it the time-out does not grow.
+/// Number of consecutive timeouts after which the timeout no longer grows.
 const MOST_BACKOFF: u32 = 10;
 
-/// The estimate of one path.
+/// Round-trip time estimate for a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovery {
-    /// Smoothed round-trip time and its variation, once there is a sample.
+    /// Smoothed round-trip time and variation, once there is a sample.
     estimate: Option<(Mono, Mono)>,
-    /// Probe time-outs since the last acknowledgement.
+    /// Number of probe timeouts since the last acknowledgement.
     backoff: u32,
 }
 
 impl Recovery {
-    /// Takes a round-trip time (RFC 9002 5.3).
+    /// Adds a sample of the round-trip time (RFC 9002 5.3).
     pub fn sample(&mut self, rtt: Mono) {
         self.estimate = Some(match self.estimate {
             None => (rtt, rtt / 2),
@@ -41,18 +41,18 @@ impl Recovery {
         });
     }
 
-    /// Something new was acknowledged.
+    /// Resets the backoff, because the server acknowledged a new packet.
     pub fn acknowledged(&mut self) {
         self.backoff = 0;
     }
 
-    /// A probe time-out has passed.
+    /// Counts a probe timeout.
     pub fn expired(&mut self) {
         self.backoff += 1;
     }
 
-    /// Returns the time from the last ack-eliciting packet to the next probe. `max_ack_delay`: of the server,
-    /// in the application space.
+    /// Returns the time from the last ack-eliciting packet to the next probe. `max_ack_delay` is the server's value in
+    /// the application data space, and 0 before.
     pub fn probe_timeout(&self, max_ack_delay: Mono) -> Mono {
         let (smoothed, variation) = self.estimate.unwrap_or((INITIAL_RTT, INITIAL_RTT / 2));
         let base = smoothed + (4 * variation).max(GRANULARITY) + max_ack_delay;

@@ -1,4 +1,4 @@
-//! One packet number space: what was sent and is not acknowledged, what came, CRYPTO in both directions.
+//! A packet number space: unacknowledged packets, received packets, and CRYPTO data in both directions.
 
 use firstflight_core::clock::Mono;
 use firstflight_wire::{Ack, CryptoStream};
@@ -6,10 +6,10 @@ use firstflight_wire::{Ack, CryptoStream};
 use super::keys::SpaceKeys;
 use super::ranges::Ranges;
 
-/// What CRYPTO bytes a server may send in one space: a certificate chain of 64 KiB and what is around it.
+/// Maximum number of CRYPTO bytes from a server per space: a certificate chain of 64 KiB and the other messages.
 const MOST_CRYPTO: usize = 96 << 10;
 
-/// The three spaces (RFC 9000 12.3), by their place in a connection.
+/// The three spaces (RFC 9000 12.3), in the order of `Connection::spaces`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Initial,
@@ -21,22 +21,22 @@ impl Level {
     pub const ALL: [Level; 3] = [Level::Initial, Level::Handshake, Level::Data];
 }
 
-/// What a packet holds besides ACK and PADDING.
+/// A packet's content, without ACK and PADDING.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// CRYPTO bytes, from and to.
+    /// Range of CRYPTO bytes: the first one, and the end (exclusive).
     pub crypto: (usize, usize),
-    /// Bits of the streams whose bytes it holds; see [`super::streams`].
+    /// Bits of the streams in the packet; see [`super::streams`].
     pub streams: u8,
     pub ping: bool,
-    /// Retirements of connection IDs, from and to; see [`super::peer_ids`].
+    /// Range of retirements of connection IDs: the first one, and the end (exclusive); see [`super::peer_ids`].
     pub retired: (usize, usize),
-    /// Number of PATH_RESPONSE frames, which are never sent again (RFC 9000 13.3).
+    /// Number of PATH_RESPONSE frames, which are never retransmitted (RFC 9000 13.3).
     pub responses: usize,
 }
 
 impl Content {
-    /// Returns whether it asks for an acknowledgement.
+    /// Returns whether the packet is ack-eliciting.
     pub fn is_eliciting(&self) -> bool {
         let ranges = [self.crypto, self.retired];
         self.ping
@@ -46,7 +46,7 @@ impl Content {
     }
 }
 
-/// An ack-eliciting packet without acknowledgement.
+/// An ack-eliciting packet that is not acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub number: u64,
@@ -56,18 +56,18 @@ pub struct Sent {
     pub content: Content,
 }
 
-/// Our side of the CRYPTO stream.
+/// The CRYPTO stream that we send.
 #[derive(Default)]
 pub struct CryptoOut {
     bytes: Vec<u8>,
     sent: usize,
     acknowledged: usize,
-    /// Ranges that are acknowledged behind one that is not.
+    /// Acknowledged ranges after an unacknowledged range.
     ahead: Vec<(usize, usize)>,
 }
 
 impl CryptoOut {
-    /// Adds bytes of the TLS library.
+    /// Adds bytes from the TLS library.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -77,12 +77,12 @@ impl CryptoOut {
         (self.sent, self.bytes.len().min(self.sent + room))
     }
 
-    /// Returns the bytes of a range.
+    /// Returns a range's bytes.
     pub fn bytes(&self, range: (usize, usize)) -> &[u8] {
         self.bytes.get(range.0..range.1).unwrap_or_default()
     }
 
-    /// The bytes before `end` have left.
+    /// Records that the bytes before `end` were sent.
     pub fn left(&mut self, end: usize) {
         self.sent = self.sent.max(end);
     }
@@ -92,17 +92,17 @@ impl CryptoOut {
         self.sent < self.bytes.len()
     }
 
-    /// Returns whether all bytes are acknowledged, and there are some.
+    /// Returns whether there are bytes and all of them are acknowledged.
     pub fn is_acknowledged(&self) -> bool {
         self.acknowledged > 0 && self.acknowledged == self.bytes.len()
     }
 
-    /// What is not acknowledged is to be sent again.
+    /// Queues all unacknowledged bytes for retransmission.
     pub fn send_again(&mut self) {
         self.sent = self.acknowledged;
     }
 
-    /// Nothing has been sent, as after a Retry.
+    /// Queues all bytes for retransmission, as after a Retry.
     pub fn send_all_again(&mut self) {
         (self.sent, self.acknowledged) = (0, 0);
         self.ahead.clear();
@@ -128,12 +128,12 @@ pub struct Space {
     /// The next packet number.
     pub next: u64,
     pub received: Ranges,
-    /// Since when an ack-eliciting packet waits for its ACK.
+    /// When the first ack-eliciting packet without our ACK was read.
     pub ack_wanted: Option<Mono>,
     pub sent: Vec<Sent>,
     pub out: CryptoOut,
     pub incoming: CryptoStream,
-    /// How much of `incoming` the TLS library has.
+    /// Number of bytes of `incoming` that the TLS library has read.
     pub read: usize,
 }
 
@@ -153,8 +153,8 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Takes an ACK: returns the packets that it acknowledges for the first time, in the order sent. `None`:
-    /// it acknowledges a packet that was never sent (RFC 9000 13.1).
+    /// Processes an ACK. Returns the packets that it acknowledges for the first time, in the order sent. Returns `None`
+    /// if it acknowledges a packet that was never sent (RFC 9000 13.1).
     pub fn acknowledge(&mut self, ack: &Ack<'_>) -> Option<Vec<Sent>> {
         if ack.largest >= self.next {
             return None;
@@ -173,7 +173,7 @@ impl Space {
         Some(fresh)
     }
 
-    /// Drops keys and everything that waits (RFC 9001 4.9).
+    /// Drops the keys and all pending data (RFC 9001 4.9).
     pub fn discard(&mut self) {
         self.keys = None;
         self.ack_wanted = None;
@@ -181,7 +181,7 @@ impl Space {
         self.out.left(usize::MAX);
     }
 
-    /// Returns when the last ack-eliciting packet left that is not acknowledged.
+    /// Returns when the last unacknowledged ack-eliciting packet was sent.
     pub fn last_sent(&self) -> Option<Mono> {
         self.sent.iter().map(|sent| sent.at).max()
     }

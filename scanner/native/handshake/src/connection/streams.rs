@@ -1,4 +1,4 @@
-//! The request and its response, and the unidirectional streams around them (RFC 9114).
+//! The request, the response, and the unidirectional streams (RFC 9114).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use firstflight_wire::{CryptoStream, Error, Writer, write_stream};
 
 use super::parameters::{Credit, MOST_CONTROL, MOST_RESPONSE, MOST_STREAMS};
 
-/// Our streams (RFC 9000 2.1): the first that a client opens of either kind.
+/// Our streams (RFC 9000 2.1): the first bidirectional and the first unidirectional stream from a client.
 const REQUEST: u64 = 0;
 const CONTROL: u64 = 2;
 
@@ -15,14 +15,14 @@ const CONTROL: u64 = 2;
 const REQUEST_BIT: u8 = 1;
 const CONTROL_BIT: u8 = 2;
 
-/// What became of the request.
+/// Result of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http {
     Response,
-    /// The server chose another protocol, so nothing was asked.
+    /// The server chose another protocol, so no request was sent.
     NotOffered,
     NoResponse,
-    /// No response, and at the end nothing for so long that the server has dropped the connection.
+    /// The server sent no response, and was silent at the end for longer than the idle timeout.
     Idle,
     Incomplete,
     Reset,
@@ -30,7 +30,7 @@ pub enum Http {
 }
 
 impl Http {
-    /// Returns the word in records.
+    /// Returns the word used in records.
     pub fn name(self) -> &'static str {
         match self {
             Http::Response => "response",
@@ -44,13 +44,13 @@ impl Http {
     }
 }
 
-/// Bytes of a stream put in order, and how many its parser has.
+/// A stream from the server: the bytes in order, and the number of bytes that the parser has read.
 struct Incoming {
     bytes: CryptoStream,
     read: usize,
-    /// Length of the stream, once its end came.
+    /// Length of the stream, once the FIN arrived.
     end: Option<u64>,
-    /// Bytes that the server may send.
+    /// Maximum number of bytes that the server may send.
     limit: u64,
 }
 
@@ -64,7 +64,7 @@ impl Incoming {
         }
     }
 
-    /// Takes a STREAM frame; returns the bytes that are new and in order. `Err`: beyond what we permit.
+    /// Processes a STREAM frame. Returns the new bytes that are in order, or an error if the frame exceeds the limit.
     fn insert(&mut self, offset: u64, fin: bool, data: &[u8]) -> Result<&[u8], ()> {
         let end = offset + data.len() as u64;
         if end > self.limit {
@@ -83,11 +83,11 @@ impl Incoming {
     }
 }
 
-/// All streams of a connection.
+/// All streams in a connection.
 pub struct Streams {
     request: Box<[u8]>,
     control: Arc<[u8]>,
-    /// Bits of streams that wait to be sent, and of those that are acknowledged.
+    /// Bits of the streams to send, and of the acknowledged streams.
     waiting: u8,
     acknowledged: u8,
     pub credit: Credit,
@@ -96,12 +96,12 @@ pub struct Streams {
     unis: Vec<(u64, Incoming, UniStream)>,
     reset: bool,
     error: Option<Http3Error>,
-    /// The server speaks HTTP/3.
+    /// HTTP/3 is negotiated. True until the handshake is complete.
     offered: bool,
 }
 
 impl Streams {
-    /// Streams that send `control` and `request` (whole, with FIN) once [`Self::open`] is called.
+    /// Creates streams for `control` and `request` (whole, with FIN). [`Self::open`] starts to send them.
     pub fn new(control: Arc<[u8]>, request: Box<[u8]>) -> Streams {
         Streams {
             request,
@@ -118,30 +118,30 @@ impl Streams {
         }
     }
 
-    /// The handshake is complete, with this credit: everything may be sent.
+    /// Queues all streams, to be sent within the limits of `credit`.
     pub fn open(&mut self, credit: Credit) {
         self.credit = credit;
         self.waiting = REQUEST_BIT | CONTROL_BIT;
         self.acknowledged = 0;
     }
 
-    /// The connection begins again: nothing was sent.
+    /// Starts a new attempt, in which no stream was sent.
     pub fn begin_again(&mut self) {
         self.credit = Credit::default();
         (self.waiting, self.acknowledged) = (0, 0);
     }
 
-    /// The handshake is complete, for a protocol that is not HTTP/3: nothing is sent.
+    /// Sends no stream, because the server chose another protocol than HTTP/3.
     pub fn close(&mut self) {
         self.offered = false;
     }
 
-    /// Returns whether the server speaks HTTP/3, as far as is known.
+    /// Returns whether HTTP/3 is negotiated. Returns true until the handshake is complete.
     pub fn is_offered(&self) -> bool {
         self.offered
     }
 
-    /// The server permits this as well.
+    /// Raises the limits to the larger values in `credit`.
     pub fn raise(&mut self, credit: Credit) {
         let Credit {
             data,
@@ -159,13 +159,13 @@ impl Streams {
         };
     }
 
-    /// Returns how many bytes the streams of `bits` have.
+    /// Returns the total size of the streams in `bits`.
     pub fn size(&self, bits: u8) -> usize {
         let of = |bit, bytes: &[u8]| if bits & bit != 0 { bytes.len() } else { 0 };
         of(CONTROL_BIT, &self.control) + of(REQUEST_BIT, &self.request)
     }
 
-    /// Returns the bits of what may be sent now.
+    /// Returns the bits of the streams that may be sent now.
     pub fn sendable(&self) -> u8 {
         let mut bits = 0;
         let (control, request) = (self.control.len() as u64, self.request.len() as u64);
@@ -190,18 +190,18 @@ impl Streams {
         Ok(())
     }
 
-    /// The streams of `bits` have left.
+    /// Records that the streams of `bits` were sent.
     pub fn left(&mut self, bits: u8) {
         self.waiting &= !bits;
     }
 
-    /// The streams of `bits` are acknowledged.
+    /// Records that the streams of `bits` are acknowledged.
     pub fn acknowledge(&mut self, bits: u8) {
         self.acknowledged |= bits;
         self.waiting &= !bits;
     }
 
-    /// What has left and is not acknowledged is to be sent again. Returns whether there is such.
+    /// Queues unacknowledged streams for retransmission. Returns whether any of these streams may be sent now.
     pub fn send_again(&mut self) -> bool {
         if self.credit != Credit::default() {
             self.waiting = (REQUEST_BIT | CONTROL_BIT) & !self.acknowledged;
@@ -209,7 +209,7 @@ impl Streams {
         self.sendable() != 0
     }
 
-    /// Takes a STREAM frame. `Err`: the server broke a rule of QUIC.
+    /// Processes a STREAM frame. Returns an error if the frame violates QUIC.
     pub fn receive(
         &mut self,
         id: u64,
@@ -249,7 +249,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Checks that no other stream is what that at `place` is, if there may be one only (RFC 9114 6.2.1).
+    /// Checks that no other stream has the type of the stream at `place`, if the type may occur only once (RFC 9114
+    /// 6.2.1).
     fn one_of_its_kind(&self, place: usize) -> Result<(), Http3Error> {
         let kind = self.unis[place].2.kind();
         let single = !matches!(kind, None | Some(UniKind::Other(_)));
@@ -265,7 +266,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The server reset a stream.
+    /// Processes a reset of a stream by the server.
     pub fn reset(&mut self, id: u64) {
         self.reset |= id == REQUEST;
         let uni = self.unis.iter_mut().find(|(open, ..)| *open == id);
@@ -274,32 +275,32 @@ impl Streams {
         }
     }
 
-    /// Returns which rule of HTTP/3 the server broke first.
+    /// Returns the first violation of HTTP/3 by the server.
     pub fn error(&self) -> Option<Http3Error> {
         self.error
     }
 
-    /// Returns the server's settings in wire order, once they came.
+    /// Returns the server's settings in wire order, once they arrived.
     pub fn settings(&self) -> Option<&[(u64, u64)]> {
         self.unis.iter().find_map(|(.., uni)| uni.settings())
     }
 
-    /// Returns whether the server is going away (RFC 9114 5.2).
+    /// Returns whether the server sent GOAWAY (RFC 9114 5.2).
     pub fn goaway(&self) -> bool {
         self.unis.iter().any(|(.., uni)| uni.goaway().is_some())
     }
 
-    /// Returns whether nothing more is expected: the response has ended, or cannot.
+    /// Returns whether no more data is expected: the response is complete, or cannot become complete.
     pub fn is_over(&self) -> bool {
         !self.offered
             || self.error.is_some()
             || self.reset
             || self.incoming.is_complete()
-            // Our stream's credit is used up: nothing more can come.
+            // The limit of our stream is used up: no more data can arrive.
             || self.incoming.read as u64 == MOST_RESPONSE
     }
 
-    /// Returns what became of the request, silence aside.
+    /// Returns the result of the request. Never returns [`Http::Idle`].
     pub fn http(&self) -> Http {
         let ended = self.incoming.is_complete();
         if !self.offered {

@@ -1,5 +1,5 @@
-//! Connections against a real server without I/O (quinn-proto), datagram by datagram: lost, late, twice, in
-//! another order, and broken.
+//! Connections to a real server without I/O (quinn-proto). Each datagram may be lost, late, duplicated, reordered or
+//! damaged.
 
 mod acknowledgements;
 mod certificates;
@@ -34,50 +34,50 @@ use crate::request::{Requests, control};
 use crate::tls::{KeyShare, Verify};
 
 const MS: Mono = 1_000_000;
-/// One way.
+/// One-way delay.
 const DELAY: Mono = 10 * MS;
 const CLIENT: [u8; 8] = [7; 8];
-/// HEADERS of a response with status 200 and nothing else.
+/// HEADERS for a response with status 200 and nothing else.
 const OK: [u8; 5] = [0x01, 0x03, 0x00, 0x00, 0xd9];
 /// Control stream with empty SETTINGS.
 const SETTINGS: [u8; 3] = [0x00, 0x04, 0x00];
 
-/// What happens to a datagram on its way.
+/// A datagram's treatment in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Arrives,
     Lost,
     Twice,
-    /// A millisecond later than what was sent after it.
+    /// Arrives a millisecond after the datagrams that were sent later.
     Late,
-    /// Its last bit is another.
+    /// The last bit is flipped.
     Broken,
 }
 
-/// A server, the way to it, and time.
+/// A server, the path to it, and the time.
 struct World {
     endpoint: Endpoint,
     server: Option<(ConnectionHandle, quinn_proto::Connection)>,
     start: Instant,
     now: Mono,
-    /// Datagrams on their way: when they arrive, to the server, bytes.
+    /// Datagrams in transit: arrival time, whether to the server, bytes.
     wire: VecDeque<(Mono, bool, Vec<u8>)>,
-    /// Number of datagrams sent so far by the client, by the server.
+    /// Number of datagrams sent by the client, by the server.
     sent: [usize; 2],
-    /// What happens to the k-th datagram of the client (0) or the server (1).
+    /// A datagram's sender (0: client, 1: server), number of the datagram, and the treatment.
     fate: (usize, usize, Fate),
     retry: bool,
-    /// Even if a token of NEW_TOKEN proves the address.
+    /// Sends a Retry even if a token of NEW_TOKEN proves the address.
     retry_always: bool,
     answer: Answer,
     answered: bool,
-    /// The client's datagrams come from another port from this number on.
+    /// The client's datagrams have another source port from this number on.
     moves: usize,
     /// Datagrams that reached the server.
     served: usize,
-    /// From then on the server neither sends nor hears anything.
+    /// The server sends and receives nothing from this time on.
     dies: Mono,
-    /// Between these times both are suspended; datagrams come all the same.
+    /// Both endpoints are suspended between these times. Datagrams still arrive.
     suspended: (Mono, Mono),
     /// When the server updates its keys, and sends a PING with the new ones.
     updates: VecDeque<Mono>,
@@ -85,7 +85,7 @@ struct World {
     config: ServerConfig,
 }
 
-/// Takes every token, as if it had not been used before.
+/// Accepts every token, even a used one.
 struct EveryToken;
 
 impl quinn_proto::TokenLog for EveryToken {
@@ -99,7 +99,7 @@ impl quinn_proto::TokenLog for EveryToken {
     }
 }
 
-/// What the server does when the request is there.
+/// Reaction of the server to the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Response,
@@ -118,7 +118,7 @@ fn authority() -> &'static (Vec<u8>, Vec<u8>) {
     })
 }
 
-/// A server that shows its certificate so many times in its chain, with this OCSP response.
+/// A server configuration with `chain_length` copies of the certificate in the chain, and this OCSP response.
 fn tls_with(chain_length: usize, ocsp: &[u8]) -> rustls::ServerConfig {
     let (certificate, key) = authority().clone();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// From now on serves by a changed configuration of TLS.
+    /// Changes the server's TLS configuration.
     fn change_tls(&mut self, change: impl FnOnce(&mut rustls::ServerConfig)) {
         change(&mut self.tls);
         self.config.crypto = Arc::new(QuicServerConfig::try_from(self.tls.clone()).unwrap());
@@ -175,7 +175,7 @@ impl World {
         self.endpoint.set_server_config(Some(config));
     }
 
-    /// From now on gives tokens, and tickets for 0-RTT, or refuses 0-RTT.
+    /// Lets the server issue tokens and tickets, and permits or rejects 0-RTT.
     fn allow_early_data(&mut self, allowed: bool) {
         self.config
             .validation_token
@@ -188,7 +188,7 @@ impl World {
         self.start + Duration::from_nanos(self.now)
     }
 
-    /// Puts a datagram on its way from the client (0) or the server (1).
+    /// Sends a datagram from the client (0) or the server (1).
     fn send(&mut self, from: usize, bytes: Vec<u8>) {
         let number = self.sent[from];
         self.sent[from] += 1;
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// Lets the server act and send.
+    /// Lets the server process events and send.
     fn drive(&mut self) {
         let now = self.instant();
         let Some((handle, connection)) = &mut self.server else {
@@ -292,7 +292,7 @@ impl World {
         written.into_iter().for_each(|bytes| self.send(1, bytes));
     }
 
-    /// Runs a client to the end of its connection.
+    /// Runs a client until the connection has ended.
     fn run(&mut self, client: &mut Connection) {
         let mut room = [0; 2048];
         while self.now < 20_000 * MS {
@@ -334,7 +334,7 @@ impl World {
                 if to_server {
                     self.serve(&bytes);
                 } else {
-                    client.receive(at as i64, (at, now), &mut bytes);
+                    client.receive(at as i64, Times { came: at, now }, &mut bytes);
                 }
             }
             client.expire(self.now);
@@ -387,7 +387,7 @@ fn client() -> Connection {
     client_with(context(KeyShare::X25519, Verify::Signature))
 }
 
-/// When a milestone was, in one-way delays.
+/// Returns a milestone's time, in one-way delays.
 fn delays(milestone: observed::Milestone) -> Option<u64> {
     milestone.map(|(at, _)| at as u64 / DELAY)
 }
@@ -432,7 +432,7 @@ fn a_handshake_and_a_response_take_two_round_trips() {
             observed.discarded == 0 && observed.detail.is_none(),
             "{observed:?}"
         );
-        // The server has our close.
+        // The server has received our close.
         let (_, server) = world.server.as_mut().unwrap();
         assert!(server.is_drained() || server.is_closed());
     }
@@ -450,7 +450,7 @@ fn an_ack_of_half_a_client_hello_is_told_from_one_of_all() {
             vec![1, 2],
             ["coalesced"; 2],
         ),
-        // The server has half of it for a millisecond.
+        // For a millisecond, the server has only half of the ClientHello.
         (
             X25519mlkem768,
             Fate::Late,
@@ -664,11 +664,15 @@ fn a_server_that_floods_is_sent_little() {
             pn_len: 2,
         };
         let size = build_packet(&mut room, &header, &keys, None, write_ping).unwrap();
-        client.receive(packet_number as i64, (now, now), &mut room[..size]);
+        client.receive(
+            packet_number as i64,
+            Times { came: now, now },
+            &mut room[..size],
+        );
         client.expire(now);
     }
     assert_eq!(client.observed.outcome, None);
-    // A probe after a second, and what was acknowledged.
+    // A probe after a second, and the acknowledgements.
     assert!((100..=202).contains(&sent), "{sent}");
 }
 
@@ -688,7 +692,9 @@ fn an_unreachable_port_ends_only_what_was_never_answered() {
 
 #[test]
 fn what_a_server_says_is_kept_in_part_if_it_is_long() {
-    let answer = |bytes: &mut [u8], client: &mut Connection| client.receive(1, (MS, MS), bytes);
+    let answer = |bytes: &mut [u8], client: &mut Connection| {
+        client.receive(1, Times { came: MS, now: MS }, bytes)
+    };
     let mut negotiation = [0; 8192];
     let versions = vec![Version::V2; 1000];
     let size = firstflight_wire::write_version_negotiation(
@@ -708,7 +714,7 @@ fn what_a_server_says_is_kept_in_part_if_it_is_long() {
 
 #[test]
 fn no_bytes_make_it_panic() {
-    // A small generator is enough: what matters is that every byte is changed and every length cut.
+    // A small generator is enough, if every byte is changed and every length is cut.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move || {
         state ^= state << 13;
@@ -735,14 +741,21 @@ fn no_bytes_make_it_panic() {
                 if random() % 5 == 0 {
                     bytes.truncate(random() % (bytes.len() + 1));
                 }
-                client.receive(round, (world.now, world.now), &mut bytes);
+                client.receive(
+                    round,
+                    Times {
+                        came: world.now,
+                        now: world.now,
+                    },
+                    &mut bytes,
+                );
             }
             client.expire(world.now);
         }
     }
 }
 
-/// A server that gives tickets for 0-RTT and tokens, and takes them or not.
+/// A server that issues tokens and tickets for 0-RTT, and accepts or rejects 0-RTT.
 fn resuming_world(early_data: bool) -> World {
     let mut world = World::new(b"h3");
     world.allow_early_data(early_data);

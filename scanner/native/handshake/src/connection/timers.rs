@@ -1,4 +1,4 @@
-//! When something falls due: ACKs, probe time-outs, the end.
+//! Timers: delayed ACKs, probe timeouts, and the end of the connection.
 
 use firstflight_core::clock::Mono;
 use firstflight_wire::transport::TransportParameters;
@@ -7,18 +7,18 @@ use super::Connection;
 use super::parameters::idle_timeout;
 use super::space::Level;
 
-/// How long a 1-RTT packet waits for its ACK: servers send again what is not acknowledged, and the close
-/// follows soon (RFC 9000 13.2.1; max_ack_delay is 25 ms by default).
+/// Delay of ACKs of 1-RTT packets. Servers retransmit packets without an ACK, and the close follows soon (RFC 9000
+/// 13.2.1; max_ack_delay is 25 ms by default).
 pub(super) const ACK_DELAY: Mono = 20_000_000;
 
 /// How long a connection with a response waits for SETTINGS, HANDSHAKE_DONE and the end of the response.
 pub(super) const SETTLE: Mono = 50_000_000;
 
-/// Assumed of a server (RFC 9000 18.2).
+/// The max_ack_delay that is assumed for a server (RFC 9000 18.2).
 const MAX_ACK_DELAY: Mono = 25_000_000;
 
 impl Connection {
-    /// Returns when [`Self::expire`] has something to do; `None` after the end.
+    /// Returns when [`Self::expire`] must be called, or `None` after the end.
     pub fn next_at(&self) -> Option<Mono> {
         if self.is_over() {
             return None;
@@ -33,7 +33,7 @@ impl Connection {
         due.into_iter().flatten().min()
     }
 
-    /// Does what is due at `now`; [`Self::transmit`] may have something to send then.
+    /// Handles the timers that are due at `now`. [`Self::transmit`] may then have datagrams to send.
     pub fn expire(&mut self, now: Mono) {
         if self.is_over() {
             return;
@@ -48,16 +48,16 @@ impl Connection {
         }
     }
 
-    /// Returns whether nothing came for so long that the server has dropped a complete connection.
+    /// Returns whether the server was silent for so long that it has dropped a complete connection.
     fn is_silent(&self, now: Mono) -> bool {
         let theirs = self.tls.quic_transport_parameters().unwrap_or_default();
         let timeout = idle_timeout(TransportParameters::new(theirs));
         self.observed.handshake.is_some() && now.saturating_sub(self.heard) >= timeout
     }
 
-    /// When to send something again. While nothing is in flight a client asks for an answer all the same,
-    /// since the server may be unable to send (RFC 9002 6.2.2.1); once the handshake is confirmed only what
-    /// is in flight counts.
+    /// Returns when the next probe timeout expires. A client sends probes even while no packet is in flight, because
+    /// the server may be unable to send (RFC 9002 6.2.2.1). After the handshake is confirmed, only packets in flight
+    /// start the timer.
     fn probe_at(&self) -> Mono {
         let last = self
             .spaces
@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// A probe time-out: what is not acknowledged leaves again, or a PING.
+    /// Handles a probe timeout: queues unacknowledged data for retransmission, or a PING.
     fn probe(&mut self, now: Mono) {
         self.recovery.expired();
         self.observed.retransmissions = self.observed.retransmissions.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Writing datagrams: what each space has to send, coalesced.
+//! Writes datagrams, which coalesce packets of several spaces.
 
 use firstflight_core::clock::Mono;
 use firstflight_wire::{
@@ -11,14 +11,14 @@ use super::space::{Content, Level, Sent, Space};
 use super::timers::ACK_DELAY;
 use super::{Closing, Connection, NO_ERROR};
 
-/// Size of datagrams with an Initial at least, and of others at most (RFC 9000 14).
+/// Minimum size of datagrams with an Initial, and maximum size of other datagrams (RFC 9000 14).
 const SMALLEST_INITIAL: usize = 1200;
 
-/// Bytes of a packet that are not CRYPTO: header with a token's length and packet number, frame headers, an
-/// ACK of some ranges, the tag.
+/// Maximum number of bytes in a packet that are not CRYPTO data: the header with the token length and packet number,
+/// frame headers, an ACK of some ranges, the tag.
 const OVERHEAD: usize = 120;
 
-/// Bytes of so many RETIRE_CONNECTION_ID and PATH_RESPONSE frames at most.
+/// Returns the maximum size of these RETIRE_CONNECTION_ID and PATH_RESPONSE frames.
 fn control_size(retired: (usize, usize), responses: usize) -> usize {
     9 * (retired.1 - retired.0 + responses)
 }
@@ -40,7 +40,7 @@ struct Planned {
 }
 
 impl Connection {
-    /// Writes the next datagram; `None`: there is nothing to send now.
+    /// Writes the next datagram. Returns `None` if there is nothing to send.
     pub fn transmit(&mut self, now: Mono, out: &mut [u8]) -> Result<Option<Datagram>, Error> {
         if self.is_over() {
             let closing = self.closing.take();
@@ -54,7 +54,7 @@ impl Connection {
         self.replied |= first_flight.datagrams > 0 || self.observed.retransmissions > self.repeated;
         let number = self.observed.sent.datagrams;
         let pads = planned[0].level == Level::Initial;
-        // RFC 9000 8.2.2.
+        // A datagram with a PATH_RESPONSE is padded (RFC 9000 8.2.2).
         let fills = pads || planned.iter().any(|packet| packet.content.responses > 0);
         let limit = if pads { self.size } else { SMALLEST_INITIAL };
         let limit = limit.min(out.len());
@@ -70,13 +70,13 @@ impl Connection {
         if self.spaces[Level::Handshake as usize].next == 0 {
             self.observed.sent_unvalidated = self.observed.sent;
         } else if self.spaces[Level::Initial as usize].keys.is_some() {
-            // A client's first Handshake packet has left (RFC 9001 4.9.1).
+            // A client discards its Initial keys when it first sends a Handshake packet (RFC 9001 4.9.1).
             self.space(Level::Initial).discard();
         }
         Ok(Some(Datagram { size, number }))
     }
 
-    /// Returns whether the next datagram will hold something that is acknowledged.
+    /// Returns whether the next datagram will be acknowledged.
     pub fn wants_stamp(&self) -> bool {
         let waiting = |space: &Space| space.keys.is_some() && space.out.is_waiting();
         let (retired, responses) = self.control_frames();
@@ -102,7 +102,7 @@ impl Connection {
                     0
                 };
             let crypto = space.out.next(room.saturating_sub(overhead));
-            // They are for 1-RTT packets, and those of 0-RTT are gone by the time that a server sends some.
+            // Only 1-RTT packets have these frames. The 0-RTT keys are dropped before the server can request any.
             let (retired, responses) = if level == Level::Data && !early {
                 self.control_frames()
             } else {
@@ -145,15 +145,15 @@ impl Connection {
         (self.peer_ids.next(), self.challenges.len())
     }
 
-    /// Returns the streams to send behind `used` bytes of a datagram: all that may be sent, or none if they
-    /// need a datagram of their own, which this one is if it `is_empty`.
+    /// Returns the streams to send after `used` bytes in a datagram. These are all sendable streams if they fit, or if
+    /// the datagram `is_empty`. Otherwise the streams wait for a separate datagram.
     fn fitting(&self, used: usize, is_empty: bool) -> u8 {
         let bits = self.streams.sendable();
         let fits = used + self.streams.size(bits) <= SMALLEST_INITIAL;
         if fits || is_empty { bits } else { 0 }
     }
 
-    /// Writes one packet; returns its size.
+    /// Writes a packet and returns the size.
     fn packet(
         &self,
         planned: &Planned,
@@ -184,7 +184,7 @@ impl Connection {
         })
     }
 
-    /// Writes a packet of a level around `frames`.
+    /// Writes a packet at a level with `frames`.
     fn seal(
         &self,
         level: Level,
@@ -235,7 +235,7 @@ impl Connection {
         build_packet(out, &header, keys, pad_to, frames)
     }
 
-    /// A packet has been written into datagram `number`.
+    /// Records that a packet was written into datagram `number`.
     fn left(&mut self, packet: Planned, now: Mono, number: u16) {
         let Planned { level, content, .. } = packet;
         if packet.ack {
@@ -275,8 +275,8 @@ impl Connection {
         space.next += 1;
     }
 
-    /// Writes the close: at the highest level, and while the server may not have its keys at the one below
-    /// (RFC 9000 10.2.3).
+    /// Writes the close at the highest level. While the server may lack keys of that level, also writes it at the level
+    /// below (RFC 9000 10.2.3).
     fn close(&mut self, closing: Closing, out: &mut [u8]) -> Result<Datagram, Error> {
         let has = |level: Level| self.spaces[level as usize].keys.is_some();
         let levels: Vec<Level> = Level::ALL.into_iter().filter(|level| has(*level)).collect();
@@ -289,7 +289,7 @@ impl Connection {
             size += self.seal(*level, pad_to, &mut out[size..limit], |w| {
                 match (closing.by_application, *level) {
                     (true, Level::Data) => write_application_close(w, closing.code, reason),
-                    // What applications say is not for these levels.
+                    // Initial and Handshake packets must not contain the application's code (RFC 9000 10.2.3).
                     (true, _) => write_connection_close(w, NO_ERROR, 0, b""),
                     (false, level) if levels.last() == Some(&level) => {
                         write_connection_close(w, closing.code, 0, reason)

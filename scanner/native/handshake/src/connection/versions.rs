@@ -1,5 +1,5 @@
-//! The version of a connection: of its first flight, changed by the server's first flight (compatible version
-//! negotiation), or by a second attempt after a Version Negotiation packet (RFC 9368).
+//! A connection's version. The server's first flight may change it (compatible version negotiation). A Version
+//! Negotiation packet leads to a second attempt with another version (incompatible version negotiation; RFC 9368).
 
 use std::net::IpAddr;
 
@@ -14,25 +14,25 @@ use super::{Connection, parameters};
 use crate::outcome::Outcome;
 use crate::tls::TrafficSecrets;
 
-/// Versions of the server that are kept.
+/// Maximum number of the server's versions that are kept.
 pub const MOST_VERSIONS: usize = 64;
 
-/// The versions of one connection.
+/// State of the version negotiation.
 pub struct Versions {
-    /// In use.
+    /// The version in use.
     pub now: Version,
-    /// Of the first flight, with which the TLS library makes keys.
+    /// The version of the first flight. The TLS library makes keys for this version.
     pub begun: Version,
-    /// Of the first attempt, before a Version Negotiation packet; `None`: there was none.
+    /// The version of the first attempt, if a Version Negotiation packet ended it.
     abandoned: Option<Version>,
-    /// Of the server and the name, for a second attempt; `None`: only one version is offered.
+    /// Name and address of the server, for a second attempt. `None`: only one version is offered.
     target: Option<Box<(String, IpAddr)>>,
-    /// What keys of another version are made of.
+    /// Secrets for keys with a version that the TLS library does not use in this connection.
     secrets: Option<Box<TrafficSecrets>>,
 }
 
 impl Versions {
-    /// Begins with `version` of those `offered`, at `target` (name, address).
+    /// Starts with `version`, one of the `offered` versions. The last argument is the server's name and address.
     pub fn new(version: Version, offered: &[Version], (domain, ip): (&str, IpAddr)) -> Versions {
         Versions {
             now: version,
@@ -43,13 +43,13 @@ impl Versions {
         }
     }
 
-    /// Returns whether the server may have chosen `version` in place of that of the ClientHello.
+    /// Returns whether the server may replace the version of the ClientHello by `version`.
     fn may_become(&self, version: Version, offered: &[Version]) -> bool {
         self.now == self.begun && version != self.now && offered.contains(&version)
     }
 
-    /// Checks the server's version_information (RFC 9368 4, 8); returns its Available Versions as text. `Err`:
-    /// what does not fit.
+    /// Checks the server's version_information (RFC 9368 4, 8). Returns its Available Versions as text, or the reason
+    /// why the check fails.
     pub fn check(
         &self,
         parameters: TransportParameters<'_>,
@@ -58,13 +58,13 @@ impl Versions {
         let found = parameters
             .version_information()
             .map_err(|e| format!("transport parameters: {e}"))?;
-        // Who tells of no versions has nothing to compare.
+        // If only version 1 is offered, the client sends no version_information, and there is nothing to compare.
         let asked = offered != [Version::V1];
         let Some(information) = found else {
             if asked && self.now != self.begun {
                 return Err("the server changed the version without version_information".into());
             }
-            // In version 1 its absence stands for version 1 alone.
+            // A server of version 1 without version_information counts as a server that supports only version 1.
             if self.abandoned.is_some() && self.now != Version::V1 {
                 return Err("no version_information after Version Negotiation".into());
             }
@@ -72,7 +72,7 @@ impl Versions {
         };
         if asked && information.chosen != self.now {
             return Err(format!(
-                "version_information has {} as chosen, and {} is in use",
+                "version_information has {} as Chosen Version, but {} is in use",
                 information.chosen, self.now
             ));
         }
@@ -80,7 +80,7 @@ impl Versions {
             let available: Vec<Version> = information.available().collect();
             if choose(offered, &available) != Some(self.begun) {
                 return Err(format!(
-                    "{} was not the choice by version_information: the Version Negotiation was forged",
+                    "version_information leads to another version than {}: the Version Negotiation was forged",
                     self.begun
                 ));
             }
@@ -89,7 +89,7 @@ impl Versions {
     }
 }
 
-/// Returns the first version of ours that is among theirs.
+/// Returns our first version that the server supports.
 fn choose(offered: &[Version], theirs: &[Version]) -> Option<Version> {
     offered
         .iter()
@@ -103,14 +103,14 @@ pub fn list(versions: impl Iterator<Item = Version>) -> String {
     shown.join(",")
 }
 
-/// Keys of the Initial space for packets to `destination` (RFC 9001 5.2, RFC 9369 3.3).
+/// Returns the keys of the Initial space for packets to `destination` (RFC 9001 5.2, RFC 9369 3.3).
 pub fn initial_keys(version: Version, destination: &ConnectionId) -> SpaceKeys {
     initial(version, destination)
         .expect("a version that is offered has a salt")
         .into()
 }
 
-/// Returns what the TLS library calls a version.
+/// Returns the TLS library's constant for a version.
 pub fn of_tls(version: Version) -> quic::Version {
     if version == Version::V2 {
         quic::Version::V2
@@ -125,7 +125,7 @@ impl Connection {
         &self.context.versions
     }
 
-    /// Returns keys for an Initial of another version than that of the ClientHello, if the server may choose it.
+    /// Returns keys for an Initial of another version than the ClientHello's, if the server may choose this version.
     pub(super) fn keys_of_change(&self, packet: &Packet) -> Option<SpaceKeys> {
         let has_keys = self.spaces[Level::Initial as usize].keys.is_some();
         let changes = packet.kind == PacketType::Initial && self.may_change_to(packet.version);
@@ -133,19 +133,19 @@ impl Connection {
         (changes && has_keys).then(|| initial_keys(packet.version, &destination))
     }
 
-    /// Returns whether the server may choose `version` still: before its ServerHello.
+    /// Returns whether the server may still choose `version`. Only its first flight may change the version.
     pub(super) fn may_change_to(&self, version: Version) -> bool {
         self.level == Level::Initial && self.versions.may_become(version, self.offered())
     }
 
-    /// The server has chosen another version, by an Initial that authenticated with `keys`.
+    /// Switches to the version that the server chose, after an Initial of this version authenticated with `keys`.
     pub(super) fn change_version(&mut self, version: Version, keys: SpaceKeys) {
         self.versions.now = version;
         self.observed.version_change = Some(VersionChange::Compatible);
         self.space(Level::Initial).keys = Some(keys);
     }
 
-    /// Takes the secrets that the TLS library has made, if its keys are of another version than packets.
+    /// Takes the secrets from the TLS library if packets use another version than the library's keys.
     pub(super) fn keep_secrets(&mut self) {
         let newest = self.context.tls.take_secrets();
         if let Some(newest) = newest.filter(|_| self.versions.now != self.versions.begun) {
@@ -153,8 +153,7 @@ impl Connection {
         }
     }
 
-    /// Returns Handshake or 1-RTT keys of the version in use in place of `keys`, which are of that of the
-    /// ClientHello.
+    /// Returns Handshake or 1-RTT keys for the version in use. `keys` are for the version of the ClientHello.
     pub(super) fn of_version(&self, level: Level, keys: SpaceKeys) -> SpaceKeys {
         if self.versions.now == self.versions.begun {
             return keys;
@@ -179,7 +178,7 @@ impl Connection {
         )
     }
 
-    /// The server speaks `versions`, but not ours: tries again with one of them that is offered, or ends.
+    /// Handles a Version Negotiation packet: tries again with a version that both sides support, or gives up.
     pub(super) fn negotiate(&mut self, versions: &[Version]) {
         self.observed.versions = Some(list(versions.iter().copied().take(MOST_VERSIONS)));
         let next = choose(self.offered(), versions).filter(|_| self.versions.abandoned.is_none());
@@ -193,7 +192,7 @@ impl Connection {
         }
     }
 
-    /// Begins again with `version`: another ClientHello, and nothing that was given to the first attempt.
+    /// Starts the connection again with `version`. Makes another ClientHello and drops all state of the first attempt.
     fn begin_again(&mut self, version: Version, target: (&str, IpAddr)) -> Result<(), String> {
         let ours = parameters::ours(self.client_cid, version, self.offered());
         let tickets = self.memory.as_ref().map(|memory| memory.tickets.clone());
@@ -217,7 +216,7 @@ impl Connection {
         self.ping = None;
         self.held.clear();
         self.space(Level::Initial).keys = Some(initial_keys(version, &self.original));
-        // The answer that counts is to this Initial.
+        // Times are relative to this Initial.
         self.reference = self.observed.sent.datagrams;
         self.observed.first_flight = Default::default();
         (self.replied, self.repeated) = (false, self.observed.retransmissions);
@@ -238,7 +237,7 @@ mod tests {
     const V1: Version = Version::V1;
     const V2: Version = Version::V2;
 
-    /// What is wrong with version_information (chosen, available) in a connection that offers both versions.
+    /// Returns the error in version_information (chosen, available) of a connection that offers both versions.
     fn wrong(
         (begun, now, abandoned): (Version, Version, Option<Version>),
         information: Option<(Version, &[Version])>,

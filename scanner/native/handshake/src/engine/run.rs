@@ -1,52 +1,34 @@
-//! The loop of a run.
+//! A run's loop.
 
+use firstflight_core::Failure;
 use firstflight_core::clock::{Mono, came_at};
 use firstflight_core::conclusion::RunResult;
-use firstflight_core::policy::Trust;
-use firstflight_core::progress::{Limit, Now};
+use firstflight_core::progress::Progress;
 use firstflight_core::receive::Event;
+use firstflight_core::run::{self, FinishedRun, State};
 use firstflight_core::signals::Signals;
 
 use super::Engine;
 use super::sender::Reports;
+use crate::connection::Times;
 use crate::counts::Counts;
+use crate::finished::Finished;
 
-/// A pass begins so long after the last one at the earliest, so that the datagrams of a server's flight are
-/// read together. Times of records are the kernel's and do not depend on it.
+/// Minimum time between the starts of two passes, so that a pass reads all datagrams in a server's flight. Times in
+/// records are the kernel's and do not depend on it.
 const PAUSE: Mono = 2_000_000;
 
 /// Longest sleep, so that signals are noticed.
 const LONGEST_WAIT: Mono = 100_000_000;
 
-/// Shortest sleep while something is queued that the rate does not allow yet.
+/// Shortest sleep while datagrams are queued that the rate does not allow yet.
 const QUEUED_WAIT: Mono = 1_000_000;
 
 impl Engine {
-    /// Works until all is done, or a signal came and the open connections have ended (a second one: at once).
-    pub fn run(mut self, signals: &Signals) -> RunResult<Counts> {
-        let mut failed = false;
-        while !self.is_done() {
-            self.stopping |= signals.stop();
-            self.stopping |= self.pauses.read(self.backlog.groups_mut());
-            failed = self.writer.has_failed();
-            if failed || signals.stop_now() {
-                self.stopping = true;
-                break;
-            }
-            let drained = self.receive();
-            self.flights.expire(drained);
-            self.send();
-            self.write_finished();
-            self.writer.submit();
-            self.report_progress();
-            self.wait();
-        }
-        let interrupted = self.stopping && !failed && self.pauses.broken().is_none();
-        self.finish(interrupted)
-    }
-
-    fn is_done(&self) -> bool {
-        (self.stopping || self.backlog.is_empty()) && self.flights.len() == 0
+    /// Runs until all targets are done. After a signal, runs until the open connections have ended. A second signal
+    /// stops the run immediately.
+    pub fn run(self, signals: &Signals) -> RunResult<Counts> {
+        run::run(self, signals)
     }
 
     /// Returns how many more connections may be in flight.
@@ -57,7 +39,7 @@ impl Engine {
         self.flights.room()
     }
 
-    /// Reads everything that came. Returns the time up to which that is so.
+    /// Reads all events. Returns the time up to which all events are read.
     fn receive(&mut self) -> Mono {
         let (flights, clock) = (&mut self.flights, self.clock);
         let egress = self.sender.egress_mut();
@@ -75,12 +57,12 @@ impl Engine {
             } => {
                 let now = clock.now();
                 let came = control.stamp.map_or(now, |at| came_at(at, now));
-                flights.datagram(peer, control, bytes, (came, now));
+                flights.datagram(peer, control, bytes, Times { came, now });
             }
         })
     }
 
-    /// Sends what may be sent now.
+    /// Sends all datagrams that may be sent now.
     fn send(&mut self) {
         let room = self.room();
         let mut to = Reports {
@@ -98,7 +80,7 @@ impl Engine {
         self.backlog.left(self.clock);
     }
 
-    /// Passes finished connections on to the writer.
+    /// Passes finished connections to the writer.
     fn write_finished(&mut self) {
         let ports = self.sender.egress().ports();
         for mut finished in self.flights.finished() {
@@ -108,59 +90,37 @@ impl Engine {
             self.writer.push(finished);
         }
     }
+}
 
-    /// Ends the run. If it was cut short, answered connections are closed within the rate.
-    fn finish(mut self, interrupted: bool) -> RunResult<Counts> {
-        self.flights.end_answered();
-        let mut to = Reports {
-            flights: &mut self.flights,
-            receiver: &mut self.receiver,
-        };
-        self.sender.send_queued(&mut to);
-        self.flights.finish_all();
+impl run::Engine for Engine {
+    type Counts = Counts;
+    type Record = Finished;
+
+    fn read_feed(&mut self) -> bool {
+        self.pauses.read(self.backlog.groups_mut())
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    fn is_done(&self) -> bool {
+        (self.stopping || self.backlog.is_empty()) && self.flights.len() == 0
+    }
+
+    fn pass(&mut self) {
+        let drained = self.receive();
+        self.flights.expire(drained);
+        self.send();
         self.write_finished();
-        let mut counts = self.flights.counts().clone();
-        counts.tally.not_done += self.backlog.len() as u64;
-        self.progress.finish();
-        let written = self.writer.finish();
-        RunResult {
-            counts,
-            highest: self.sender.egress().highest(),
-            lists: self.sender.egress().policy().followed(),
-            interrupted,
-            written: match self.pauses.broken() {
-                None => written,
-                Some(failure) => written.and(Err(failure)),
-            },
-        }
+        self.writer.submit();
     }
 
-    fn report_progress(&mut self) {
-        let now = Now {
-            done: self.flights.counts().tally.records(),
-            left: Some(self.backlog.len() as u64),
-            in_flight: self.flights.len(),
-            limit: self.limit(),
-        };
-        self.progress.tick(&now);
-    }
-
-    /// Returns why no more connections began.
-    fn limit(&self) -> Limit {
-        let now = self.clock.now();
-        match self.backlog.next_at() {
-            _ if self.writer.is_behind() => Limit::Writing,
-            _ if self.stopping || self.backlog.is_empty() => Limit::LastAnswers,
-            _ if self.sender.egress().policy().trust() < Trust::All => Limit::Unconfirmed,
-            _ if self.flights.room() == 0 => Limit::InFlight,
-            None => Limit::Paused,
-            Some(at) if at > now => Limit::Networks,
-            Some(_) if self.sender.egress().next_new() > now => Limit::Rate,
-            Some(_) => Limit::Machine,
-        }
-    }
-
-    /// Sleeps until something is due or comes.
+    /// Sleeps until an action is due or an event arrives.
     fn wait(&mut self) {
         let earliest = self.resumed_at + PAUSE;
         let now = self.clock.now();
@@ -184,5 +144,55 @@ impl Engine {
             self.receiver.wait(due - now);
         }
         self.resumed_at = self.clock.now();
+    }
+
+    fn state(&self) -> State {
+        let egress = self.sender.egress();
+        State {
+            now: self.clock.now(),
+            done: self.flights.counts().tally.records(),
+            left: self.backlog.len(),
+            in_flight: self.flights.len(),
+            is_ending: self.stopping || self.backlog.is_empty(),
+            is_behind: self.writer.is_behind(),
+            trust: egress.policy().trust(),
+            room: self.flights.room(),
+            next_target: self.backlog.next_at(),
+            next_new: egress.next_new(),
+        }
+    }
+
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+
+    fn has_failed(&self) -> bool {
+        self.writer.has_failed()
+    }
+
+    fn broken(&self) -> Option<Failure> {
+        self.pauses.broken()
+    }
+
+    /// If the run was interrupted, closes answered connections within the rate.
+    fn end(mut self) -> FinishedRun<Counts, Finished> {
+        self.flights.end_answered();
+        let mut to = Reports {
+            flights: &mut self.flights,
+            receiver: &mut self.receiver,
+        };
+        self.sender.send_queued(&mut to);
+        self.flights.finish_all();
+        self.write_finished();
+        let mut counts = self.flights.counts().clone();
+        counts.tally.not_done += self.backlog.len() as u64;
+        FinishedRun {
+            counts,
+            highest: self.sender.egress().highest(),
+            lists: self.sender.egress().policy().followed(),
+            progress: self.progress,
+            writer: self.writer,
+            failure: self.pauses.broken(),
+        }
     }
 }

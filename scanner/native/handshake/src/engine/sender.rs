@@ -1,4 +1,4 @@
-//! What leaves now: datagrams of open connections from their ports, new connections from random ports.
+//! Sends datagrams of open connections from their ports, and starts new connections from random ports.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::flights::{Flights, Handle, Next, StampKey, Waiting};
 use crate::outcome::Outcome;
 use crate::request::Requests;
 
-/// Datagrams beyond what the egress allowed are a defect of this engine.
+/// The sender asks the egress how many datagrams are allowed, so more datagrams are a defect of this engine.
 const OVER_RATE: &str = "the rate did not allow it, which is a defect of the engine";
 
 /// Writes the datagrams of connections and hands them to the egress.
@@ -24,21 +24,21 @@ pub struct Sender {
     requests: Requests,
     random: ChaCha8Rng,
     clock: Clock,
-    /// What the egress has in its batch.
+    /// The datagrams in the egress's batch.
     batch: Vec<Item>,
 }
 
-/// A datagram in the batch; `stamp`: its transmit stamp was asked for.
+/// A datagram in the batch. `stamp`: the transmit stamp was requested.
 #[derive(Clone, Copy)]
 struct Item {
     key: StampKey,
     stamp: bool,
 }
 
-/// Where datagrams that have left, or have not, are reported to.
+/// Receives reports about sent and failed datagrams.
 pub struct Reports<'a> {
     pub flights: &'a mut Flights,
-    /// Read when a send fails: the kernel reports errors of earlier datagrams to the next sender.
+    /// Read when a send fails, because the kernel reports errors of earlier datagrams to the next sender.
     pub receiver: &'a mut Receiver,
 }
 
@@ -50,7 +50,7 @@ enum NotWritten {
 }
 
 impl Sender {
-    /// Sends by `egress` to the targets of `list`, with `requests`; `random` chooses source ports.
+    /// Sends through `egress` to the targets of `list`, with `requests`. `random` chooses source ports.
     pub fn new(
         egress: Egress<StampKey>,
         list: Arc<TargetList>,
@@ -78,7 +78,7 @@ impl Sender {
         &mut self.egress
     }
 
-    /// Sends what open connections have to send, as far as the rate allows.
+    /// Sends the datagrams of open connections, within the rate.
     pub fn send_queued(&mut self, to: &mut Reports<'_>) {
         for port in 0..self.egress.ports().len() {
             let mut room = self.egress.allow_other(self.clock.now());
@@ -92,7 +92,7 @@ impl Sender {
         }
     }
 
-    /// Begins connections to the next targets of the list, at most `room`.
+    /// Starts connections to the next targets of the list, at most `room`.
     pub fn send_new(&mut self, backlog: &mut Backlog, room: usize, to: &mut Reports<'_>) {
         let now = self.clock.now();
         let most = self
@@ -141,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// Begins second connections that are due: they count against the same limits and rate as first ones, and
+    /// Starts second connections that are due. The limits and the rate of first connections also apply to them. They
     /// wait while their network is paused.
     pub fn send_second(&mut self, backlog: &mut Backlog, to: &mut Reports<'_>) {
         let now = self.clock.now();
@@ -185,7 +185,7 @@ impl Sender {
         }
     }
 
-    /// Sends the first datagram of a new connection, and the rest of its first flight. Returns whether more new
+    /// Sends a new connection's first datagram, and the rest of the first flight. Returns whether more new
     /// connections are allowed.
     fn send_first(&mut self, handle: Handle, port: usize, to: &mut Reports<'_>) -> bool {
         self.push_all(handle, (port, Class::New), 1, to);
@@ -193,9 +193,9 @@ impl Sender {
         !to.flights.wants_stamp(handle) || self.send_rest(handle, port, to)
     }
 
-    /// Sends the rest of a ClientHello right behind its beginning, as far as the rate allows: a server that
-    /// has to wait for it acknowledges the beginning alone. It counts among all other datagrams. Returns
-    /// whether new connections are allowed still.
+    /// Sends the rest of a ClientHello immediately after the first datagram, within the rate. A server that has to wait
+    /// for the rest acknowledges only the first datagram. The rest belongs to [`Class::Other`]. Returns whether more
+    /// new connections are allowed.
     fn send_rest(&mut self, handle: Handle, port: usize, to: &mut Reports<'_>) -> bool {
         let room = self.egress.allow_other(self.clock.now());
         self.push_all(handle, (port, Class::Other), room, to);
@@ -203,9 +203,9 @@ impl Sender {
         self.egress.allow_new(self.clock.now()) > 0
     }
 
-    /// Writes what a connection has to send, at most `room` datagrams. Returns how many more may be sent; a
-    /// connection that is not done yet waits again. The policy is asked about address and name each time: their
-    /// owner may opt out meanwhile.
+    /// Writes at most `room` datagrams for a connection. Returns how many more may be sent. A connection with more
+    /// datagrams is queued again. The egress policy checks address and name for each datagram, because their owner may
+    /// opt out in the meantime.
     fn push_all(
         &mut self,
         handle: Handle,
@@ -265,7 +265,7 @@ impl Sender {
         room
     }
 
-    /// Hands the batch to the kernel, all of it.
+    /// Passes the whole batch to the kernel.
     fn send_batch(&mut self, port: usize, to: &mut Reports<'_>) {
         let batch = &self.batch;
         self.egress.send_all(port, |egress, sent| match sent {
@@ -285,7 +285,7 @@ impl Sender {
     }
 }
 
-/// Reads what the kernel reports about earlier datagrams of a port.
+/// Reads the kernel's reports about earlier datagrams from a port.
 fn read_errors(port: usize, egress: &mut Egress<StampKey>, to: &mut Reports<'_>) {
     let flights = &mut *to.flights;
     to.receiver

@@ -1,5 +1,5 @@
-//! The chain of certificates: hashes and checks into the handshake's row, each certificate into a row of its
-//! own, once.
+//! The certificate chain. Hashes and results of checks are in the handshake's row. Each certificate has a separate row,
+//! once per run.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,33 +15,34 @@ use crate::cdn::Rules;
 use crate::connection::Connection;
 use crate::row::{CertificateRow, Row, Text};
 
-/// Certificates remembered as written; then it begins again, and some are written twice.
+/// Maximum number of certificates remembered as written. The set is then cleared, and some certificates are written
+/// twice.
 const MOST_WRITTEN: usize = 100_000;
 
-/// Certificates of servers whose CDN is remembered.
+/// Maximum number of server certificates with a remembered CDN.
 const MOST_CDNS: usize = 100_000;
 
-/// Chains whose checks are remembered.
+/// Maximum number of chains with remembered results of checks.
 const MOST_CHECKED: usize = 10_000;
 
-/// Certificates of a chain that have a row: more are no chain, and a server can put thousands of a few bytes
-/// into one message.
+/// Maximum number of certificates in a chain that have rows. Longer lists are not chains: a server can put thousands of
+/// certificates with a few bytes into a message.
 const MOST_OF_A_CHAIN: usize = 32;
 
-/// What is known of certificates during a run.
+/// Remembers certificates during a run.
 pub struct Inspector(Mutex<Known>);
 
 struct Known {
-    /// Of chains; `None`: not checked.
+    /// Checks chains. `None`: chains are not checked.
     verifier: Option<Verifier>,
     /// Hashes of certificates that have a row.
     written: HashSet<String>,
-    /// CDNs by the hash of a server's certificate; `None`: it tells none.
+    /// CDNs by the hash of a server's certificate. `None`: the certificate does not identify the CDN.
     cdns: HashMap<String, Option<String>>,
 }
 
 impl Inspector {
-    /// Checks chains up to `roots`; `None`: no check.
+    /// Checks chains up to `roots`. `None`: no checks.
     pub fn new(roots: Option<Roots>) -> Inspector {
         Inspector(Mutex::new(Known {
             verifier: roots.map(|roots| Verifier::new(roots, MOST_CHECKED)),
@@ -56,7 +57,7 @@ impl Inspector {
 }
 
 impl Known {
-    /// Returns whether a certificate has no row yet; from now on it has.
+    /// Returns whether a certificate has no row yet, and remembers it as written.
     fn is_new(&mut self, hash: &str) -> bool {
         if self.written.contains(hash) {
             return false;
@@ -67,7 +68,7 @@ impl Known {
         self.written.insert(hash.to_owned())
     }
 
-    /// Returns the CDN that a server's certificate tells.
+    /// Returns the CDN that a server's certificate identifies.
     fn cdn(&mut self, rules: &Rules, der: &[u8], hash: &str) -> Option<String> {
         if let Some(known) = self.cdns.get(hash) {
             return known.clone();
@@ -81,7 +82,7 @@ impl Known {
     }
 }
 
-/// Fills what `connection` was shown into `row`, and the rows of certificates.
+/// Fills `row` from the certificates in `connection`, and writes rows for certificates that have no row yet.
 pub fn fill<'a>(
     row: &mut Row<'a>,
     connection: &'a Connection,
@@ -165,7 +166,7 @@ fn certificate_row<'a>(
     }
 }
 
-/// Seconds since 1970, for validity.
+/// Returns the seconds since 1970, for the validity of certificates.
 fn seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,13 +1,14 @@
-//! The response over HTTP/3: chosen headers into the handshake's row, everything into a row of its own.
+//! The HTTP/3 response. Selected headers are in the handshake's row. A separate row has all headers.
 
 use firstflight_core::targets::Target;
 use firstflight_wire::http3::{FieldSection, setting};
 
-use super::{RowContext, Sides, edge, int};
+use super::{RowContext, Sides, int};
+use crate::cdn::edge;
 use crate::connection::Connection;
 use crate::row::{ResponseRow, Row, Text};
 
-/// Fills what `connection` was answered into `row`, and the row of the response.
+/// Fills `row` from the response in `connection`, and writes the row of the response.
 pub fn fill<'a>(
     row: &mut Row<'a>,
     connection: &'a Connection,
@@ -67,11 +68,11 @@ fn headers(fields: &FieldSection) -> String {
         .iter()
         .map(|(name, value)| [name, value].map(String::from_utf8_lossy))
         .collect();
-    // Texts in lists have no way to fail.
+    // Serializing a list of texts cannot fail.
     serde_json::to_string(&all).unwrap_or_default()
 }
 
-/// Returns settings as JSON, identifiers as names, in wire order.
+/// Returns settings as JSON in wire order. The names are the identifiers.
 fn settings_text(settings: &[(u64, u64)]) -> String {
     let all: Vec<String> = settings
         .iter()

@@ -1,4 +1,4 @@
-//! The second connection to a target: what the server took of what it had given, and when.
+//! The columns for a second connection: whether the server accepted the ticket, the token and the request, and when.
 
 use firstflight_core::clock::Stamp;
 
@@ -7,12 +7,11 @@ use crate::connection::observed::Observed;
 use crate::connection::{Again, Connection};
 use crate::row::{Row, Text};
 
-/// Datagrams of a server that may not be sure of the address yet carry so many times what it received (RFC
-/// 9000 8.1).
+/// A server that has not validated the client's address may send this multiple of the bytes received (RFC 9000 8.1).
 const AMPLIFICATION: u32 = 3;
 
 impl Second {
-    /// Fills the columns of the second connection; `first`: what was observed of the first one.
+    /// Fills the columns of the second connection. `first`: observations of the first connection.
     pub fn fill<'a>(&'a self, row: &mut Row<'a>, first: &Observed) {
         row.second_outcome = Some(records_name(self.outcome).into());
         row.second_detail = self.why.as_deref().map(Text::from);
@@ -67,8 +66,7 @@ fn fill<'a>(row: &mut Row<'a>, connection: &'a Connection, first: &Observed) {
     }
 }
 
-/// Returns whether the server took the token for a proof of the address. `None`: nothing tells, or none was
-/// sent.
+/// Returns whether the server accepted the token as a proof of the address. `None`: unknown, or no token was sent.
 fn token_honoured(again: &Again, observed: &Observed, first: &Observed) -> Option<bool> {
     let answered = observed.received.datagrams > 0;
     if !again.token || !answered {

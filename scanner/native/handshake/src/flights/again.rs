@@ -1,4 +1,4 @@
-//! Second connections: targets whose first one is over wait until their address may be contacted again.
+//! Second connections. After the first connection, a target waits until its address may be contacted again.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,13 +16,13 @@ use crate::outcome::Outcome;
 pub struct Waiting {
     pub target: TargetRef,
     pub to: SocketAddr,
-    /// Number of the port of the first connection: tokens are for an address.
+    /// Number of the port of the first connection. Tokens are bound to an address.
     pub port: u16,
     first: Box<Sent>,
     memory: Memory,
 }
 
-/// All of them, by when to look at them again.
+/// All waiting targets, ordered by the time of their next check.
 #[derive(Default)]
 pub struct WaitingList {
     by_time: BTreeMap<(Mono, u64), Waiting>,
@@ -30,7 +30,7 @@ pub struct WaitingList {
 }
 
 impl WaitingList {
-    /// Returns how many there are.
+    /// Returns the number of waiting targets.
     pub fn len(&self) -> usize {
         self.by_time.len()
     }
@@ -51,8 +51,8 @@ impl WaitingList {
 }
 
 impl Flights {
-    /// The first connection to a target is over: a second one follows if that was asked for and this one left
-    /// something to it, else the target has its record.
+    /// Handles the end of a first connection. A second one follows if it is configured and the first one was complete.
+    /// Otherwise the target gets a record.
     pub(super) fn first_is_over(&mut self, target: TargetRef, port: u16, mut sent: Box<Sent>) {
         let memory = sent.connection.memory().filter(|_| self.settings.second);
         match memory {
@@ -70,22 +70,22 @@ impl Flights {
         }
     }
 
-    /// Takes a target whose second connection may be due.
+    /// Removes and returns a target for which a second connection may be due.
     pub fn take_waiting(&mut self, now: Mono) -> Option<Waiting> {
         self.waiting.pop(now)
     }
 
-    /// Returns when there is such a target.
+    /// Returns when [`Self::take_waiting`] returns the next target.
     pub fn next_waiting(&self) -> Option<Mono> {
         self.waiting.next_at()
     }
 
-    /// The target may not be contacted before `at`.
+    /// Puts back a target that may not be contacted before `at`.
     pub fn wait_until(&mut self, at: Mono, waiting: Waiting) {
         self.waiting.push(at, waiting);
     }
 
-    /// Begins the second connection to a target; `None`: it has its record.
+    /// Starts the second connection to a target. Returns `None` if that fails; the target then has a record.
     pub fn connect_again(&mut self, waiting: Waiting, next: Next<'_>, now: Mono) -> Option<Handle> {
         let cids = (self.cids.of(next.line, 2), next.destination);
         let size = self.settings.sizes[usize::from(next.to.is_ipv6())];
@@ -105,7 +105,7 @@ impl Flights {
         }
     }
 
-    /// The second connection to a target may not be made.
+    /// Records a target without a second connection, with the reason.
     pub fn unsent_again(&mut self, waiting: Waiting, outcome: Outcome, why: String) {
         let second = Second {
             outcome,
@@ -115,7 +115,7 @@ impl Flights {
         self.record(waiting.target, waiting.first, Some(second));
     }
 
-    /// No second connection begins any more: targets that wait have their records with the first alone.
+    /// Starts no more second connections. Waiting targets get records with only their first connection.
     pub fn end_waiting(&mut self) {
         self.settings.second = false;
         while let Some(waiting) = self.waiting.pop(Mono::MAX) {

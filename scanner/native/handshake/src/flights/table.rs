@@ -9,7 +9,7 @@ use firstflight_core::targets::TargetRef;
 use crate::connection::Connection;
 use crate::finished::Sent;
 
-/// Identifies a connection in flight; stale once it has left the table.
+/// Identifies a connection in flight. The handle is stale once the connection has left the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle {
     slot: u32,
@@ -20,7 +20,7 @@ pub struct Handle {
 pub struct Flight {
     pub target: TargetRef,
     pub to: SocketAddr,
-    /// Number of the port it is sent from.
+    /// Number of the local port.
     pub port: u16,
     pub connection: Box<Connection>,
     /// The first connection to the target, if this is the second.
@@ -28,18 +28,18 @@ pub struct Flight {
     pub after_close: u16,
     pub ttl: Option<u8>,
     pub local: Option<IpAddr>,
-    /// It is in the queue of its port.
+    /// The queue of the port contains this connection.
     pub queued: bool,
-    /// The timer that is set; `None`: none.
+    /// Time of the timer that is set, if any.
     pub timer: Option<Mono>,
-    /// The run ended before the connection did: it is closed, and has no record.
+    /// The run ended before the connection. The connection is closed and has no record.
     pub cut_off: bool,
-    /// Its end: late datagrams are counted until then.
+    /// Late datagrams are counted until this time.
     pub gone_at: Option<Mono>,
 }
 
 impl Flight {
-    /// A connection to `target` (which, address, number of the port to send from).
+    /// Creates a connection to `target` (reference, address, number of the local port).
     pub fn new(
         (target, to, port): (TargetRef, SocketAddr, u16),
         connection: Connection,

@@ -1,17 +1,17 @@
 //! The table of known implementations.
 //!
-//! An entry is as narrow as what was observed: no name is better than a wrong one. A parameter that one source
-//! has and another has not is optional (`?`), and so is its value where sources differ or a configuration is
-//! known to set it. Captures: tests/fixtures/interop (August 2024, key logs beside them), whose servers are
-//! those of tests/handshake/stacks.json. Lab: the servers of lab/stacks, by tests/handshake/test_stacks.py.
+//! An entry accepts only observed fingerprints: no name is better than a wrong one. A parameter is optional (`?`) if
+//! one source has it and another does not. An entry omits a value if sources differ or if a configuration is known to
+//! set it. "Capture": the captures in tests/fixtures/interop (August 2024, with key logs); tests/handshake/stacks.json
+//! lists their servers. "Lab": the servers of lab/stacks, in tests/handshake/test_stacks.py.
 
 /// An entry.
 pub struct Known<'a> {
     pub name: &'a str,
-    /// What the fingerprint must be: its parameters, with `?` behind those that may be absent; a parameter
-    /// without a value may have any.
+    /// The parameters of the fingerprint. `?` follows an optional parameter. A parameter without a value accepts any
+    /// value.
     pub parameters: &'a str,
-    /// Whether the implementation, or its map, permutes the parameters: only the set counts then.
+    /// Whether the implementation permutes the parameters, or keeps them in a map. The order then does not count.
     pub any_order: bool,
 }
 
@@ -31,7 +31,7 @@ const fn permuted(name: &'static str, parameters: &'static str) -> Known<'static
     }
 }
 
-/// By name.
+/// In alphabetical order.
 pub const KNOWN: &[Known<'static>] = &[
     // Capture; the lab's server offers no datagrams.
     ordered(
@@ -40,7 +40,7 @@ pub const KNOWN: &[Known<'static>] = &[
     ),
     // Capture.
     ordered("go-x-net", "00,03=1472,04,05,06,07,08,0c,0f"),
-    // Capture. The proxy has a transport of its own.
+    // Capture. The proxy has a separate transport implementation.
     ordered("haproxy", "00,02,0f,01,03,04,05,06,07,08,09,0c,0e=8,11"),
     // Capture.
     ordered(
@@ -62,7 +62,7 @@ pub const KNOWN: &[Known<'static>] = &[
         "mvfst",
         "00,05,06,07,04,08,09,01,0a=3,03=1500,02,0c,0f,20,ff0a001,5178",
     ),
-    // Capture. It kept them in a hash map then, whose order differs from connection to connection.
+    // Capture. This version kept the parameters in a hash map. Their order differs between connections.
     permuted(
         "neqo",
         "00,01,04,05,06,07,08,09,0b=20,0c,0e=8,0f,11,20,2ab2,ff02de1a=1000",

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const MOST: usize = 64;
 
-/// Transport parameters that servers of each implementation sent: name, fingerprint.
+/// Transport parameters from servers of each implementation: name, fingerprint.
 fn captured() -> Vec<(String, String)> {
     let text = include_str!("../../../../../tests/handshake/stacks.json");
     let Value::Object(cases) = serde_json::from_str(text).unwrap() else {
@@ -14,9 +14,9 @@ fn captured() -> Vec<(String, String)> {
     let fingerprint = |parameters: &Value| {
         let mut out = [0; 4_096];
         let mut w = Writer::new(&mut out);
-        for one in parameters.as_array().unwrap() {
-            let id = u64::from_str_radix(&one["id"].as_str().unwrap()[2..], 16).unwrap();
-            match &one["value"] {
+        for parameter in parameters.as_array().unwrap() {
+            let id = u64::from_str_radix(&parameter["id"].as_str().unwrap()[2..], 16).unwrap();
+            match &parameter["value"] {
                 Value::Number(number) => {
                     write_integer_parameter(&mut w, id, number.as_u64().unwrap()).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! Encrypted ClientHello (RFC 9849): a GREASE extension, or a real one by the configuration of a name.
+//! Encrypted ClientHello (RFC 9849): a GREASE extension, or real ECH if the name has a configuration.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -9,19 +9,19 @@ use rustls::client::{ClientConfig, EchConfig, EchGreaseConfig, EchMode};
 use rustls::crypto::aws_lc_rs::hpke::{ALL_SUPPORTED_SUITES, DH_KEM_X25519_HKDF_SHA256_AES_128};
 use rustls::pki_types::EchConfigListBytes;
 
-/// Most distinct configurations of a file: servers of one operator share theirs.
+/// Maximum number of distinct configurations in a file. Servers of the same operator share a configuration.
 const MOST_CONFIGS: usize = 10_000;
 
-/// What a ClientHello has of ECH.
+/// A ClientHello's ECH extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchOffer {
     Grease,
-    /// The name is encrypted for the server.
+    /// Real ECH: the name is encrypted for the server.
     Config,
 }
 
 impl EchOffer {
-    /// Returns the name in records.
+    /// Returns the name used in records.
     pub fn name(self) -> &'static str {
         match self {
             EchOffer::Grease => "grease",
@@ -30,13 +30,13 @@ impl EchOffer {
     }
 }
 
-/// Configurations by the name that they are for, in lower case.
+/// Lower-case names and their ECH configurations.
 #[derive(Default)]
 pub struct EchConfigs(HashMap<String, Arc<[u8]>>);
 
 impl EchConfigs {
-    /// Reads a CSV file with the header `domain,ech`: a name, and the ech parameter of its HTTPS record
-    /// (base64). The error is a sentence about the first wrong line; nothing of the file is used then.
+    /// Reads a CSV file with the header `domain,ech`: a name, and the ech parameter of the name's HTTPS record
+    /// (base64). Fails at the first invalid line; the error describes the line.
     pub fn read(path: &Path) -> Result<EchConfigs, Failure> {
         let shown = path.display();
         let failure =
@@ -61,7 +61,7 @@ impl EchConfigs {
                 .ok_or_else(|| format!("line {number}: the configuration is not base64"))?
                 .into();
             EchConfig::new(EchConfigListBytes::from(&*bytes), ALL_SUPPORTED_SUITES)
-                .map_err(|e| format!("line {number}: no ECH can be offered by it: {e}"))?;
+                .map_err(|e| format!("line {number}: this ECH configuration is not usable: {e}"))?;
             let shared = match distinct.get(&bytes) {
                 Some(known) => known.clone(),
                 None if distinct.len() >= MOST_CONFIGS => {
@@ -75,7 +75,7 @@ impl EchConfigs {
         Ok(EchConfigs(by_name))
     }
 
-    /// Returns a configuration of TLS for each name, one for all names with the same ECH configuration.
+    /// Returns a TLS configuration for each name. Names with the same ECH configuration share a TLS configuration.
     pub fn of_names(
         self,
         make: impl Fn(EchMode) -> Result<ClientConfig, Failure>,
@@ -100,11 +100,11 @@ impl EchConfigs {
     }
 }
 
-/// Returns the mode of a GREASE extension (RFC 9849 6.2), with a key that nobody has.
+/// Returns the mode of a GREASE extension (RFC 9849 6.2), with a public key whose private key is discarded.
 pub fn grease() -> Result<EchMode, Failure> {
     let suite = DH_KEM_X25519_HKDF_SHA256_AES_128;
     let (key, _) = rustls::crypto::hpke::Hpke::generate_key_pair(suite)
-        .map_err(|e| Failure::Usage(format!("no key for --ech grease can be made: {e}")))?;
+        .map_err(|e| Failure::Usage(format!("cannot make a key for --ech grease: {e}")))?;
     Ok(EchMode::Grease(EchGreaseConfig::new(suite, key)))
 }
 
@@ -141,7 +141,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// One configuration for X25519 and AES-128, of `public.test`, with a key that is none.
+    /// A configuration of `public.test` for X25519 and AES-128, with an arbitrary key.
     fn list() -> String {
         // 2 + 4 + contents: id, kem, key, suites, maximum length, name, extensions.
         let mut contents = vec![7, 0, 0x20, 0, 32];
@@ -206,7 +206,10 @@ mod tests {
             ("name,ech\n", "header"),
             ("domain,ech\na.test\n", "line 2: expected a name"),
             ("domain,ech\n\na.test,***\n", "line 3: the configuration"),
-            ("domain,ech\na.test,AAAA\n", "line 2: no ECH"),
+            (
+                "domain,ech\na.test,AAAA\n",
+                "line 2: this ECH configuration",
+            ),
         ] {
             let found = EchConfigs::parse(text).err().unwrap();
             assert!(found.contains(why), "{text} {found}");

@@ -1,4 +1,4 @@
-//! Secrets as the TLS library makes them: into a key log, and to the connection that needs other keys of them.
+//! Secrets of the TLS library. They go to the key log, and to a connection that derives other keys from them.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustls::KeyLog;
 
-/// Traffic secrets of one connection, each of the client and of the server; empty: not made yet.
+/// A connection's traffic secrets: the client's and the server's. They are empty until TLS makes them.
 #[derive(Clone, Default)]
 pub struct TrafficSecrets {
     pub handshake: [Vec<u8>; 2],
@@ -14,7 +14,7 @@ pub struct TrafficSecrets {
 }
 
 impl TrafficSecrets {
-    /// Takes what was made since.
+    /// Replaces the secrets that `newer` has.
     pub fn add(&mut self, newer: TrafficSecrets) {
         let old = self.handshake.iter_mut().chain(&mut self.data);
         for (old, new) in old.zip(newer.handshake.into_iter().chain(newer.data)) {
@@ -25,16 +25,16 @@ impl TrafficSecrets {
     }
 }
 
-/// Where secrets go.
+/// Receives secrets from the TLS library.
 pub struct SecretLog {
-    /// A file in the NSS key log format, a line each.
+    /// A file in the NSS key log format, one secret per line.
     file: Option<Mutex<File>>,
-    /// Secrets of the connection whose handshake bytes are read now; `None`: nobody takes them.
+    /// Newest secrets of the connection that reads handshake bytes now. `None` if the secrets are not needed.
     newest: Option<Mutex<TrafficSecrets>>,
 }
 
 impl SecretLog {
-    /// Writes secrets to `file`, and keeps the newest if they are `taken`.
+    /// Writes secrets to `file`. If `taken` is true, keeps the newest ones for [`Self::take`].
     pub fn new(file: Option<File>, taken: bool) -> SecretLog {
         SecretLog {
             file: file.map(Mutex::new),
@@ -42,7 +42,7 @@ impl SecretLog {
         }
     }
 
-    /// Returns the secrets made since the last call: handshake bytes of one connection are read at a time.
+    /// Returns the secrets made since the last call. Only one connection at a time reads handshake bytes.
     pub fn take(&self) -> Option<TrafficSecrets> {
         let newest = self.newest.as_ref()?;
         Some(std::mem::take(&mut *lock(newest)))
@@ -75,7 +75,7 @@ impl KeyLog for SecretLog {
         };
         let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
         let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
-        // A full disk costs keys, not records: the summary's readers see it by the file.
+        // A write error, such as a full disk, loses keys but no records. Only the file shows the loss.
         let _ = lock(file).write_all(line.as_bytes());
     }
 }

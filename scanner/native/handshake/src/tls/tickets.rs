@@ -1,4 +1,4 @@
-//! The tickets of one target, from its first connection to its second.
+//! Session tickets that the first connection to a target passes to the second one.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,8 +6,8 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// The newest ticket of a server (RFC 8446 4.6.1), to be used once (C.4). Each target has its own, so nothing
-/// that one server gave is ever shown to another, and it is gone with the target.
+/// The newest ticket from a server (RFC 8446 4.6.1). It is used only once (RFC 8446 C.4). Each target has a separate
+/// store that is dropped with the target, so no server receives a ticket of another server.
 #[derive(Debug, Default)]
 pub struct Tickets(Mutex<Held>);
 
@@ -32,7 +32,7 @@ impl ClientSessionStore for Tickets {
     fn set_kx_hint(&self, _server: ServerName<'static>, _group: NamedGroup) {}
 
     fn kx_hint(&self, _server: &ServerName<'_>) -> Option<NamedGroup> {
-        // The key share is what `--key-share` says, in both connections.
+        // `--key-share` determines the key share of both connections.
         None
     }
 

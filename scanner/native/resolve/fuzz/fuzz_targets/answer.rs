@@ -1,4 +1,4 @@
-//! Any message, as the answer to any question.
+//! Reads any message as the answer to any question.
 
 #![no_main]
 

@@ -1,9 +1,9 @@
-//! A writer of messages for tests, and what is read from them.
+//! Tests of reading answers, and a writer of messages for them.
 
 use super::*;
 use crate::wire::name::Name;
 
-/// A message under construction: records without compression.
+/// A message that is being written, without name compression.
 pub struct Writer {
     counts: [u16; 4],
     flags: u16,
@@ -16,7 +16,7 @@ fn wire(name: &str) -> Vec<u8> {
 }
 
 impl Writer {
-    /// An answer with `rcode` to the question for `name` and `qtype`.
+    /// Returns an answer with `rcode` to the question for `name` and `qtype`.
     pub fn answer(name: &str, qtype: QType, rcode: u16) -> Writer {
         let mut question = wire(name);
         question.extend(qtype.code().to_be_bytes());
@@ -29,13 +29,13 @@ impl Writer {
         }
     }
 
-    /// Sets further flags.
+    /// Toggles flags.
     pub fn flags(mut self, flags: u16) -> Writer {
         self.flags ^= flags;
         self
     }
 
-    /// Leaves the question out.
+    /// Removes the question.
     pub fn without_question(mut self) -> Writer {
         (self.counts[0], self.question) = (0, Vec::new());
         self
@@ -128,7 +128,7 @@ fn an_answer_has_so_many_records_and_counts_the_others() {
     }
 }
 
-/// Bits of a response's flags that [`Writer::answer`] has or has not.
+/// Response flags for [`Writer::flags`].
 const AA: u16 = 0x0400;
 const RA: u16 = 0x0080;
 
@@ -158,7 +158,7 @@ fn a_referral_is_no_answer() {
     let alias = answer(ns(to_a(0)).alias("a.test", "b.test", 5));
     assert!(
         alias.unfinished.is_some(),
-        "the end of the alias is asked for"
+        "the target of the alias is queried"
     );
 }
 

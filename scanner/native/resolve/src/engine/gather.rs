@@ -1,31 +1,34 @@
-//! When the clock and not an answer ends a sleep: where the rates limit, several questions leave and several
-//! answers are read in one pass (docs/design/0016). Times of arrival are the kernel's.
+//! Decides when the loop sleeps for a fixed time instead of waking at each answer. Where the rates are the
+//! limit, one pass then sends several questions and reads several answers (docs/design/0016). The kernel
+//! supplies the arrival times.
 
 use firstflight_core::clock::{Mono, SECOND};
 
 /// Longest pause between two passes.
 const GAP: Mono = 4_000_000;
 
-/// Most questions of a resolver in a pause: so many answers are far less than what a socket's buffer holds.
+/// Maximum number of questions to one resolver per pause. A socket's buffer holds far more answers than this.
 const MOST: f64 = 32.0;
 
-/// With the next question further away, what comes ends the sleep: there is little to gather.
+/// If the next question is due later than this, the loop wakes at each answer, because there is little to
+/// gather.
 const FAR: Mono = 20_000_000;
 
-/// What is known of a resolver.
+/// The state of a resolver's queue.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     /// Questions per second; `None`: no limit.
     pub rate: Option<f64>,
-    /// Questions that wait to be sent.
+    /// Number of questions that wait to be sent.
     pub count: usize,
-    /// When the next one may leave.
+    /// Earliest time of the next question.
     pub next_at: Mono,
 }
 
-/// Returns when the next pass is to begin if answers should wait for it. `None`: what comes ends the sleep,
-/// since something else than the rates may limit. The rates do if every resolver has one, and more waits
-/// than leaves in two pauses, so that no name has to end first.
+/// Returns the start of the next pass if the loop should gather answers until then. `None`: wake at the next
+/// answer, because something other than the rates may be the limit. The rates are the limit if every resolver
+/// has one and its queue holds more questions than two pauses can send. Then no question waits for another
+/// name to finish.
 pub fn until(now: Mono, resolvers: impl Iterator<Item = Waiting>) -> Option<Mono> {
     let (mut gap, mut next_at) = (GAP, Mono::MAX);
     for resolver in resolvers {

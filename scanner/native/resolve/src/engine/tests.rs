@@ -1,4 +1,4 @@
-//! One pass of the loop, against a server on loopback that is made of the core's parts.
+//! One pass of the loop, against a server on loopback that is built from parts of the core.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::table::Settings;
 use crate::wire::name::Name;
 use crate::wire::types::QType;
 
-/// Of an attempt.
+/// Timeout of an attempt.
 const TIMEOUT: Mono = SECOND / 100;
 
 /// Calls `look` until it returns something.
@@ -35,7 +35,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A server at port number 0 of an address.
+/// A server on an address, with port 0.
 struct Answering {
     receiver: Receiver,
     egress: Egress<()>,
@@ -57,7 +57,8 @@ impl Answering {
         }
     }
 
-    /// Answers the next question with an address, and waits until the answer is in the socket that asked.
+    /// Answers the next question with an address, and waits until the answer is in the receive buffer of the
+    /// engine's socket.
     fn answer(&mut self) {
         let (to, question) = until("a question", || {
             let mut got = None;
@@ -68,7 +69,7 @@ impl Answering {
             });
             got
         });
-        // The question without EDNS (11 bytes).
+        // The question without its EDNS record (11 bytes).
         let mut bytes = question[..question.len() - 11].to_vec();
         bytes[2..4].copy_from_slice(&[0x81, 0x80]);
         bytes[6..12].copy_from_slice(&[0, 1, 0, 0, 0, 0]);
@@ -86,8 +87,8 @@ impl Answering {
     }
 }
 
-/// Returns whether a UDP socket of this port has something to read (proc_net_udp: local address, remote
-/// address, state, bytes to send and to read).
+/// Returns whether a UDP socket with this port has data to read (proc_net_udp: local address, remote address,
+/// state, bytes to send and to read).
 fn has_bytes(port: u16) -> bool {
     let sockets = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
     let local = format!(":{port:04X}");
@@ -101,7 +102,7 @@ fn has_bytes(port: u16) -> bool {
     })
 }
 
-/// An engine that asks these servers, and no names yet.
+/// Returns an engine for these servers, without names.
 fn engine(servers: &[SocketAddr]) -> Engine {
     let clock = Clock::start();
     let listed: Vec<Server> = servers
@@ -190,7 +191,7 @@ fn an_answer_that_came_in_time_counts_however_late_the_pass_begins() {
     engine.send();
     let sent = engine.clock.now();
     servers[0].answer();
-    // Reports the first answer alone.
+    // Reports only the first answer.
     engine.connected.wait(SECOND);
     servers[1].answer();
     while engine.clock.now() <= sent + TIMEOUT {}

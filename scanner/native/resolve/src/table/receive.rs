@@ -1,4 +1,4 @@
-//! What comes for the questions in flight: messages, errors of sockets.
+//! Processes messages and socket errors for the questions in flight.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::question::{End, State};
 use crate::status::Status;
 
 impl Table {
-    /// Handles a message that came by `socket` at `at`.
+    /// Processes a message that arrived on `socket` at `at`.
     pub fn message(&mut self, socket: u32, bytes: &[u8], at: Mono) {
         let id = bytes.first_chunk().map(|id| u16::from_be_bytes(*id));
         let number = id.and_then(|id| self.sent.get(&(socket, id)).copied());
@@ -26,7 +26,7 @@ impl Table {
             tcp: question.tcp,
         };
         let resolver = question.resolver;
-        // A name without a capital, such as the root, comes back the same from whoever changes the case.
+        // A name without upper case, such as the root, does not show whether the resolver preserves the case.
         let mixed = question.mixed && question.current.has_upper_case();
         let tcp = question.tcp.then_some(resolver);
         let end = match answer::read(bytes, asked, &mut self.sections) {
@@ -35,7 +35,7 @@ impl Table {
                 return;
             }
             Reading::OtherCase => {
-                // The resolver does not keep the case, or somebody guesses: such an answer is not used.
+                // The resolver does not preserve the case, or the message is forged. Ignore the answer.
                 self.resolvers.changed_case(resolver);
                 question.mixed = false;
                 question.queue(at);
@@ -67,7 +67,7 @@ impl Table {
         self.end(number, end, at);
     }
 
-    /// Forgets that an answer is expected.
+    /// Removes a question from the sent questions.
     pub(super) fn take_back(&mut self, socket: u32, id: Option<u16>, tcp: Option<usize>) {
         if id.is_some_and(|id| self.sent.remove(&(socket, id)).is_some()) {
             self.over.push(socket);
@@ -75,7 +75,7 @@ impl Table {
         }
     }
 
-    /// Notes that a TCP connection to a resolver is over.
+    /// Records that a TCP connection to a resolver is finished.
     fn disconnected(&mut self, resolver: Option<usize>) {
         if let Some(resolver) = resolver {
             let connections = &mut self.queues[resolver].connections;
@@ -83,7 +83,8 @@ impl Table {
         }
     }
 
-    /// Ends the attempts of all questions that were sent by a socket which failed, not of those that are about to.
+    /// Fails the attempts of all questions sent from a failed socket. Questions in a batch that is not sent yet are
+    /// not affected.
     pub fn failed(&mut self, socket: u32, error: &io::Error, at: Mono) {
         let mine: Vec<(u16, u32)> = self
             .sent
@@ -102,7 +103,7 @@ impl Table {
         }
     }
 
-    /// Ends the attempt of a question that the system did not send.
+    /// Fails the attempt for a question that the system did not send.
     pub fn unsent(&mut self, number: u32, error: &io::Error, at: Mono) {
         let end = End::Failure(Status::Network, Some(reason(error)));
         self.end(number, end, at);

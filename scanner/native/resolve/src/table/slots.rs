@@ -1,6 +1,5 @@
-//! Values by number; numbers are used again.
+//! Numbered values. Numbers are reused.
 
-/// Values by number.
 pub struct Slots<T> {
     values: Vec<Option<T>>,
     free: Vec<u32>,
@@ -16,7 +15,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Adds a value and returns its number.
+    /// Adds a value and returns the number.
     pub fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(number) => {
@@ -42,7 +41,7 @@ impl<T> Slots<T> {
         value
     }
 
-    /// Returns how many values there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.values.len() - self.free.len()
     }

@@ -26,7 +26,7 @@ fn table(attempts: u8, resolvers: usize) -> Table {
     )
 }
 
-/// A question that left: number, id, and its name as it was sent.
+/// Sends a queue's next question; returns the id and bytes.
 fn send(table: &mut Table, resolver: usize, socket: u32, now: Mono) -> (u16, Vec<u8>) {
     let queue = &mut table.queues[resolver];
     let number = queue
@@ -40,7 +40,7 @@ fn send(table: &mut Table, resolver: usize, socket: u32, now: Mono) -> (u16, Vec
     (id, out[..length].to_vec())
 }
 
-/// The answer with an address, to the question as it was sent.
+/// Returns an answer with one address to the question.
 fn answer(question: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = question[..question.len() - 11].to_vec();
     bytes[2..4].copy_from_slice(&[0x81, 0x80]);
@@ -55,7 +55,7 @@ fn begin(table: &mut Table, now: Mono) {
     table.begin(2, text.into(), Name::from_text(text).unwrap(), now);
 }
 
-/// The resolver for which a question waits.
+/// Returns the resolver whose queue has a question.
 fn waiting(table: &Table) -> usize {
     let mut queues = table.queues.iter();
     queues.position(|queue| !queue.udp.is_empty()).unwrap()
@@ -116,7 +116,7 @@ fn another_case_leads_to_a_question_without_mixing() {
     assert_eq!(table.finished[0].outcomes[0].attempts, 1);
 }
 
-/// The question's name as it was sent.
+/// Returns the name in a question, as it was sent.
 fn name_of(question: &[u8]) -> &[u8] {
     &question[12..30]
 }
@@ -125,7 +125,7 @@ fn name_of(question: &[u8]) -> &[u8] {
 fn what_changes_the_case_is_asked_in_lower_case() {
     let mut table = table(1, 1);
     table.random = ChaCha8Rng::seed_from_u64(7);
-    // The root has no letters: its answer is no evidence.
+    // The root has no letters, so its answer does not show whether the case is preserved.
     table.begin_check(0, 0);
     let (_, question) = send(&mut table, 0, 9, 0);
     let mut root = Writer::answer(".", QType::A, 0).bytes(0);
@@ -196,7 +196,7 @@ fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
 #[test]
 fn a_timer_ends_no_later_question_of_its_number() {
     let mut table = table(1, 1);
-    // The first one keeps its timer, and those behind it, in the queue.
+    // The first timer stays in the queue, and all later timers follow it.
     begin(&mut table, 0);
     send(&mut table, 0, 9, 0);
     begin(&mut table, 0);
@@ -235,7 +235,7 @@ fn waits_are_spread_from_half_to_one_and_a_half() {
         waits.sort_unstable();
         assert_eq!(waits.len(), NAMES);
         assert!(waits[0] >= wait / 2 && waits[NAMES - 1] <= wait * 3 / 2);
-        // Evenly: each tenth of the range has about a tenth of them.
+        // The waits are uniform: each tenth of the range has about a tenth of them.
         for tenth in 0..10 {
             let from = wait / 2 + wait * tenth / 10;
             let within = from..from + wait / 10;
@@ -271,7 +271,7 @@ fn another_resolver_is_asked_with_edns_again() {
     let first = waiting(&table);
     for time in [5, 7] {
         let (_, question) = send(&mut table, first, 9, time);
-        // FORMERR, with EDNS and without.
+        // FORMERR, with and without EDNS.
         let with_edns = if question[11] == 1 {
             question
         } else {

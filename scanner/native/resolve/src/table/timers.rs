@@ -9,7 +9,7 @@ use crate::question::{End, State};
 use crate::status::Status;
 
 impl Table {
-    /// Ends attempts whose time is over at `now`, and begins those whose wait is.
+    /// Fails attempts that have timed out at `now`, and starts attempts whose wait is complete.
     pub fn expire(&mut self, now: Mono) {
         while let Some((due, number, timer)) = self.deadlines.front().copied() {
             let question = self
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// Returns when the next attempt ends or begins.
+    /// Returns the time of the next timeout or of the next attempt.
     pub fn next_at(&self) -> Option<Mono> {
         let deadline = self.deadlines.front().map(|(due, _, _)| *due);
         let backoff = self.backoffs.peek().map(|Reverse((due, _, _))| *due);

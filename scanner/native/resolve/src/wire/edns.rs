@@ -4,21 +4,21 @@ use super::{Malformed, Reader};
 
 /// Option code of an extended DNS error (RFC 8914 5.1).
 const EDE: u16 = 15;
-/// Most extended errors that are kept, and bytes of the text of each: a whole message could hold thousands.
+/// Maximum number of extended errors kept, and maximum length of each text. A message could hold thousands.
 const MOST: usize = 16;
 const LONGEST_TEXT: usize = 256;
 
-/// What an OPT record says.
+/// The contents of an OPT record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edns {
     /// Bits 4 to 11 of the response code.
     pub upper_rcode: u16,
-    /// `EDE 22 (text); EDE 3`, if there is one.
+    /// For example `EDE 22 (text); EDE 3`.
     pub errors: Option<String>,
 }
 
 impl Edns {
-    /// Reads an OPT record by its TTL and data.
+    /// Reads an OPT record from the TTL and data.
     pub fn read(ttl: u32, data: &[u8]) -> Result<Edns, Malformed> {
         let mut errors = Vec::new();
         let mut data = Reader(data);

@@ -1,4 +1,4 @@
-//! HTTPS records (RFC 9460 2.2, 7, 14.3.2), and what their ECH parameter holds (RFC 9849 4).
+//! HTTPS records (RFC 9460 2.2, 7, 14.3.2) and the configurations in their ECH parameter (RFC 9849 4).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,10 +7,10 @@ use firstflight_wire::tls::{ascii, ech_configs};
 use super::name::Name;
 use super::{Malformed, Reader};
 
-/// The priority of a record that names another one.
+/// A record's priority in AliasMode.
 const ALIAS_MODE: u16 = 0;
 
-// Keys of parameters (RFC 9460 14.3.2).
+// Parameter keys (RFC 9460 14.3.2).
 const MANDATORY: u16 = 0;
 const ALPN: u16 = 1;
 const NO_DEFAULT_ALPN: u16 = 2;
@@ -31,12 +31,12 @@ pub struct Https {
     pub ipv4hint: Vec<String>,
     pub ipv6hint: Vec<String>,
     pub ech: bool,
-    /// Of each ECH configuration of a known version: config id and public name.
+    /// Config id and public name of each ECH configuration with a known version.
     pub ech_configs: Vec<(u8, String)>,
 }
 
 impl Https {
-    /// Reads the record's data, which lies at `at..end` of `message`.
+    /// Reads the record's data at `at..end` of `message`.
     pub fn read(message: &[u8], at: usize, end: usize) -> Result<Https, Malformed> {
         let cut = Malformed("an HTTPS record is cut off");
         let priority = Reader(message.get(at..end).ok_or(cut)?).u16()?;
@@ -47,7 +47,7 @@ impl Https {
             ..Https::default()
         };
         if priority == ALIAS_MODE {
-            // Recipients ignore the parameters of such a record, whatever they are (RFC 9460 2.4.2).
+            // In AliasMode, recipients ignore all parameters (RFC 9460 2.4.2).
             return if after <= end { Ok(https) } else { Err(cut) };
         }
         let mut rest = Reader(message.get(after..end).ok_or(cut)?);
@@ -67,8 +67,8 @@ impl Https {
                 https.parameter(key, value)?;
             }
         }
-        // RFC 9460 8: a record that lacks what it calls mandatory is malformed; 7.1.1: so is no-default-alpn
-        // without alpn.
+        // A record without a parameter that it lists as mandatory is malformed (RFC 9460 8). So is no-default-alpn
+        // without alpn (7.1.1).
         let complete = mandatory
             .iter()
             .all(|key| *key != MANDATORY && keys.contains(key));
@@ -121,7 +121,7 @@ impl Https {
             }
             ECH => {
                 self.ech = true;
-                // A list that cannot be read is one of an unknown form: that there is one is known.
+                // An unreadable list has an unknown format. Its presence is still recorded.
                 self.ech_configs = ech_configs(value.0)
                     .unwrap_or_default()
                     .iter()
@@ -150,7 +150,7 @@ mod tests {
         Https::read(data, 0, data.len())
     }
 
-    /// An ECHConfigList with one configuration of an unknown version and one of the known.
+    /// An ECHConfigList with two configurations: one with an unknown version, one with the known version.
     const ECH_LIST: &[u8] =
         b"\0\x20\xfe\x0a\0\x01x\xfe\x0d\0\x17\x2a\0\x20\0\x02kk\0\x04\0\x01\0\x01\
         \0\x06a.test\0\0";

@@ -1,4 +1,4 @@
-//! The parts of a message (RFC 1035 4.1): header, question, and where the records lie.
+//! A message's parts (RFC 1035 4.1): header, question, and positions of the records.
 
 use super::edns::Edns;
 use super::name::Name;
@@ -11,7 +11,7 @@ use super::{Malformed, Reader};
 pub struct Header {
     pub id: u16,
     flags: u16,
-    /// Questions, answers, authorities, additional records.
+    /// Counts of questions, answers, authority records and additional records.
     pub counts: [u16; 4],
 }
 
@@ -33,12 +33,12 @@ impl Header {
         self.flags & 0x8000 != 0 && self.flags & 0x7800 == 0
     }
 
-    /// Returns whether the message was cut (TC).
+    /// Returns whether the message is truncated (TC).
     pub fn is_truncated(&self) -> bool {
         self.flags & 0x0200 != 0
     }
 
-    /// Returns whether the server has the zone itself (AA).
+    /// Returns whether the server is an authority for the name (AA).
     pub fn is_authoritative(&self) -> bool {
         self.flags & 0x0400 != 0
     }
@@ -49,10 +49,10 @@ impl Header {
     }
 }
 
-/// Where a record lies in its message.
+/// A record's position in the message.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Of the owner name.
+    /// Position of the owner name.
     pub owner: usize,
     pub kind: u16,
     pub ttl: u32,
@@ -60,22 +60,22 @@ pub struct Place {
     pub end: usize,
 }
 
-/// The records of a message. Kept between messages, so that reading allocates nothing.
+/// A message's records. The value is reused between messages, so that reading does not allocate.
 #[derive(Debug, Default)]
 pub struct Sections {
     /// Records of class IN in the answer section.
     pub answers: Vec<Place>,
     /// Whether the authority section holds an SOA record.
     pub has_soa: bool,
-    /// Whether it holds an NS record.
+    /// Whether the authority section holds an NS record.
     pub has_ns: bool,
-    /// Bytes behind the last record, which belong to no message (RFC 1035 4.1).
+    /// Number of bytes after the last record, which are not part of the message (RFC 1035 4.1).
     pub behind: usize,
     pub edns: Edns,
 }
 
 impl Sections {
-    /// Finds the records of `message` behind its questions, which end at `at`. Bytes behind the last record are counted.
+    /// Finds the records of `message`, from `at`, where the questions end. Counts the bytes after the last record.
     pub fn read(
         &mut self,
         message: &[u8],
@@ -94,7 +94,7 @@ impl Sections {
                     (2, SOA) => self.has_soa = true,
                     (2, NS) => self.has_ns = true,
                     (3, OPT) => {
-                        // RFC 6891 6.1.1: one of them, of the root.
+                        // RFC 6891 6.1.1: at most one OPT record, and its owner is the root.
                         if std::mem::replace(&mut has_edns, true)
                             || message.get(place.owner) != Some(&0)
                         {
@@ -111,7 +111,7 @@ impl Sections {
     }
 }
 
-/// Returns where the record at `at` lies, and its class.
+/// Returns the position and class of the record at `at`.
 fn place(message: &[u8], at: usize) -> Result<(Place, u16), Malformed> {
     let cut = Malformed("a record is cut off");
     let name_end = Name::skip(message, at)?;
@@ -136,20 +136,20 @@ fn place(message: &[u8], at: usize) -> Result<(Place, u16), Malformed> {
     ))
 }
 
-/// How an answer's question compares with the one that was asked (RFC 5452 9.1, 0x20 bits).
+/// Comparison of an answer's question with the question that was sent (RFC 5452 9.1, 0x20 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
-    /// The same, byte for byte; the records begin at this position.
+    /// Identical bytes. The records start at this position.
     Same(usize),
-    /// The same but for the case of letters.
+    /// Different only in upper and lower case.
     OtherCase(usize),
-    /// None, as some servers send with FORMERR and its like.
+    /// No question. Some servers send this with FORMERR or similar codes.
     Missing,
     /// Another question.
     Other,
 }
 
-/// Compares the question of `message` with name and type that were asked.
+/// Compares the question of `message` with the name and type that were sent.
 pub fn compare_question(
     message: &[u8],
     header: &Header,

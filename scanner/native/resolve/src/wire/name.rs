@@ -2,14 +2,15 @@
 
 use super::Malformed;
 
-/// Most bytes of a name with all its lengths (RFC 1035 2.3.4).
+/// Maximum length of a name, with all length bytes (RFC 1035 2.3.4).
 const LONGEST: usize = 255;
-/// Most bytes of a label.
+/// Maximum length of a label.
 const LONGEST_LABEL: usize = 63;
-/// Most pointers of a name: it has no more labels, and a pointer to a pointer serves nothing but to take time.
+/// Maximum number of pointers in a name. A name has no more labels, and a pointer to a pointer only wastes time.
 const MOST_POINTERS: usize = 127;
 
-/// A name without compression: each label after its length, then the root's zero. Case is kept.
+/// An uncompressed name: each label after the length byte, then the zero byte of the root. Upper and lower case are
+/// kept.
 #[derive(Clone, Copy)]
 pub struct Name {
     bytes: [u8; LONGEST],
@@ -17,8 +18,8 @@ pub struct Name {
 }
 
 impl Name {
-    /// Returns the name of a text: labels of 1 to 63 visible ASCII characters between dots, with or without
-    /// the root's dot; no escapes.
+    /// Parses a text of labels of 1 to 63 visible ASCII characters, separated by dots. The final dot is optional;
+    /// there are no escapes.
     pub fn from_text(text: &str) -> Option<Name> {
         let mut name = Name::empty();
         let text = text.strip_suffix('.').unwrap_or(text);
@@ -61,8 +62,8 @@ impl Name {
         Ok(())
     }
 
-    /// Reads the name at `at` of a message. Returns it and the position after it. A pointer must lead to an
-    /// earlier position than every one before it, so that reading ends.
+    /// Reads the name at `at` in a message. Returns the name and the position after it. Each pointer must lead to a
+    /// lower position than all earlier pointers, so that reading terminates.
     pub fn read(message: &[u8], at: usize) -> Result<(Name, usize), Malformed> {
         let mut name = Name::empty();
         let (mut at, mut after, mut earliest, mut pointers) = (at, None, at, 0);
@@ -96,7 +97,7 @@ impl Name {
         }
     }
 
-    /// Returns the position after the name at `at`, without reading what its pointer leads to.
+    /// Returns the position after the name at `at`, without following the pointer.
     pub fn skip(message: &[u8], mut at: usize) -> Result<usize, Malformed> {
         loop {
             let length = usize::from(*message.get(at).ok_or(Malformed("a name is cut off"))?);
@@ -121,7 +122,7 @@ impl Name {
 
     /// Returns whether it has a letter in upper case.
     pub fn has_upper_case(&self) -> bool {
-        // The lengths of labels are below 64, and no letters.
+        // Label lengths are below 64, so they are never letters.
         self.as_bytes().iter().any(u8::is_ascii_uppercase)
     }
 
@@ -130,7 +131,7 @@ impl Name {
         self.bytes.make_ascii_lowercase();
     }
 
-    /// Changes the case of letters: bit after bit of what `bits` gives, set for upper case.
+    /// Sets the case of each letter from the next bit of `bits`: 1 is upper case.
     pub fn mix_case(&mut self, mut bits: impl FnMut() -> u64) {
         let (mut at, end) = (0, usize::from(self.length));
         let (mut word, mut left) = (0, 0);
@@ -154,8 +155,8 @@ impl Name {
         }
     }
 
-    /// Returns the text in lower case without the root's dot, special characters escaped (RFC 1035 5.1, RFC
-    /// 4343 2.1); the root is `.`.
+    /// Returns the text in lower case without the final dot, with special characters escaped (RFC 1035 5.1, RFC
+    /// 4343 2.1). The root is `.`.
     pub fn text(&self) -> String {
         if self.is_root() {
             return ".".to_owned();
@@ -176,7 +177,7 @@ impl Name {
     }
 }
 
-/// Appends a byte as a character, escaped if it is one of `special` or not visible.
+/// Appends a byte as a character. Escapes it if it is in `special` or not visible.
 pub fn escape(byte: u8, special: &[u8], to: &mut String) {
     if special.contains(&byte) {
         to.push('\\');
@@ -189,7 +190,7 @@ pub fn escape(byte: u8, special: &[u8], to: &mut String) {
 }
 
 impl PartialEq for Name {
-    /// Case does not matter (RFC 4343 3).
+    /// Compares without regard to case (RFC 4343 3).
     fn eq(&self, other: &Name) -> bool {
         self.as_bytes().eq_ignore_ascii_case(other.as_bytes())
     }
@@ -258,7 +259,7 @@ mod tests {
         ] {
             assert!(Name::read(bad, 0).is_err(), "{bad:?}");
         }
-        // A name of pointers alone, each to the one before it, ends; and so does one that grows.
+        // A chain of pointers, each to the previous one, terminates; so does a name that grows.
         let mut ladder = b"\0".to_vec();
         for step in 0..200_u16 {
             let to = if step == 0 { 0 } else { 1 + 4 * (step - 1) };

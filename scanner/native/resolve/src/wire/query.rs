@@ -3,16 +3,16 @@
 use super::name::Name;
 use super::types::{IN, OPT, QType};
 
-/// The payload size that all paths carry without fragmentation (DNS flag day 2020).
+/// A payload size that is expected to avoid fragmentation on all paths (DNS flag day 2020).
 const PAYLOAD: u16 = 1232;
 /// Recursion desired.
 const RD: u16 = 0x0100;
-/// Bytes of a header.
+/// Length of a header.
 pub const HEADER: usize = 12;
-/// Most bytes of a question that [`write`] writes.
+/// Maximum length of a question from [`write`].
 pub const LONGEST: usize = HEADER + 255 + 4 + 11;
 
-/// Writes a question to the start of `out`, which has room for [`LONGEST`] bytes; returns its length.
+/// Writes a question to the start of `out`, which must have room for [`LONGEST`] bytes. Returns the length.
 pub fn write(out: &mut [u8], id: u16, name: &Name, qtype: QType, edns: bool) -> usize {
     let counts = [1, 0, 0, u16::from(edns)];
     let mut at = 0;

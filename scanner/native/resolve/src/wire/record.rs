@@ -7,18 +7,18 @@ use super::name::{Name, escape};
 use super::types::QType;
 use super::{Malformed, Reader};
 
-/// What a record holds.
+/// A record's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A, AAAA.
+    /// A or AAAA.
     Address(IpAddr),
     Https(Box<Https>),
-    /// The other types, as in a zone file (RFC 1035 5.1).
+    /// Any other type, in zone-file format (RFC 1035 5.1).
     Data(String),
 }
 
 impl Record {
-    /// Reads a record of type `qtype`, whose data lies at `at..end` of `message`.
+    /// Reads a record of type `qtype` from the data at `at..end` of `message`.
     pub fn read(message: &[u8], qtype: QType, at: usize, end: usize) -> Result<Record, Malformed> {
         let data = message
             .get(at..end)
@@ -44,7 +44,7 @@ impl Record {
     }
 }
 
-/// Reads a name that takes all of `at..end`.
+/// Reads a name that must fill `at..end`.
 pub fn whole_name(message: &[u8], at: usize, end: usize) -> Result<Name, Malformed> {
     match Name::read(message, at)? {
         (name, after) if after == end => Ok(name),
@@ -63,7 +63,7 @@ fn quoted(bytes: &[u8], to: &mut String) {
     to.push('"');
 }
 
-/// Character strings (RFC 1035 3.3.14), at least one.
+/// Reads one or more character strings (RFC 1035 3.3.14).
 fn strings(data: &[u8]) -> Result<String, Malformed> {
     let (mut text, mut data) = (String::new(), Reader(data));
     loop {
@@ -76,7 +76,7 @@ fn strings(data: &[u8]) -> Result<String, Malformed> {
     }
 }
 
-/// Flags, tag and value of a CAA record.
+/// Reads a CAA record's flags, tag and value.
 fn property(data: &[u8]) -> Result<String, Malformed> {
     let mut data = Reader(data);
     let (flags, length) = (data.u8()?, data.u8()?);

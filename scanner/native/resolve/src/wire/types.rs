@@ -1,6 +1,6 @@
-//! The types of questions, and response codes.
+//! Types of questions, and response codes.
 
-/// CNAME (RFC 1035 3.3.1), which every question may be answered with.
+/// CNAME (RFC 1035 3.3.1). The answer to any question may contain it.
 pub const CNAME: u16 = 5;
 /// NS (RFC 1035 3.3.11).
 pub const NS: u16 = 2;
@@ -11,7 +11,7 @@ pub const OPT: u16 = 41;
 /// Class IN (RFC 1035 3.2.4).
 pub const IN: u16 = 1;
 
-/// A type that can be asked for.
+/// A type that can be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QType {
     A,
@@ -25,7 +25,7 @@ pub enum QType {
 }
 
 impl QType {
-    /// All of them, in the order of the record kind.
+    /// All types, in the order of the record kind.
     pub const ALL: [QType; 8] = [
         QType::A,
         QType::Aaaa,
@@ -36,10 +36,10 @@ impl QType {
         QType::Txt,
         QType::Caa,
     ];
-    /// Asked for unless the options name others.
+    /// Types without `--types`.
     pub const DEFAULT: [QType; 3] = [QType::A, QType::Aaaa, QType::Https];
 
-    /// Returns the number: RFC 1035 3.2.2, RFC 3596 2.1 (AAAA), RFC 9460 14.1 (HTTPS), RFC 8659 4.1 (CAA).
+    /// Returns the type number: RFC 1035 3.2.2, RFC 3596 2.1 (AAAA), RFC 9460 14.1 (HTTPS), RFC 8659 4.1 (CAA).
     pub fn code(self) -> u16 {
         match self {
             QType::A => 1,
@@ -67,7 +67,7 @@ impl QType {
         }
     }
 
-    /// Returns the type of a name, in upper or lower case.
+    /// Parses a type's name, in upper or lower case.
     pub fn from_name(name: &str) -> Option<QType> {
         QType::ALL
             .into_iter()
@@ -75,7 +75,7 @@ impl QType {
     }
 }
 
-/// BADVERS (RFC 6891 9), with its EDNS bits.
+/// The extended RCODE BADVERS (RFC 6891 9).
 pub const BADVERS: u16 = 16;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Passes of the loop, with connections to themselves: a SYN that comes back to the socket which sent it
-//! opens the connection (RFC 9293 3.5, simultaneous open), so that nothing has to listen.
+//! Passes of the loop with self-connections: a SYN that returns to its sending socket opens the connection
+//! (RFC 9293 3.5, simultaneous open), so no listener is needed.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::offered::Offered;
 
 const TIMEOUT: Mono = SECOND / 100;
 
-/// An engine that connects `count` addresses, each to itself, none of them yet.
+/// Returns an engine that will connect `count` addresses, each to itself.
 fn engine(port: u16, count: u16) -> Engine {
     engine_with(&[], port, count)
 }
 
-/// The same with opt-out lists.
+/// Like `engine`, with opt-out lists.
 fn engine_with(optouts: &[PathBuf], port: u16, count: u16) -> Engine {
     let ips: Vec<IpAddr> = (0..count)
         .map(|number| Ipv4Addr::from(0x7f54_0001 + u32::from(number)).into())
@@ -66,7 +66,7 @@ fn engine_with(optouts: &[PathBuf], port: u16, count: u16) -> Engine {
     })
 }
 
-/// Begins all connections, and waits until they are open and their time has passed.
+/// Starts all connections, and waits until they are open and have timed out.
 fn connect_all(engine: &mut Engine, port: u16) {
     while !engine.parts.backlog.is_empty() {
         engine.ask_new();

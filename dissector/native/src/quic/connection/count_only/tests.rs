@@ -1,4 +1,4 @@
-//! Datagrams that are counted, beside the same that are looked at as a whole.
+//! Compares counted datagrams with fully processed ones.
 
 use super::super::testing::{
     ANSWER, F, Feed, HELLO, MS, ODCID, P, datagram, handshake, initial, key_log, one_rtt, retry,
@@ -7,7 +7,7 @@ use super::super::testing::{
 use super::*;
 use crate::quic::recovery::Space;
 
-/// A connection without keys of which nothing but counts can change: at 30 ms, with a log or without.
+/// A connection without keys in which only counters can change, at 30 ms, with a packet log or without.
 fn over(has_log: bool) -> Feed {
     let mut feed = Feed::new("");
     if has_log {
@@ -22,7 +22,7 @@ fn over(has_log: bool) -> Feed {
     feed
 }
 
-/// Everything that counts.
+/// All counts for a connection.
 fn counts(c: &Connection) -> impl PartialEq + std::fmt::Debug {
     let volume = &c.volume;
     (
@@ -55,7 +55,7 @@ fn counted_datagrams_count_as_others_do() {
         &[(40, true, &three)],
         // Captured out of order.
         &[(25, true, &short), (50, false, &short), (45, false, &short)],
-        // Looked at in between.
+        // A fully processed packet in between.
         &[(40, true, &short), (41, true, &initial), (42, true, &short)],
     ];
     for (i, story) in stories.iter().enumerate() {
@@ -87,7 +87,7 @@ fn counts_wait_until_they_are_asked_for() {
     assert_eq!((before.datagrams.server, before.last_ns), (1, 31 * MS));
     let packets = [handshake(5, &[F::Ping]), one_rtt(6, &[F::Ping])];
     feed.packets(29, true, &packets).unwrap();
-    // A datagram that is looked at as a whole.
+    // A fully processed datagram.
     let (connection, _) = feed.packets(30, true, &[initial(9, &[F::Ping])]).unwrap();
     assert!(!connection.count_only.has_counts);
     assert_eq!(

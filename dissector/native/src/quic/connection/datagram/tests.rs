@@ -1,4 +1,4 @@
-//! Packets of a datagram, whole, damaged, cut, or not for this connection.
+//! Packets in a datagram, whole, damaged, cut, or not for this connection.
 
 mod cut;
 mod log;
@@ -10,7 +10,7 @@ use super::super::testing::{
 use super::*;
 use crate::quic::timeline::{Outcome, classify};
 
-/// Outcome and what was wrong.
+/// The outcome and the reason.
 fn answer(c: &Connection) -> (Outcome, Option<String>) {
     let answer = classify(&c.timeline);
     (answer.outcome, answer.detail.map(str::to_owned))
@@ -20,7 +20,7 @@ fn malformed(what: &str) -> (Outcome, Option<String>) {
     (Outcome::Malformed, Some(what.to_owned()))
 }
 
-/// What is left of a server's packet when its last byte is damaged.
+/// A server's datagram with a damaged last byte.
 fn damaged(packets: &[P<'_>]) -> Vec<u8> {
     let mut bytes = datagram(false, ODCID, &[], packets);
     *bytes.last_mut().unwrap() ^= 1;
@@ -127,7 +127,7 @@ fn what_cannot_be_read_of_the_client_is_counted_and_no_fault() {
             (2, 1)
         );
     }
-    // Broken frames of the client are no fault of the server either.
+    // Broken frames of the client are no fault of the server, either.
     let mut feed = Feed::begun("");
     feed.packets(10, true, &[initial(1, &[F::Unknown])])
         .unwrap();
@@ -217,7 +217,7 @@ fn a_retry_counts_if_it_echoes_the_client_and_changes_something() {
             false,
             Some(wrong),
         ),
-        // Dropped by the client as if it had not come.
+        // The client drops and ignores it.
         (retry_with(Version::V1, CLIENT, RETRY, b""), false, None),
         (
             retry_with(Version::V1, CLIENT, ODCID, b"token"),
@@ -243,7 +243,7 @@ fn a_retry_counts_if_it_echoes_the_client_and_changes_something() {
         };
         assert_eq!(answer(connection).0, outcome);
     }
-    // The second one is not followed.
+    // A second Retry is not followed.
     let mut feed = Feed::begun("");
     feed.bytes(5, false, &retry());
     let second = retry_with(Version::V1, CLIENT, [8; 8], b"token");
@@ -291,7 +291,7 @@ fn times_counts_and_lengths_of_datagrams_are_kept() {
     feed.is_guessed = true;
     feed.packets(20, false, &[one_rtt(0, &[F::Stream(0, 20)])])
         .unwrap();
-    // The same bytes under another number, beside a new one in the same datagram.
+    // The same bytes under another number, followed by new bytes in the same datagram.
     feed.packets(25, false, &[one_rtt(1, &[F::Stream(0, 20)])])
         .unwrap();
     let connection = feed.one();
@@ -388,7 +388,7 @@ fn all_packets_of_a_datagram_are_opened_in_turn() {
 
 #[test]
 fn short_headers_have_the_length_of_the_connection_id() {
-    // The client's connection ID has so many bytes; one that it did not issue has as many.
+    // The client's connection ID has `length` bytes, and so has a connection ID that it did not issue.
     for length in [0, 5, 20] {
         for is_known in [true, false] {
             let cid = vec![2; length];

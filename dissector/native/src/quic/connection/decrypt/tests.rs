@@ -1,4 +1,4 @@
-//! Versions, Retry and connection IDs as they change what opens packets.
+//! How versions, Retry and connection IDs change the keys.
 
 use super::super::testing::{
     ANSWER, CLIENT, F, Feed, MS, ODCID, RETRY, SERVER, SERVER_HANDSHAKE, Sender, WHOLE,
@@ -9,7 +9,7 @@ use super::*;
 use crate::quic::timeline::{Outcome, classify};
 use firstflight_wire::CipherSuite;
 
-/// Whether each packet that was fed since opened.
+/// Whether each packet since the last call was decrypted.
 fn opened(feed: &mut Feed) -> Vec<bool> {
     feed.logged().iter().map(|(_, opened, _)| *opened).collect()
 }
@@ -79,7 +79,7 @@ fn handshake_packets_name_the_version_in_use() {
     let (connection, _) = feed.sent(10, &v2, &[handshake(0, &[F::Ping])]).unwrap();
     assert_eq!(connection.undecrypted_packets, 0);
     assert_eq!(connection.version_in_use, Version::V2);
-    // One that does not open changes nothing.
+    // A packet that does not decrypt changes no state.
     let mut feed = Feed::begun("");
     let (connection, _) = feed.sent(10, &v2, &[handshake(0, &[F::Ping])]).unwrap();
     assert_eq!(connection.version_in_use, Version::V1);
@@ -126,7 +126,7 @@ fn a_version_that_was_offered_begins_another_handshake() {
 
 #[test]
 fn an_offer_may_be_followed_with_another_connection_id() {
-    // Recognized as one connection only by the connection ID that it goes to.
+    // The destination connection ID is the only sign that the packets belong to one connection.
     let mut feed = Feed::begun("");
     feed.bytes(
         10,
@@ -138,7 +138,7 @@ fn an_offer_may_be_followed_with_another_connection_id() {
         to: Some(&SERVER),
         ..Sender::CLIENT
     };
-    // Sealed for the first one: not the keys of an offered version's new handshake.
+    // Sealed for the first connection ID, not with the keys of the offered version's new handshake.
     feed.log_packets();
     feed.sent(20, &v2, &[initial(0, &[F::ClientHello])])
         .unwrap();
@@ -148,7 +148,7 @@ fn an_offer_may_be_followed_with_another_connection_id() {
 
 #[test]
 fn the_client_names_the_connection_id_of_a_server_that_was_not_captured() {
-    // Where the second Initial goes, and the server's connection ID then.
+    // Destination of the second Initial, and the server's connection ID afterwards.
     for (to, scid) in [(SERVER, Some(SERVER)), (ODCID, None)] {
         let mut feed = Feed::begun("");
         let sender = Sender {
@@ -162,7 +162,7 @@ fn the_client_names_the_connection_id_of_a_server_that_was_not_captured() {
         let owned = connection.server_cids.count();
         assert_eq!(owned, if scid.is_some() { 2 } else { 1 });
     }
-    // A Retry's is none.
+    // A Retry's connection ID is not the server's final one.
     let mut feed = Feed::begun("");
     feed.bytes(5, false, &retry());
     let after = Sender::CLIENT_AFTER_RETRY;
@@ -196,7 +196,7 @@ fn the_connection_id_of_a_handshake_packet_is_known_from_then_on() {
     let (connection, _) = feed.sent(20, &client, &[one_rtt(0, &[F::Ping])]).unwrap();
     assert_eq!(connection.undecrypted_packets, 0);
     assert!(connection.owns(true, &long));
-    // The client's does not change where it is addressed.
+    // A new source connection ID of the client does not change its address.
     let other = Sender {
         from: Some(&[8; 8]),
         ..Sender::CLIENT
@@ -209,7 +209,7 @@ fn the_connection_id_of_a_handshake_packet_is_known_from_then_on() {
 #[test]
 fn a_retry_changes_keys_and_lets_the_server_begin_again() {
     let mut feed = Feed::begun("");
-    // An Initial of the server that opens, but counts for nothing.
+    // An Initial of the server that decrypts, but is invalid.
     feed.packets(2, false, &[initial(0, &[F::Unknown])])
         .unwrap();
     feed.bytes(5, false, &retry());
@@ -228,10 +228,10 @@ fn a_retry_changes_keys_and_lets_the_server_begin_again() {
         &[initial(0, &[F::Ack(1, 1), F::ServerHello(WHOLE)])],
     )
     .unwrap();
-    // An ACK of what was sent before the Retry gives no sample.
+    // An ACK for a packet sent before the Retry gives no sample.
     feed.sent(25, &server, &[initial(1, &[F::Ack(0, 0)])])
         .unwrap();
-    // The second one begins nothing again.
+    // The second Initial after the Retry does not start the handshake again.
     feed.sent(30, &client, &[initial(2, &[F::Ping])]).unwrap();
     let log: Vec<_> = feed.logged().into_iter().map(|(_, _, text)| text).collect();
     assert!(log.iter().all(|text| text != "seen before"), "{log:?}");
@@ -259,13 +259,13 @@ fn a_retry_is_followed_by_an_initial_that_the_capture_cut() {
     let (connection, _) = feed.sent(20, &server, &[initial(0, &[F::Ping])]).unwrap();
     assert_eq!(connection.server_scid, Some(SERVER.into()));
     assert!(connection.retry_followed);
-    // One to the first connection ID follows nothing.
+    // An Initial to the first connection ID does not follow a Retry.
     let mut feed = Feed::begun("");
     feed.bytes(5, false, &retry());
     let other = Sender::CLIENT.datagram(&[initial(1, &[F::ClientHello])]);
     let (connection, _) = feed.cut(10, true, &other, 60).unwrap();
     assert!(!connection.retry_followed);
-    // Nor does a packet of another type.
+    // A packet of another type does not, either.
     let early = Sender {
         to: Some(&RETRY),
         ..Sender::CLIENT
@@ -311,7 +311,7 @@ fn a_retry_outside_the_capture_changes_keys_as_well() {
         (answer.outcome, answer.hello_ns),
         (Outcome::Coalesced, Some(7 * MS))
     );
-    // The client's Initial names no connection ID of the server.
+    // The client's Initial does not set the server's connection ID.
     assert_eq!(connection.server_scid, Some(SERVER.into()));
 }
 
@@ -338,7 +338,7 @@ fn keys_after_a_retry_are_made_again_after_a_close() {
 fn the_handshake_after_an_offer_has_secrets_of_its_own() {
     let of_second = key_log().replace(&"05".repeat(32), &"06".repeat(32));
     let mut feed = Feed::begun(&of_second);
-    // The logs are searched for the first ClientHello.
+    // The logs are searched for the first ClientHello's random.
     let (connection, _) = feed.packets(1, true, &[zero_rtt(0, &[F::Ping])]).unwrap();
     assert_eq!(connection.undecrypted_packets, 1);
     feed.bytes(

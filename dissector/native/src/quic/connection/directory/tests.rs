@@ -8,7 +8,7 @@ fn socket(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// So many live connections.
+/// Creates `count` live connections.
 fn ids(count: usize) -> Vec<Id> {
     let mut map = SlotMap::with_key();
     (0..count).map(|_| map.insert(())).collect()
@@ -38,7 +38,7 @@ fn a_tuple_has_no_direction_and_no_equal() {
         ("[2001:db8:0:1::1]:1", "[2001:db8::2]:443"),
         ("[2001:db8::1]:1", "[2001:db8::9]:443"),
         ("[2001:db8::2]:1", "[2001:db8::9]:443"),
-        // As numbers, these addresses are like the first.
+        // As numbers, these addresses equal the first ones.
         ("[::192.0.2.1]:1", "[::198.51.100.1]:443"),
         ("192.0.2.1:1", "[::198.51.100.1]:443"),
     ]

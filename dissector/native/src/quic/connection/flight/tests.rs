@@ -3,7 +3,7 @@
 use super::super::testing::{encrypted_extensions, written};
 use super::*;
 
-/// A handshake message with a body of so many zeros behind `begin`.
+/// A handshake message: `begin`, followed by `zeros` zero bytes.
 fn with_type(kind: u8, begin: &[u8], zeros: usize) -> &'static [u8] {
     written(|w| {
         w.message(kind, |w| {
@@ -45,14 +45,14 @@ fn messages_up_to_finished_are_read() {
     for (messages, expected) in [
         (&[extensions][..], (None, None)),
         (&[extensions, certificate()], (Some(300), Some(313))),
-        // Others in between, and a compressed one.
+        // Other messages in between, and a compressed certificate.
         (
             &[extensions, with_type(13, &[], 5), certificate()],
             (Some(300), Some(313)),
         ),
         (&[extensions, with_type(25, &[], 200)], (None, Some(204))),
         (&[extensions, finished, certificate()], (None, None)),
-        // One that does not parse has its size all the same.
+        // A certificate that does not parse still has a size.
         (
             &[extensions, with_type(11, &[0, 9, 9, 9], 0)],
             (None, Some(8)),

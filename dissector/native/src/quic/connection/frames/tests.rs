@@ -1,4 +1,4 @@
-//! What frames of either side change in a connection.
+//! How frames of either side change a connection.
 
 use super::super::testing::{
     ANSWER, F, Feed, HANDSHAKE_DONE, MS, RANDOM, client_hello, encrypted_extensions, handshake,
@@ -150,7 +150,7 @@ fn after_a_close_only_payload_is_followed() {
         .unwrap();
     feed.packets(30, false, &[one_rtt(0, &[F::Close(7)])])
         .unwrap();
-    // An ACK gives no sample, the flight is not read, bytes are new or not.
+    // An ACK gives no sample, the flight is not read, and bytes still count as new or repeated.
     feed.packets(40, false, &[one_rtt(1, &[F::Ack(0, 0)])])
         .unwrap();
     feed.packets(41, false, &[handshake(0, &[F::Crypto(0, extensions)])])
@@ -197,7 +197,7 @@ fn the_server_hello_names_the_suite() {
         }
         assert_eq!(feed.one().cipher_suite(), suite, "{i}");
     }
-    // The client's CRYPTO frames name none.
+    // The client's CRYPTO frames choose no suite.
     let mut feed = Feed::begun("");
     let frames = [F::Crypto(600, first)];
     feed.packets(10, true, &[initial(1, &frames)]).unwrap();
@@ -215,7 +215,7 @@ fn after_a_hello_retry_request_the_second_hello_is_answered() {
     let (connection, _) = feed.packets(10, false, &[initial(0, &frames)]).unwrap();
     assert!(connection.timeline.hello_retry);
     assert_eq!(connection.timeline.attempt.hello.from, 0);
-    // The first one again is no second one.
+    // A repetition of the first ClientHello is not a second one.
     feed.packets(12, true, &[initial(1, &[F::ClientHello])])
         .unwrap();
     let (connection, _) = feed.packets(15, true, &[initial(2, &[second])]).unwrap();
@@ -240,7 +240,7 @@ fn without_a_hello_retry_request_further_bytes_are_no_second_hello() {
     let mut feed = Feed::begun("");
     let (connection, _) = feed.packets(15, true, &[initial(1, &[more])]).unwrap();
     assert_eq!(connection.timeline.attempt.hello.from, 0);
-    // Its end is known, so the ACK of the ClientHello is enough.
+    // The end is known, so the ACK of the ClientHello is sufficient.
     feed.packets(20, false, &[ANSWER]).unwrap();
     let connection = feed.one();
     assert_eq!(classify(&connection.timeline).outcome, Outcome::Coalesced);
@@ -251,7 +251,7 @@ fn a_hello_in_pieces_within_one_packet_ends_where_its_header_says() {
     let hello = client_hello(RANDOM, "www.example.net");
     let (a, b) = hello.split_at(100);
     let mut feed = Feed::new("");
-    // The header stands in the second frame; a third part is still to come.
+    // The second frame has the message's header. A third part follows later.
     let frames = [F::Crypto(100, &b[..50]), F::Crypto(0, a)];
     feed.packets(0, true, &[initial(0, &frames)]).unwrap();
     feed.packets(5, false, &[initial(0, &[F::Ack(0, 0)])])

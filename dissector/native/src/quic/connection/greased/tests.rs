@@ -15,7 +15,7 @@ const SERVER_GREASED: Sender<'static> = Sender {
 const WITH: &[u8] = &[0x6a, 0xb2, 0];
 const WITHOUT: &[u8] = &[0x0c, 0];
 
-/// A table in which the client has begun, with `grease_quic_bit` or without, and the server has answered.
+/// A table with a ClientHello, with `grease_quic_bit` or without, and the server's answer.
 fn answered(keys: &str, client_takes: bool) -> Feed {
     let mut feed = Feed::new(keys);
     feed.log_packets();
@@ -32,7 +32,7 @@ fn answered(keys: &str, client_takes: bool) -> Feed {
     feed
 }
 
-/// What becomes of one packet: its kind and whether it was opened.
+/// A packet's logged type, and whether it was decrypted.
 fn fate(feed: &mut Feed, sender: &Sender<'_>, packet: P<'_>) -> (&'static str, bool) {
     feed.sent(20, sender, &[packet]).expect("its connection");
     let logged = feed.logged();

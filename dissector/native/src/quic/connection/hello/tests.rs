@@ -63,7 +63,7 @@ fn the_end_is_the_sum_of_header_and_length() {
     let mut reader = HelloReader::default();
     reader.crypto(0, &[1, 1, 2, 3], &mut HelloFields::default());
     assert_eq!(reader.second_hello(), Some(4 + 0x1_0203));
-    // It stays, whatever comes behind.
+    // Later bytes do not change it.
     reader.crypto(4, &[9; 10], &mut HelloFields::default());
     assert_eq!(reader.second_hello(), Some(4 + 0x1_0203));
 }

@@ -38,7 +38,7 @@ fn packets_that_do_more_than_probe_move_the_connection() {
 #[test]
 fn the_largest_packet_number_says_where_the_client_is() {
     let mut feed = Feed::answered(&key_log());
-    // Port, packet number, migrations so far.
+    // Port, packet number, total migrations.
     for (port, number, migrations) in [
         (50_000, 5, 0),
         (1, 4, 0),

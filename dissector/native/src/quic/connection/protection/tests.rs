@@ -1,4 +1,4 @@
-//! Packets that some of a key log's secrets open.
+//! Decryption with some of a key log's secrets.
 
 use super::super::testing::{
     CLIENT_EARLY, CLIENT_HANDSHAKE, CLIENT_ONE_RTT, F, Feed, P, SERVER_HANDSHAKE, SERVER_ONE_RTT,
@@ -8,7 +8,7 @@ use super::*;
 
 const AES_128: CipherSuite = CipherSuite::Aes128GcmSha256;
 
-/// One packet of each kind beyond the Initials: which secret opens it, who sends it.
+/// One packet of each type other than Initial: its secret, its sender.
 fn kinds() -> [(u8, bool, P<'static>); 5] {
     [
         (CLIENT_EARLY, true, zero_rtt(0, &[F::Ping])),
@@ -51,7 +51,7 @@ fn each_secret_opens_the_packets_of_one_kind_and_side() {
 
 #[test]
 fn the_logs_are_searched_once_the_random_is_known() {
-    // A Handshake packet alone begins nothing, so the ClientHello comes in pieces.
+    // A Handshake packet does not start a connection, so the ClientHello is sent in pieces.
     let hello = client_hello(5, "www.example.net");
     let mut feed = Feed::new("");
     feed.packets(0, true, &[initial(0, &[F::Crypto(0, &hello[..30])])]);

@@ -1,5 +1,4 @@
-//! Where a connection begins, or goes on elsewhere: what to do with a datagram that is addressed to no live
-//! connection.
+//! Handles datagrams that match no live connection: they start a connection, or continue one on another path.
 
 use std::borrow::Cow;
 
@@ -13,31 +12,30 @@ use crate::quic::connection::scratch::Bytes;
 use crate::quic::connection::{Arrival, Connection};
 use crate::quic::packet_log::PacketLog;
 
-/// Port of HTTP/3: a datagram to it may begin a connection although no key opens it.
+/// Port of HTTP/3. A datagram to it may start a connection even if no key decrypts it.
 const HTTPS: u16 = 443;
-/// Smallest datagram that begins a connection (RFC 9000 14.1).
+/// Smallest datagram that starts a connection (RFC 9000 14.1).
 const MIN_INITIAL: usize = 1200;
-/// How far connection IDs reach at most in a long header (RFC 9000 17.2). Where less was captured, an Initial
-/// in the middle of a connection may be the first whose connection IDs can be read.
+/// Bytes needed to read the longest connection IDs in a long header (RFC 9000 17.2). If fewer bytes were captured, the
+/// first Initial with readable connection IDs may be from the middle of a connection.
 const LONGEST_NAMES: usize = 7 + 2 * MAX_CID_LEN;
-/// Shortest connection ID that a client begins with (RFC 9000 7.2).
+/// Shortest original destination connection ID from a client (RFC 9000 7.2).
 const MIN_ODCID: usize = 8;
 
-/// What became of a datagram.
+/// The result for a datagram.
 pub(super) enum Begun {
-    /// It has taken the datagram.
+    /// A new connection, which has processed the datagram.
     New(Id),
-    /// A live one, and whether its client sent the datagram, which is still to be taken.
+    /// A live connection, and whether its client sent the datagram. The datagram is not processed yet.
     Id(Id, bool),
-    /// It waits for the Initial of its connection.
+    /// The datagram waits for the connection's Initial.
     Held,
     Late,
     No,
 }
 
 impl Table {
-    /// The client's short header from or to an address that its connection did not use before, or a new
-    /// connection.
+    /// Finds the live connection for a short header on an unknown path, or starts a new connection.
     pub(super) fn moved_or_begun(
         &mut self,
         arrival: &Arrival,
@@ -62,9 +60,9 @@ impl Table {
         self.begin(arrival, datagram, tuple, first, log)
     }
 
-    /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID.
-    /// Where QUIC is expected, one that asks for a version that is not known here begins one, too, and one
-    /// that the capture cut, so that nothing opens it. The connection has taken the datagram then.
+    /// Starts a connection if `first` is a client's Initial that decrypts with keys from its destination connection ID.
+    /// On a QUIC port, an Initial that the capture cut and a packet of an unknown version start a connection, too. A
+    /// new connection has processed the datagram.
     fn begin(
         &mut self,
         arrival: &Arrival,
@@ -87,14 +85,14 @@ impl Table {
             return Begun::Held;
         }
         let may_begin = match packet.kind {
-            // A client keeps the connection ID that it gave itself in all its long headers (RFC 9000 7.2).
+            // A client uses the same source connection ID in all its long headers (RFC 9000 7.2).
             PacketType::Initial if is_cut => {
                 datagram.payload.len() >= LONGEST_NAMES
                     && packet.dcid.len() >= MIN_ODCID
                     && self.is_expected(arrival, datagram, tuple, |c| c.client_scid == packet.scid)
             }
             PacketType::Initial => true,
-            // Whatever else goes to the port, such as a DNS message, names no connection ID that long.
+            // Other traffic to the port, such as DNS, has no connection ID of this length.
             PacketType::UnknownVersion => {
                 packet.dcid.len() >= MIN_ODCID
                     && self.is_expected(arrival, datagram, tuple, |_| true)
@@ -151,7 +149,7 @@ impl Table {
         Begun::New(id)
     }
 
-    /// What was taken for a new connection begins nothing.
+    /// Discards a tentative connection.
     fn forget(&mut self, connection: Box<Connection>, log: &mut PacketLog<'_>) {
         if let Some(log) = log {
             log.packets.clear();
@@ -160,8 +158,8 @@ impl Table {
         self.give_back(connection);
     }
 
-    /// The live connection that continues by `packet`, which seemed to begin `connection`, after a Retry that
-    /// is not in the capture. The datagram is still to be taken.
+    /// Finds the live connection that `packet` continues after a Retry that is not in the capture; `connection` is
+    /// tentative. The datagram is not processed yet.
     fn continued_by(
         &mut self,
         tuple: Tuple,
@@ -187,8 +185,8 @@ impl Table {
         }
     }
 
-    /// Whether a client's 0-RTT `packet` may have overtaken its Initial: it names no connection ID that is over, and
-    /// no live connection of this client.
+    /// Whether a client's 0-RTT `packet` may have overtaken its Initial: its connection IDs match neither a removed
+    /// connection nor a live one.
     fn may_come_first(&self, datagram: &Datagram<'_>, tuple: Tuple, packet: &Packet) -> bool {
         let is_its_own = |id: &Id| {
             let connection = self.connections.get(*id);
@@ -202,8 +200,8 @@ impl Table {
             && !self.by_tuple.get(tuple).iter().any(is_its_own)
     }
 
-    /// Whether a datagram that nothing opens may begin a connection: long enough, to a port of QUIC's, and no
-    /// live connection between these ends `may_own` it.
+    /// Whether an undecryptable datagram may start a connection: it is long enough and goes to a QUIC port, and no live
+    /// connection between these ends satisfies `may_own`.
     fn is_expected(
         &self,
         arrival: &Arrival,

@@ -9,10 +9,10 @@ use firstflight_wire::ConnectionId;
 use crate::net::ip::Datagram;
 use crate::quic::connection::Arrival;
 
-/// Datagrams held at most, and their bytes; the oldest goes first.
+/// Maximum number of held datagrams, and of their bytes; the oldest is dropped first.
 const MOST: usize = 256;
 const MOST_BYTES: usize = 1 << 20;
-/// How long their Initial may be late: no reordering lasts longer, and a probe timeout sends it again.
+/// Longest wait for the Initial. No reordering lasts longer, and a probe timeout sends the Initial again.
 const WAIT_NS: i64 = 3_000_000_000;
 
 /// A datagram that waits for its Initial.
@@ -26,7 +26,7 @@ pub struct HeldDatagram {
 }
 
 impl HeldDatagram {
-    /// It as it was captured.
+    /// The datagram as captured.
     pub fn datagram(&self) -> Datagram<'_> {
         Datagram {
             src: self.src,
@@ -39,7 +39,7 @@ impl HeldDatagram {
     }
 }
 
-/// All that wait, oldest first, and those whose Initial came.
+/// Waiting datagrams, oldest first, and datagrams with a captured Initial.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     waiting: VecDeque<HeldDatagram>,
@@ -48,7 +48,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Holds a datagram to `dcid`; returns how many others were given up for it.
+    /// Holds a datagram to `dcid`. Returns how many others were dropped to make room.
     pub(super) fn add(
         &mut self,
         arrival: &Arrival,
@@ -78,8 +78,8 @@ impl Held {
         given_up
     }
 
-    /// Takes out those of the connection that a client's Initial to `dcid` began at `ns`; returns the time of the
-    /// first of them.
+    /// Releases a connection's datagrams. A client's Initial to `dcid` started it at `ns`. Returns the time of the
+    /// earliest datagram.
     pub(super) fn claim(
         &mut self,
         ns: i64,
@@ -103,12 +103,12 @@ impl Held {
         self.ready.iter().map(|held| held.arrival.ns).min()
     }
 
-    /// One whose connection has begun.
+    /// Returns a released datagram.
     pub(super) fn ready(&mut self) -> Option<HeldDatagram> {
         self.ready.pop_front()
     }
 
-    /// Gives up all that still wait; returns how many.
+    /// Drops all waiting datagrams and returns their number.
     pub(super) fn give_up(&mut self) -> u64 {
         self.bytes = 0;
         std::mem::take(&mut self.waiting).len() as u64

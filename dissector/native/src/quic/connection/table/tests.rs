@@ -1,4 +1,4 @@
-//! Which connection a datagram goes to, and what an ICMP error ends.
+//! A datagram's connection, and the effect of ICMP errors.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use super::super::testing::{
 };
 use super::*;
 
-/// Two connections on the same ports, the second of which began later.
+/// Two connections on the same ports. The second one started later.
 fn two(keys: &str) -> (Feed, Sender<'static>, Sender<'static>) {
     let second = Sender {
         odcid: [9; 8],
@@ -37,7 +37,7 @@ fn connections_on_the_same_ports_are_distinguished_by_connection_id() {
         ..second
     };
     let packets = [handshake(0, &[F::Ping]), one_rtt(0, &[F::Ping])];
-    // Whose datagram it is by its original connection ID.
+    // The original destination connection ID of the datagram's connection.
     let mut of = |sender: &Sender<'_>, packets: &[P<'_>]| {
         let (connection, by_client) = feed.sent(20, sender, packets).unwrap();
         assert_eq!(by_client, sender.from_client);
@@ -49,7 +49,7 @@ fn connections_on_the_same_ports_are_distinguished_by_connection_id() {
         assert_eq!(of(&to_second, &[packet]), [9; 8].into());
         assert_eq!(of(&answer, &[packet]), [9; 8].into());
     }
-    // What names neither belongs to the newest.
+    // A packet with an unknown connection ID belongs to the newest connection.
     let neither = Sender {
         to: Some(&[6; 8]),
         ..Sender::CLIENT
@@ -57,7 +57,7 @@ fn connections_on_the_same_ports_are_distinguished_by_connection_id() {
     for packet in packets {
         assert_eq!(of(&neither, &[packet]), [9; 8].into());
     }
-    // A short header that is too short to be opened names its connection all the same.
+    // A short header that is too short to decrypt still identifies its connection.
     let short = [&[0x40][..], &CLIENT, &[0; 6]].concat();
     let (connection, _) = feed.bytes(21, false, &short).unwrap();
     assert_eq!(connection.odcid, ODCID.into());
@@ -96,7 +96,7 @@ fn icmp(feed: &Feed) -> IcmpError {
     }
 }
 
-/// A change of an ICMP error, which gets another address, and whether its connection is found then.
+/// A change of an ICMP error, given another address, and whether its connection is still found.
 type Change = (fn(&mut IcmpError, SocketAddr), bool);
 
 #[test]
@@ -145,7 +145,7 @@ fn an_icmp_error_goes_to_the_newest_connection_that_it_fits() {
 
 #[test]
 fn an_icmp_error_is_final_if_the_port_is_unreachable_and_the_sender_is_proven() {
-    // Port unreachable, quotes a connection ID, comes from the server itself.
+    // Port unreachable, quotes a connection ID, sent by the server itself.
     for (port_unreachable, has_scid, from_server, is_final) in [
         (true, true, false, true),
         (true, false, true, true),
@@ -193,7 +193,7 @@ fn what_was_written_out_is_found_no_more() {
 
 #[test]
 fn what_names_no_connection_belongs_to_the_one_that_lives() {
-    // One between the same ends is over.
+    // An earlier connection between the same ends was removed.
     let mut feed = Feed::answered("");
     feed.table.expired(60_031 * MS).unwrap();
     let second = Sender {
@@ -209,7 +209,7 @@ fn what_names_no_connection_belongs_to_the_one_that_lives() {
         Some(([9; 8].into(), false))
     );
     assert_eq!(feed.table.counters.late, 0);
-    // What names the one that is over is late.
+    // A datagram of the removed connection is late.
     assert!(feed.packets(60_130, true, &[HELLO]).is_none());
     assert!(
         feed.packets(60_140, false, &[handshake(0, &[F::Ping])])

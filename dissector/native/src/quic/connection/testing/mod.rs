@@ -1,4 +1,4 @@
-//! Datagrams of a connection, made for tests, and a table that they are fed to.
+//! A connection's test datagrams, and a table that processes them.
 
 mod packets;
 
@@ -17,9 +17,9 @@ use crate::quic::timeline::Windows;
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const HELLO: P<'_> = initial(0, &[F::ClientHello]);
-/// More than a ServerHello has.
+/// More than a ServerHello's length.
 pub(crate) const WHOLE: usize = usize::MAX;
-/// The server's first Initial, as most servers send it.
+/// A server's usual first Initial.
 pub(crate) const ANSWER: P<'_> = initial(0, &[F::Ack(0, 0), F::ServerHello(WHOLE)]);
 
 /// A table with one client and one server.
@@ -29,9 +29,9 @@ pub(crate) struct Feed {
     pub server: SocketAddr,
     pub client_ttl: u8,
     pub server_ttl: u8,
-    /// Lengths of IP packets are guessed.
+    /// Lengths of IP packets are estimates.
     pub is_guessed: bool,
-    /// Where packets are logged, if they are.
+    /// The packet log, if packets are logged.
     pub log: Option<Log>,
     frames: u64,
 }
@@ -72,14 +72,14 @@ impl Feed {
         }
     }
 
-    /// A table whose client has sent a ClientHello at 0.
+    /// A table with a ClientHello at 0 ms.
     pub(crate) fn begun(keys: &str) -> Feed {
         let mut feed = Feed::new(keys);
         feed.packets(0, true, &[HELLO]).expect("a connection");
         feed
     }
 
-    /// The same, and the server has answered at 10 ms.
+    /// As [`Feed::begun`], with the server's answer at 10 ms.
     pub(crate) fn answered(keys: &str) -> Feed {
         let mut feed = Feed::begun(keys);
         feed.packets(10, false, &[ANSWER]).expect("its connection");
@@ -105,8 +105,7 @@ impl Feed {
         }
     }
 
-    /// Feeds a datagram of which `captured` bytes were captured; returns its connection and whether the
-    /// client sent it.
+    /// Feeds a datagram with `captured` captured bytes. Returns the connection and whether the client sent it.
     pub(crate) fn cut(
         &mut self,
         ms: i64,
@@ -132,7 +131,7 @@ impl Feed {
         self.table.datagram(&arrival, &datagram, self.log.as_mut())
     }
 
-    /// The same of a whole datagram.
+    /// Feeds a whole datagram.
     pub(crate) fn bytes(
         &mut self,
         ms: i64,
@@ -142,7 +141,7 @@ impl Feed {
         self.cut(ms, from_client, bytes, usize::MAX)
     }
 
-    /// The same of a datagram with `packets`.
+    /// Feeds a datagram with `packets`.
     pub(crate) fn packets(
         &mut self,
         ms: i64,
@@ -152,7 +151,7 @@ impl Feed {
         self.bytes(ms, from_client, &datagram(from_client, ODCID, &[], packets))
     }
 
-    /// The same of a datagram that `sender` makes of them.
+    /// Feeds a datagram with `packets` from `sender`.
     pub(crate) fn sent(
         &mut self,
         ms: i64,
@@ -162,22 +161,22 @@ impl Feed {
         self.bytes(ms, sender.from_client, &sender.datagram(packets))
     }
 
-    /// Logs packets from here on.
+    /// Logs the following packets.
     pub(crate) fn log_packets(&mut self) {
         self.log = Some(Log::new(Style::Plain));
     }
 
-    /// What was logged since, as (type, whether it was opened, frames or why it was not).
+    /// The packets logged since the last call: (type, whether it was decrypted, frames or reason).
     pub(crate) fn logged(&mut self) -> Vec<(&'static str, bool, String)> {
         let log = self.log.as_mut().expect("a log").packets.drain(..);
         log.map(|p| (p.kind, p.opened, p.frames.unwrap_or_default()))
             .collect()
     }
 
-    /// The only connection that is left.
+    /// The only live connection.
     pub(crate) fn one(&mut self) -> Box<Connection> {
-        let one = self.table.drain().expect("a connection");
+        let connection = self.table.drain().expect("a connection");
         assert!(self.table.drain().is_none(), "one connection only");
-        one
+        connection
     }
 }

@@ -1,4 +1,4 @@
-//! Packets of a connection, made for tests.
+//! A connection's test packets.
 
 use firstflight_wire::tls::{
     ClientHelloTemplate, TemplateOptions, write_hello_retry_request, write_server_hello,
@@ -10,7 +10,7 @@ use firstflight_wire::{
     write_ping, write_retry, write_version_negotiation,
 };
 
-/// The client's random, by which its keys are found.
+/// The client's random, which identifies the keys.
 pub(crate) const RANDOM: u8 = 5;
 pub(crate) const ODCID: [u8; 8] = [1; 8];
 pub(crate) const CLIENT: [u8; 8] = [2; 8];
@@ -19,21 +19,21 @@ pub(crate) const RETRY: [u8; 8] = [4; 8];
 /// HANDSHAKE_DONE.
 pub(crate) const HANDSHAKE_DONE: F = F::Raw(&[0x1e]);
 
-/// Secrets by the byte that each consists of.
+/// Secrets, given by the byte that they repeat.
 pub(crate) const CLIENT_HANDSHAKE: u8 = 0x10;
 pub(crate) const SERVER_HANDSHAKE: u8 = 0x11;
 pub(crate) const CLIENT_ONE_RTT: u8 = 0x12;
 pub(crate) const SERVER_ONE_RTT: u8 = 0x13;
 pub(crate) const CLIENT_EARLY: u8 = 0x14;
 
-/// Frames of a packet.
+/// A packet's frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum F {
     /// ACK of the packets from the second number to the first.
     Ack(u64, u64),
     /// A whole ClientHello.
     ClientHello,
-    /// So many bytes of a ServerHello, from its beginning.
+    /// A ServerHello's first bytes.
     ServerHello(usize),
     /// CRYPTO bytes at an offset.
     Crypto(u64, &'static [u8]),
@@ -43,7 +43,7 @@ pub(crate) enum F {
     Stream(u64, usize),
     /// NEW_CONNECTION_ID with this connection ID.
     NewCid([u8; 8]),
-    /// A type that does not exist.
+    /// An undefined type.
     Unknown,
     /// A frame as it is on the wire.
     Raw(&'static [u8]),
@@ -81,7 +81,7 @@ pub(crate) const fn one_rtt(number: u64, frames: &[F]) -> P<'_> {
     packet(PacketType::OneRtt, number, frames)
 }
 
-/// What `write` writes, as bytes that live as long as the tests.
+/// The bytes that `write` writes, with a static lifetime.
 pub(crate) fn written(write: impl FnOnce(&mut Writer<'_>)) -> &'static [u8] {
     let mut out = vec![0; 1 << 17];
     let mut w = Writer::new(&mut out);
@@ -99,7 +99,7 @@ pub(crate) fn client_hello(random: u8, sni: &str) -> &'static [u8] {
     })
 }
 
-/// The same ClientHello with `grease_quic_bit` as the first of its transport parameters.
+/// A ClientHello with `grease_quic_bit` as the first transport parameter.
 pub(crate) fn client_hello_with_grease(random: u8, sni: &str) -> &'static [u8] {
     const PARAMETER: [u8; 3] = [0x6a, 0xb2, 0];
     let mut hello = client_hello(random, sni).to_vec();
@@ -110,7 +110,7 @@ pub(crate) fn client_hello_with_grease(random: u8, sni: &str) -> &'static [u8] {
     let parameters = TransportParameters::new(&hello[extension + 4..]);
     assert!(parameters.clone().all(|parameter| parameter.is_ok()));
     hello.splice(extension + 4..extension + 4, PARAMETER);
-    // Version, random, session id, one list of suites and one of compression methods come before.
+    // Version, random, session ID, a list of suites and a list of compression methods come first.
     let suites = 39 + usize::from(hello[38]);
     let compression =
         suites + 2 + usize::from(u16::from_be_bytes([hello[suites], hello[suites + 1]]));
@@ -132,7 +132,7 @@ pub(crate) fn hello_retry_request() -> &'static [u8] {
     written(|w| write_hello_retry_request(w, &[], 0x1301, 0x17).unwrap())
 }
 
-/// EncryptedExtensions with ALPN h3 and this body of transport parameters.
+/// EncryptedExtensions with ALPN h3 and the given transport parameters.
 pub(crate) fn encrypted_extensions(parameters: &[u8]) -> &'static [u8] {
     written(|w| {
         w.message(8, |w| {
@@ -171,7 +171,7 @@ fn write_frame(w: &mut Writer<'_>, frame: F) {
     .unwrap();
 }
 
-/// A key log with the secrets that packets are sealed with here, but for 0-RTT.
+/// A key log with all secrets of these packets, except 0-RTT.
 pub(crate) fn key_log() -> String {
     let all = [
         CLIENT_HANDSHAKE,
@@ -199,19 +199,19 @@ pub(crate) fn key_log_of(secrets: &[u8], suite: CipherSuite) -> String {
     secrets.iter().map(line).collect()
 }
 
-/// Who sends packets, where they go, and what protects them.
+/// Sender, destination and protection of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
     pub from_client: bool,
     pub version: Version,
-    /// Initial keys come from it, and the client's Initials go there.
+    /// Initial keys are derived from it, and it is the destination of the client's Initials.
     pub odcid: [u8; 8],
-    /// Connection IDs, if they are others than usual.
+    /// Connection IDs other than the usual ones.
     pub to: Option<&'a [u8]>,
     pub from: Option<&'a [u8]>,
     pub token: &'a [u8],
     pub suite: CipherSuite,
-    /// Of 1-RTT packets.
+    /// Key updates of 1-RTT packets.
     pub key_updates: u32,
     /// The fixed bit is not set (RFC 9287).
     pub greased: bool,
@@ -297,7 +297,7 @@ impl<'a> Sender<'a> {
         TrafficSecret::new(self.version, self.suite, &bytes).unwrap()
     }
 
-    /// A long header of version 1 that begins with `first_byte`, which `build_packet` cannot write.
+    /// A long header of version 1 with any `first_byte`. `build_packet` cannot write all of them.
     fn long(
         &self,
         first_byte: u8,
@@ -373,7 +373,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// A datagram with `packets`. The client sends Initials to `odcid`, from which their keys come, with `token`.
+/// A datagram with `packets`. The client sends Initials with `token` to `odcid`, which gives their keys.
 pub(crate) fn datagram(
     from_client: bool,
     odcid: [u8; 8],

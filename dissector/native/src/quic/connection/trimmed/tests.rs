@@ -2,7 +2,7 @@ use crate::quic::connection::Connection;
 use crate::quic::connection::testing::*;
 use crate::quic::packet_log::LoggedPacket;
 
-/// What is fed at a time in ms: by the client or not, which packets.
+/// A datagram: time in ms, whether the client sends it, its packets.
 type Sent<'a> = (i64, bool, &'a [P<'a>]);
 
 const SEALED: P<'_> = handshake(0, &[F::Stream(0, 50)]);
@@ -22,7 +22,7 @@ fn text(connection: &Connection) -> String {
     )
 }
 
-/// The connection that comes of `story`, how much of each datagram a trimmed capture keeps, and the packets.
+/// The connection after `story`, the bytes of each datagram that a trimmed capture keeps, and the logged packets.
 fn dissected(
     story: &[Sent<'_>],
     cut: &[usize],
@@ -87,7 +87,7 @@ fn a_trimmed_datagram_gives_what_the_whole_one_gives() {
         let (again, kept_again, log_again) = dissected(story, &kept, "");
         assert_eq!(again, whole);
         assert_eq!(format!("{log_again:?}"), format!("{log:?}"));
-        // Trimmed once more, nothing is left to trim.
+        // Trimming again changes nothing.
         let left: Vec<usize> = (kept.iter().zip(&sizes).zip(&kept_again))
             .map(|((kept, size), again)| if kept < size { *again } else { *size })
             .collect();
@@ -103,7 +103,7 @@ fn what_can_be_opened_stays_whole() {
         .map(|(_, from_client, packets)| datagram(*from_client, ODCID, &[], packets).len())
         .collect();
     assert_eq!(dissected(story, &[], &key_log()).1, sizes);
-    // Initials are never cut; of the rest the header of the last packet is kept.
+    // Initials are never cut. Of other datagrams, all is kept up to the last packet's header.
     let kept = dissected(story, &[], "").1;
     assert_eq!(kept[..2], sizes[..2]);
     let long_header = 1 + 4 + 1 + 8 + 1 + 8 + 2;

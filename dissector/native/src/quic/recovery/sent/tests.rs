@@ -1,4 +1,4 @@
-//! Packets sent one after the other, and what acknowledgements find of them.
+//! Packets sent in sequence, and the results of their acknowledgements.
 
 use super::*;
 use firstflight_wire::{Frames, Writer, write_ack};
@@ -62,13 +62,13 @@ fn repetitions_are_spurious_when_the_first_packet_arrived() {
     // Again, after the first packet was acknowledged.
     sent.packet(4, 4, &[stream(0, 6, b"gh")], true, PACKETS);
     assert_eq!(sent.spurious, 2);
-    // The repetition comes before the packet that it repeats, which was late and not lost.
+    // The repetition arrives before the packet that it repeats. That packet was late and not lost.
     sent.packet(7, 5, &[stream(12, 0, b"ab")], true, PACKETS);
     sent.packet(6, 5, &[stream(12, 0, b"ab")], true, PACKETS);
     assert_eq!(sent.spurious, 2);
     acknowledge(&mut sent, &[(7, 6)]);
     assert_eq!(sent.spurious, 3);
-    // A late packet of a lower number repeats nothing.
+    // A late packet with a lower number repeats nothing.
     sent.packet(9, 5, &[stream(8, 2, b"cd")], true, PACKETS);
     sent.packet(8, 6, &[stream(8, 0, b"ab")], true, PACKETS);
     acknowledge(&mut sent, &[(9, 0)]);
@@ -143,7 +143,8 @@ fn memory_is_bounded() {
 fn few_pieces_are_remembered_of_packets_with_many() {
     let mut sent = Sent::default();
     for number in 0..1000 {
-        // Every other byte of 200 on a stream, half of which the packet before carried; or 200 streams.
+        // A packet has 100 single bytes with gaps on one stream, half of which repeat the packet before, and a byte on
+        // each of 100 streams.
         let of_one = (0..100).map(|n| stream(0, 100 * number + 2 * n, b"a"));
         let of_many = (0..100).map(|n| stream(4 * n, number, b"a"));
         let frames: Vec<Frame<'_>> = of_one.chain(of_many).collect();
@@ -206,7 +207,7 @@ fn frames_with_bytes_carry_them() {
         (Frame::Ping, None),
         (Frame::Datagram { data: b"abc" }, None),
     ] {
-        let carried = Carried::of(&frame).map(|one| (one.stream, one.start, one.end));
+        let carried = Carried::of(&frame).map(|piece| (piece.stream, piece.start, piece.end));
         assert_eq!(carried, expected, "{frame:?}");
     }
 }
@@ -276,7 +277,7 @@ fn packets_that_come_late_stand_in_the_order_of_their_numbers() {
     }
     let numbers: Vec<u64> = sent.packets.iter().map(|packet| packet.number).collect();
     assert_eq!((numbers, sent.latest), (vec![1, 2, 3], Some(3)));
-    let carried = sent.carried.iter().map(|(n, one)| (*n, one.stream));
+    let carried = sent.carried.iter().map(|(n, piece)| (*n, piece.stream));
     assert_eq!(
         carried.collect::<Vec<_>>(),
         [(1, 0), (1, 4), (2, 0), (2, 4), (3, 0), (3, 4)]
@@ -333,13 +334,13 @@ fn repetitions_count_for_the_packet_that_carried_the_bytes_first() {
             &[(1, 1)],
             1,
         ),
-        // Packet 0 comes late: 1 and 2 repeat it, of which 2 was counted for 1 before.
+        // Packet 0 arrives late. Packets 1 and 2 repeat it. Packet 2 counted as a repetition of packet 1 before.
         (&[(1, 0, 0, 4), (2, 0, 0, 4), (0, 0, 0, 4)], &[(0, 0)], 1),
         (&[(1, 0, 0, 4), (2, 0, 0, 4), (0, 0, 0, 4)], &[(1, 0)], 2),
         (&[(1, 0, 0, 4), (2, 0, 4, 8), (0, 0, 0, 8)], &[(0, 0)], 2),
         (&[(1, 0, 0, 4), (2, 0, 4, 8), (0, 0, 0, 4)], &[(0, 0)], 1),
         (&[(1, 0, 4, 8), (0, 0, 0, 4)], &[(1, 0)], 0),
-        // Each comes before the one that it repeats, which is counted for one of them.
+        // Each packet arrives before the packet that it repeats. Each repetition counts for one packet only.
         (&[(5, 0, 0, 4), (4, 0, 0, 4), (3, 0, 0, 4)], &[(3, 3)], 1),
         (&[(5, 0, 0, 4), (4, 0, 0, 4), (3, 0, 0, 4)], &[(4, 3)], 2),
     ];
@@ -381,7 +382,7 @@ fn a_late_packet_that_nothing_repeats_takes_no_place() {
 #[test]
 fn a_late_packet_is_compared_with_those_before_it() {
     for (first, late, is_again) in [
-        // (stream, offset, bytes) of packet 0 and of packet 1, which comes after packet 2.
+        // (stream, offset, bytes) of packet 0 and of packet 1. Packet 1 arrives after packet 2.
         ((0, 0, b"abcd"), (0, 0, b"abcd"), true),
         ((0, 0, b"abcd"), (0, 1, b"abcd"), false),
         ((4, 0, b"abcd"), (0, 0, b"abcd"), false),

@@ -1,4 +1,4 @@
-//! A ClientHello at 100 ns, and what comes in answer.
+//! A ClientHello at 100 ns and the answers.
 
 use super::*;
 use firstflight_wire::{Frames, Writer, write_ack};
@@ -38,7 +38,7 @@ fn acknowledge(attempt: &mut Attempt, at: At, range: (u64, u64), others: &[Frame
 
 #[test]
 fn answers_count_within_both_windows() {
-    // When a piece of the ClientHello and the ServerHello came, whether the attempt ended, and the last time
+    // Times for a piece of the ClientHello and of the ServerHello, whether the attempt is finished, and the last time
     // that counts.
     for (sent_ns, hello_ns, ended, last_ns) in [
         (None, None, false, Some(1100)),
@@ -234,7 +234,7 @@ fn the_first_close_counts() {
 
 #[test]
 fn what_a_cut_datagram_of_the_server_hides() {
-    // Datagram of the ServerHello, whether an ACK came before; datagram 2 is cut.
+    // The ServerHello's datagram and whether an ACK arrived before it; datagram 2 is cut.
     for (hello, has_ack, is_cut) in [
         (None, false, true),
         (None, true, true),

@@ -1,4 +1,4 @@
-//! Pieces of a ClientHello, and what acknowledgements cover.
+//! Pieces of a ClientHello, and which of them ACKs cover.
 
 use super::*;
 use firstflight_wire::{Frame, Frames, Writer, write_ack};
@@ -53,7 +53,7 @@ fn pieces_in_any_order_within_one_packet() {
     );
 }
 
-/// Packet number, time, offset, bytes, and where the message ends, if that is known.
+/// Packet number, time, offset, bytes, and the offset of the message's end if known.
 type Piece = (u64, i64, u64, usize, Option<u64>);
 
 fn sent(from: u64, pieces: &[Piece]) -> HelloSent {
@@ -75,7 +75,7 @@ fn an_ack_covers_the_hello_if_its_packets_held_every_byte() {
         (0, &[(0, 5, 0, 300, Some(300))], (0, 0), Full { sent_ns: 5 }),
         (0, &[(0, 5, 0, 299, Some(300))], (0, 0), Partial),
         (0, &[(0, 5, 1, 299, Some(300))], (0, 0), Partial),
-        // Without the message's header, what was sent counts as all of it.
+        // Without the message's header, the bytes sent count as the whole message.
         (0, &[(0, 5, 0, 200, None)], (0, 0), Full { sent_ns: 5 }),
         (
             0,
@@ -103,7 +103,7 @@ fn an_ack_covers_the_hello_if_its_packets_held_every_byte() {
             (1, 0),
             Full { sent_ns: 6 },
         ),
-        // Three pieces, of which the last was sent in between.
+        // Three pieces, sent in reverse order.
         (
             0,
             &[
@@ -114,7 +114,7 @@ fn an_ack_covers_the_hello_if_its_packets_held_every_byte() {
             (2, 0),
             Full { sent_ns: 7 },
         ),
-        // The one after a HelloRetryRequest: bytes before it are not of it.
+        // After a HelloRetryRequest, bytes below the offset do not belong to the ClientHello.
         (100, &[(1, 5, 0, 100, None)], (1, 1), Nothing),
         (100, &[(1, 5, 0, 101, None)], (1, 1), Full { sent_ns: 5 }),
         (100, &[(1, 5, 100, 50, None)], (1, 1), Full { sent_ns: 5 }),

@@ -108,7 +108,7 @@ fn the_first_waits_and_ttls_count() {
 #[test]
 fn the_highest_share_counts() {
     let mut e = Exchange::default();
-    // What the server sends first has no share.
+    // Bytes that the server sends first have no share.
     e.server_datagram(0, 100, 64);
     assert_eq!(e.amplification(), Some(0.0));
     e.client_datagram(1, 100, 64, None);
@@ -146,7 +146,7 @@ fn a_cut_datagram_makes_the_validation_unsure_for_good() {
 
 #[test]
 fn it_is_over_when_all_was_seen_once() {
-    // What is left out: validation, the client's datagrams, the server's, the client's wait.
+    // The missing part: validation, the client's datagrams, the server's, the client's wait.
     for left_out in 0..5 {
         let mut e = Exchange::default();
         if left_out != 1 {

@@ -1,4 +1,4 @@
-//! What came of an answer, and its one word.
+//! Parts of an answer and the resulting outcome.
 
 use super::super::{At, Windows};
 use super::*;
@@ -40,7 +40,7 @@ fn both(t: &mut Timeline, ack_datagram: u32, hello_datagram: u32) {
     hello(t, hello_datagram);
 }
 
-/// What came, the outcome, what was wrong.
+/// Changes to the timeline, the outcome, the reason.
 type Case = (fn(&mut Timeline), Outcome, Option<&'static str>);
 
 const CASES: &[Case] = &[
@@ -146,7 +146,7 @@ const CASES: &[Case] = &[
         Outcome::Refused,
         None,
     ),
-    // A broken packet is named beside an answer, one that no key opens is not.
+    // An answer is reported with a broken packet, but not with an undecryptable one.
     (
         |t| {
             both(t, 1, 2);
@@ -173,7 +173,7 @@ const CASES: &[Case] = &[
         Outcome::Malformed,
         Some("sealed"),
     ),
-    // The capture cut the answer, or what it answers.
+    // The capture cut the answer or the ClientHello.
     (
         |t| t.attempt.answer_is_cut = true,
         Outcome::Malformed,

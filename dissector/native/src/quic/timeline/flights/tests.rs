@@ -135,7 +135,7 @@ fn a_server_is_blocked_from_its_limit_to_its_next_datagram() {
         (30, 400, false, true),
     ]);
     assert_eq!(flights.blocked_ns(0), 11 * MS);
-    // At the client, what it sent at 11 arrives later than what came at 10 was sent.
+    // At the client: its datagram of 11 ms reaches the server after the server sent the datagrams of 10 ms.
     assert_eq!(flights.blocked_ns(10 * MS), 11 * MS);
 }
 
@@ -171,7 +171,7 @@ fn what_a_client_sends_before_a_datagram_comes_had_not_been_received_when_it_was
 
 #[test]
 fn what_is_under_way_when_a_client_is_validated_was_sent_before() {
-    // At the client: the first Handshake packet is acknowledged at 11, and the answer to that comes at 21.
+    // At the client: the first Handshake packet is captured at 11 ms, and the server's answer to it arrives at 21 ms.
     let shown = [
         (0, 1200, true, true),
         (10, 1200, false, true),
@@ -185,7 +185,7 @@ fn what_is_under_way_when_a_client_is_validated_was_sent_before() {
     ];
     let flights = fed_until(2, &shown);
     assert_eq!(flights.blocked_ns(10 * MS), 8 * MS);
-    // One beyond the limit was sent afterwards, whatever the round trip; what follows is no wait.
+    // A datagram beyond the limit was sent after validation, whatever the round-trip time. Later gaps are not waits.
     let mut early = shown;
     (early[6].0, early[7].0) = (20, 100);
     assert_eq!(fed_until(2, &early).blocked_ns(10 * MS), 7 * MS);

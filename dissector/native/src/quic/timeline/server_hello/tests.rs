@@ -57,7 +57,7 @@ fn nothing_is_found_once_the_hello_is_known() {
 fn the_first_byte_may_stand_in_the_middle_of_a_frame() {
     let retry = message(|w| write_hello_retry_request(w, &[], 0x1301, 0x17));
     let both = [&retry[..], &hello()].concat();
-    // How much comes first, and what that and all bytes from an offset on bring.
+    // Bytes of the first frame and the result; then the offset of a second frame and the result.
     for (first, found, offset, rest) in [
         (
             retry.len(),
@@ -67,7 +67,8 @@ fn the_first_byte_may_stand_in_the_middle_of_a_frame() {
         ),
         (retry.len(), Found::HelloRetry, 0, Found::FirstByte),
         (retry.len(), Found::HelloRetry, 5, Found::FirstByte),
-        // One byte of the ServerHello, which is passed over with the HelloRetryRequest, comes again.
+        // The second frame repeats the ServerHello's first byte, which the first frame carried after the
+        // HelloRetryRequest.
         (retry.len() + 1, Found::HelloRetry, 0, Found::FirstByte),
         (20, Found::FirstByte, 0, Found::HelloRetry),
         (20, Found::FirstByte, 19, Found::HelloRetry),
@@ -91,10 +92,10 @@ fn bytes_beside_the_first_are_nothing() {
     let retry = message(|w| write_hello_retry_request(w, &[], 0x1301, 0x17));
     let mut finder = Finder::new();
     assert_eq!(finder.crypto(0, &retry), Found::HelloRetry);
-    // Behind its beginning.
+    // After the first byte of the message.
     let after = retry.len() as u64 + 1;
     assert_eq!(finder.crypto(after, &hello[1..]), Found::Nothing);
-    // Before it.
+    // Before the message.
     assert_eq!(finder.crypto(0, &retry), Found::Nothing);
 }
 
@@ -125,7 +126,7 @@ fn no_more_than_8_kb_are_kept() {
     let mut finder = Finder::new();
     assert_eq!(finder.crypto(100, &[0; 8192]), Found::Nothing);
     assert_eq!(finder.crypto(0, &hello[..30]), Found::FirstByte);
-    // There is no room for what is missing, so that the kind stays unknown.
+    // The missing bytes do not fit, so the type stays unknown.
     assert_eq!(finder.crypto(30, &hello[30..60]), Found::Nothing);
     assert!(!finder.done);
     let mut finder = Finder::new();

@@ -1,4 +1,4 @@
-//! Planned probes are due, wait or are skipped, by hand-set times.
+//! Planned probes are due, wait or are skipped. The tests set the time.
 
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ struct Run {
 }
 
 impl Run {
-    /// A run that has read `lines`; `rates`: per address and prefix.
+    /// A run that has read `lines`. `rates`: limits per address and prefix.
     fn new(name: &str, lines: String, contact: bool, rates: (f64, f64)) -> Run {
         let skips = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         let feed = Feed::of(move || Cursor::new(lines)).unwrap();
@@ -59,7 +59,7 @@ impl Run {
             .next(now, conditions, &mut self.egress, &mut self.backlog)
     }
 
-    /// The file of skipped probes, which is removed.
+    /// Returns the content of the file of skipped probes, and removes it.
     fn skipped(self) -> String {
         let text = std::fs::read_to_string(&self.skips).unwrap();
         std::fs::remove_file(&self.skips).unwrap();
@@ -271,7 +271,7 @@ fn commands_change_groups_and_the_end_is_told_from_a_break() {
         );
         assert_eq!(run.schedule.broken().is_some(), !complete, "{name}");
         let standings = [7, 8, 9].map(|group| run.backlog.groups().standing(group));
-        // Behind an end nobody is there any more who could free it.
+        // After `end`, nobody can free the group.
         let held = if stop {
             Standing::Paused
         } else {

@@ -50,7 +50,7 @@ impl Drop for Folder {
     }
 }
 
-/// Takes from this thread what lets root read files of any mode.
+/// Drops the capabilities with which root reads files of any mode, for this thread.
 fn obey_modes() {
     let mut sets = capabilities(None).unwrap();
     sets.effective
@@ -169,7 +169,7 @@ fn a_followed_list_is_trusted_as_long_as_it_is_confirmed() {
         (SEND_FOR, Trust::None),
         (SECOND, Trust::All),
     ] {
-        // Again if so long passed that another state may be right.
+        // Repeats the check if so much time passed that another state may be right.
         loop {
             let before = since_boot();
             folder.confirm(ago);
@@ -202,14 +202,14 @@ fn a_followed_list_is_trusted_as_long_as_it_is_confirmed() {
 fn what_may_not_be_sent_is_said_whatever_was_permitted_before() {
     for (before, now, expected) in [
         (Trust::All, Trust::All, None),
-        (Trust::All, Trust::Ending, Some("45 s: nothing new begins")),
+        (Trust::All, Trust::Ending, Some("45 s: no new probe starts")),
         (Trust::Ending, Trust::Ending, None),
         (Trust::Ending, Trust::None, Some("60 s: nothing is sent")),
         (Trust::All, Trust::None, Some("60 s: nothing is sent")),
         (Trust::None, Trust::None, None),
         (Trust::None, Trust::Ending, None),
-        (Trust::Ending, Trust::All, Some("the run goes on")),
-        (Trust::None, Trust::All, Some("the run goes on")),
+        (Trust::Ending, Trust::All, Some("the run continues")),
+        (Trust::None, Trust::All, Some("the run continues")),
     ] {
         let found = sentence(before, now);
         let is_as_expected = match (&found, expected) {

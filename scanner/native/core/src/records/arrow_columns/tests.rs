@@ -40,7 +40,7 @@ fn lists_and_nulls_are_kept() {
     assert_eq!((last.len(), batch.column(3).null_count()), (0, 0));
 }
 
-/// A text that is made where it is written.
+/// A text that is produced when it is written.
 struct Dots;
 
 impl firstflight_records::Shown for Dots {
@@ -50,7 +50,7 @@ impl firstflight_records::Shown for Dots {
     }
 }
 
-/// The array of one column of type `kind` after `values`.
+/// Returns the array for a column of type `kind` after `values`.
 fn array_of(kind: Type, values: &[Value<'_>]) -> ArrayRef {
     let mut builder = Builder::new(&Column {
         name: "any",

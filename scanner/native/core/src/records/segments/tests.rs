@@ -79,7 +79,7 @@ impl Drop for Folder {
     }
 }
 
-/// Lines 2, 3 and 4 of a list.
+/// Lines 2, 3 and 4 in a list.
 fn list() -> TargetList {
     let text = "ip,domain,port\n192.0.2.1,a.test,\n192.0.2.2,,\n192.0.2.3,c.test,\n";
     csv::read(text.as_bytes(), "list", |_, _| ()).unwrap()

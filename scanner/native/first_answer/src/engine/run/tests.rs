@@ -1,12 +1,14 @@
-//! The loop of a run: its parts one by one, and whole runs on loopback.
+//! A run's loop: its parts, and whole runs on loopback.
 
 use std::path::PathBuf;
 
 use firstflight_core::Failure;
 use firstflight_core::clock::SECOND;
 use firstflight_core::feed::{Feed, Schedule, Skips};
+use firstflight_core::progress::Limit;
 use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::records::{Segments, Sinks, Writer};
+use firstflight_core::run::Engine as _;
 use firstflight_core::targets::Backlog;
 
 use super::*;
@@ -17,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::probes::Settings;
 use crate::row::Columns;
 
-/// Everything ends at once.
+/// Settings with deadlines of a millisecond.
 fn hasty() -> Settings {
     Settings {
         window: SECOND / 1000,
@@ -27,7 +29,7 @@ fn hasty() -> Settings {
     }
 }
 
-/// A schedule that reads these lines, in a run whose clock was 0 at `start` (UTC).
+/// A schedule that reads these lines, in a run with clock 0 at `start` (UTC).
 fn schedule(lines: String, start: i64) -> Schedule {
     let feed = Feed::of(move || std::io::Cursor::new(lines)).unwrap();
     Schedule::new(Some(feed), Skips::open(None).unwrap(), start, true)
@@ -235,9 +237,9 @@ fn behind_the_last_target_of_a_list_no_planned_probe_leaves() {
     }
 }
 
-/// When the next pass begins if nothing comes before.
+/// Returns when the next pass starts if no event arrives before.
 fn due(engine: &Engine, now: Mono) -> Mono {
-    match gather::next(&engine.state(now)) {
+    match gather::next(&engine.wake_up(now)) {
         Wake::OnArrival(at) => at,
         Wake::At(at) => panic!("what comes would wait until {at}"),
     }
@@ -271,7 +273,7 @@ fn the_next_pass_begins_when_something_is_due() {
         now + SECOND / 1000,
         "a close is queued"
     );
-    // A rate of one in 1000 s: the second probe of a run is due long after the longest wait.
+    // At a rate of 0.001 per second, a run's second probe is due long after the longest wait.
     let slow = at(
         |engine| {
             engine.await_rate(1);
@@ -331,7 +333,7 @@ impl Drop for Folder {
     }
 }
 
-/// Parts whose records go to segments in a folder.
+/// Parts that write records to segments in a folder.
 fn recorded(mut parts: Parts, name: &str, targets: &[std::net::SocketAddr]) -> (Parts, Folder) {
     let folder = std::env::temp_dir().join(format!("run-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -445,12 +447,12 @@ fn what_is_left_at_the_end_is_closed_skipped_or_not_done() {
     engine.open(0, server.address, 0);
     engine.answer(0, server.address, 0);
     engine.open(1, server.address, 0);
-    let result = engine.finish(true);
+    let result = run::finish(engine, true);
     let (_, close) = server.receive(1).remove(0);
     assert_eq!((close.len(), result.counts.closes), (1200, 1));
     let tally = &result.counts.tally;
     assert_eq!((tally.of(Outcome::Coalesced), tally.sent), (1, 1));
-    // The silent probe, and all four of the backlog, from which none was taken.
+    // The silent probe, and the four targets that stay in the backlog.
     assert_eq!((tally.not_done, tally.skipped), (5, 1));
     assert!(result.interrupted && result.written == Ok(0));
 }
@@ -498,23 +500,27 @@ fn what_limits_a_run_is_told() {
         Engine::new(parts).unwrap()
     };
     let ended = made(0, true, patient());
-    assert_eq!(ended.limit(), Limit::LastAnswers);
+    assert_eq!(ended.state().limit(), Limit::LastAnswers);
     let planned = made(0, false, patient());
-    assert_eq!(planned.limit(), Limit::Planned);
+    assert_eq!(planned.state().limit(), Limit::Planned);
 
     let mut engine = made(2, true, patient());
     assert_eq!(
-        engine.limit(),
+        engine.state().limit(),
         Limit::Machine,
         "a probe may leave, and none has"
     );
     engine.await_rate(1);
     engine.send_new(1);
-    assert_eq!(engine.limit(), Limit::Rate);
+    assert_eq!(engine.state().limit(), Limit::Rate);
     engine.stop();
-    assert_eq!(engine.limit(), Limit::LastAnswers, "those in flight");
+    assert_eq!(
+        engine.state().limit(),
+        Limit::LastAnswers,
+        "those in flight"
+    );
 
-    // One probe a minute to an address.
+    // One probe per minute to an address.
     let targets = [server.address; 2];
     let mut parts = parts(&["127.82.0.22"], FAST, &targets, patient());
     let limits = RateLimits::new(1.0 / 60.0, 0.0, None, targets.len());
@@ -522,7 +528,7 @@ fn what_limits_a_run_is_told() {
     let mut engine = Engine::new(parts).unwrap();
     engine.await_rate(2);
     engine.send_new(2);
-    assert_eq!(engine.limit(), Limit::Networks);
+    assert_eq!(engine.state().limit(), Limit::Networks);
 }
 
 #[test]
@@ -530,10 +536,10 @@ fn nothing_new_is_due_while_the_most_probes_are_in_flight() {
     let target = "127.82.1.77:9".parse().unwrap();
     let mut engine = engine(&["127.82.0.77"], FAST, &[target], patient());
     let now = engine.clock.now();
-    assert!(engine.state(now).next_new.is_some());
+    assert!(engine.wake_up(now).next_new.is_some());
     for index in 0..engine.room() as u32 {
         engine.open(index, target, 0);
     }
-    assert_eq!(engine.limit(), Limit::InFlight);
-    assert_eq!(engine.state(now).next_new, None);
+    assert_eq!(engine.state().limit(), Limit::InFlight);
+    assert_eq!(engine.wake_up(now).next_new, None);
 }

@@ -1,4 +1,4 @@
-//! A batch of datagrams from one port: written, handed to the kernel, and reported.
+//! A batch of datagrams from a port: writes it, passes it to the kernel, and reports the results.
 
 use firstflight_core::clock::Clock;
 use firstflight_core::egress::{Class, Egress, NotTaken, Sent};
@@ -13,7 +13,7 @@ use crate::probes::{Handle, Kind, Probes, StampKey};
 pub(super) struct Item {
     handle: Handle,
     kind: Kind,
-    /// The further connection that it starts, which counts once it has left.
+    /// The further connection that it starts. The connection counts once the datagram is sent.
     next: Option<Box<Exchange>>,
 }
 
@@ -31,7 +31,7 @@ impl Sender {
         };
         let exchange = next.as_deref().unwrap_or(&flight.exchange);
         let packets = &self.packets;
-        // Asked about the name each time: its owner may opt out meanwhile.
+        // The egress policy checks the name each time, because its owner may opt out in the meantime.
         let target = self.list.look(&flight.target);
         let taken = if kind == Kind::Close {
             self.egress
@@ -60,7 +60,7 @@ impl Sender {
         probes.not_sent(handle, kind, outcome, why, self.clock.now());
     }
 
-    /// Hands the batch to the kernel, all of it.
+    /// Passes the whole batch to the kernel.
     pub(super) fn send_batch(&mut self, port: usize, to: &mut Reports<'_>) {
         let (batch, clock) = (&mut self.batch, self.clock);
         self.egress.send_all(port, |egress, sent| match sent {
@@ -87,7 +87,7 @@ impl Sender {
     }
 }
 
-/// Reads what the kernel reports about earlier datagrams of a port.
+/// Reads the kernel's reports about earlier datagrams from a port.
 fn read_errors(port: usize, egress: &mut Egress<StampKey>, to: &mut Reports<'_>, clock: Clock) {
     let probes = &mut *to.probes;
     to.receiver
@@ -105,10 +105,10 @@ fn read_errors(port: usize, egress: &mut Egress<StampKey>, to: &mut Reports<'_>,
         });
 }
 
-/// Datagrams beyond what the egress allowed are a defect of this engine.
+/// The sender asks the egress how many datagrams are allowed, so more datagrams are a defect of this engine.
 const OVER_RATE: &str = "the rate did not allow it, which is a defect of the prober";
 
-/// Why a datagram could not be written.
+/// Returns why a datagram could not be written.
 fn unwritable(kind: Kind, error: firstflight_wire::Error) -> String {
     match kind {
         Kind::Token => format!("the Retry's token does not fit the Initial: {error}"),

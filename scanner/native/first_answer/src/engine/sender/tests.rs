@@ -1,4 +1,4 @@
-//! Datagrams leave for servers on loopback.
+//! Sends datagrams to servers on loopback.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use crate::exchange::VERSION;
 use crate::finished::FinishedProbe;
 use crate::probes::Settings;
 
-/// Sends new probes until none is left in the backlog.
+/// Sends new probes until the backlog is empty.
 fn send_all(engine: &mut Engine) {
     until("all targets", || {
         engine.send_new(usize::MAX);
@@ -41,7 +41,7 @@ fn stamped_records(engine: &mut Engine, count: usize) -> Vec<FinishedProbe> {
     engine.records()
 }
 
-/// Ends all probes as if their windows were over.
+/// Completes all probes as if their answer windows had expired.
 fn end_silent(engine: &mut Engine) {
     let groups = engine.backlog.groups();
     engine.probes.expire(2 * 3600 * SECOND, groups);
@@ -51,7 +51,7 @@ fn outcomes(records: &[FinishedProbe]) -> Vec<Outcome> {
     records.iter().map(|record| record.outcome).collect()
 }
 
-/// Adds `count` answered probes, whose closes wait for number `port`.
+/// Adds `count` answered probes with closes from number `port`.
 fn answered(engine: &mut Engine, server: SocketAddr, count: u32, port: u16) {
     for index in 0..count {
         engine.open(index, server, port);
@@ -196,7 +196,7 @@ fn closes_wait_for_company_unless_all_are_to_leave_at_once() {
     let mut engine = engine(&["127.81.0.8"], FAST, &[server.address], patient());
     let handle = engine.open(0, server.address, 3);
     engine.answer(0, server.address, 3);
-    // It was just added, whatever the time is.
+    // The close was just added: `later` is in the future.
     let later = 3600 * SECOND;
     engine.probes.end_answered(later);
     engine.send_queued(false);
@@ -213,7 +213,7 @@ fn closes_stay_under_the_ceiling_of_all_datagrams() {
     let mut server = Server::start("127.81.1.9");
     let mut engine = engine(&["127.81.0.9"], 1.0, &[server.address; 5], patient());
     answered(&mut engine, server.address, 5, 0);
-    // With a rate of 1, two datagrams of all kinds may leave in a second.
+    // With a rate of 1, two datagrams of all kinds may be sent in a second.
     engine.send_queued(true);
     assert_eq!(engine.probes.counts().closes, 2);
     server.receive(2);
@@ -229,7 +229,7 @@ fn more_closes_than_a_batch_leave_in_one_call() {
     server.receive(130);
 }
 
-/// Feeds a Retry with a token of `size` bytes to an open probe.
+/// Passes a Retry with a token of `size` bytes to an open probe.
 fn retry(engine: &mut Engine, server: SocketAddr, size: usize) {
     let mut out = [0; 1500];
     let ours = ConnectionId::from(cids().of(2, 1));
@@ -361,7 +361,7 @@ fn a_machine_without_ipv6_sends_further_connections_all_the_same() {
     let mut engine = engine(&["127.81.0.15"], FAST, &targets, two_attempts());
     send_next_attempts(&mut engine);
     assert_eq!(engine.probes.counts().retransmissions, 0);
-    // One from each port, so that whatever port is drawn, one has to wait for another.
+    // A probe from each port. Whichever port is chosen, a probe has to wait for another port.
     for port in 0..16 {
         engine.open(u32::from(port), server.address, port);
     }
@@ -490,7 +490,7 @@ fn an_error_of_an_earlier_datagram_is_read_and_the_datagram_is_sent_again() {
         };
         engine.sender.send_batch(usize::from(port), &mut to);
         if index > 0 {
-            // When this has come, so has the ICMP message about the first.
+            // When this datagram has arrived, the ICMP message about the first one has arrived too.
             server.receive(1);
         }
     }
@@ -514,7 +514,7 @@ fn an_error_of_an_earlier_datagram_is_read_and_the_datagram_is_sent_again() {
     );
 }
 
-/// An engine whose feed plans probes of these addresses for a time that has come.
+/// An engine with a feed that plans probes of these addresses for a time in the past.
 fn planned(source: &str, targets: &[SocketAddr]) -> Engine {
     let mut lines = String::new();
     let start = wall() - SECOND as i64;

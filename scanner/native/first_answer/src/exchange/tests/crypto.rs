@@ -1,4 +1,4 @@
-//! The first bytes of the CRYPTO stream, in pieces and again.
+//! The first bytes of the CRYPTO stream, in pieces and repeated.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Whole datagrams: packets of other versions, kinds and connections in them, and when an attempt is over.
+//! Whole datagrams: packets of other versions, types and connections, and the time when an attempt is finished.
 
 use super::*;
 
@@ -180,7 +180,7 @@ fn a_step_of_one_packet_is_kept_by_the_next_in_its_datagram() {
 fn an_attempt_is_over_after_its_window_or_its_settle_time() {
     let (window, settle) = (1000, 100);
     let late_hello = [vec![], vec![], initial(0, &hello)];
-    // The ServerHello comes at 3 ms.
+    // The ServerHello arrives at 3 ms.
     for (name, answered, at, sent, over) in [
         ("in the window", false, 1500, 500, false),
         ("after it", false, 1501, 500, true),
@@ -297,7 +297,7 @@ fn the_first_of_two_closes_counts() {
 #[test]
 fn handshake_packets_count_from_the_servers_connection_alone() {
     let mut other = handshake();
-    // The source connection ID stands behind ours: 1 + 4 + 1 + 8 + 1 bytes.
+    // The source connection ID starts after 1 + 4 + 1 + 8 + 1 bytes.
     other[15] ^= 1;
     let (_, exchange) = outcome_of(&[initial(0, &both), other.clone()]);
     assert_eq!((exchange.handshake_at, exchange.discarded), (None, 1));

@@ -1,4 +1,4 @@
-//! What counts as a retransmission of the server, and that it changes nothing else.
+//! Retransmissions of the server: which datagrams count, and that they change no other result.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How probes end, and what is due when.
+//! The completion of probes, and their deadlines.
 
 use super::*;
 

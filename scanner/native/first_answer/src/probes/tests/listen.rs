@@ -1,4 +1,4 @@
-//! Servers that are listened to before the close.
+//! Listening to servers before the close.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn an_answer_that_comes_late_in_the_settling_is_heard() {
     let mut probes = listening();
     sent(&mut probes, 0);
     feed(&mut probes, server(), answer(1), 20 * MS);
-    // The loop has not ended the probe yet, and the datagram is from after its end.
+    // The loop has not completed the probe yet, but the datagram arrived after the end of the settle time.
     feed(&mut probes, server(), again(2), 20 * MS + SETTLE + MS);
     assert_eq!(closes(&mut probes, 0), 0);
     expire(&mut probes, 20 * MS + SETTLE + MS + LISTEN);
@@ -146,7 +146,7 @@ fn the_probes_of_a_sweep_are_told_apart() {
     for handle in &handles {
         probes.sent(*handle, Kind::New, 0, None, 0, stamp(0));
     }
-    // The first one's connection ID; the second one has another.
+    // The connection ID of the first probe. The second one has another.
     feed(&mut probes, server(), answer(1), 20 * MS);
     expire(&mut probes, 20 * MS + SETTLE);
     assert_eq!(probes.queue().pop(0), Some((handles[0], Kind::Close)));

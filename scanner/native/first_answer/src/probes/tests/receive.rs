@@ -1,8 +1,8 @@
-//! Datagrams and ICMP messages: which probe they are for, and what they change.
+//! Datagrams and ICMP messages: their probes, and their effects.
 
 use super::*;
 
-/// The start of our Initial up to the end of our connection ID, as ICMP quotes it.
+/// The start of our Initial up to the end of our connection ID, as in an ICMP quote.
 fn quote() -> Vec<u8> {
     let mut quote = vec![0xc0, 0, 0, 0, 1, 8];
     quote.extend(DCID);
@@ -20,7 +20,7 @@ fn icmp(kind: u8, code: u8, offender: &str) -> Icmp {
     }
 }
 
-/// Outcome and remark of the probe as it is now.
+/// Returns the present outcome and remark of the probe.
 fn state(probes: &mut Probes, handle: Handle) -> (Outcome, Option<String>) {
     let exchange = &probes.table.get(handle).unwrap().exchange;
     let detail = exchange.rare.as_ref().and_then(|rare| rare.detail.clone());
@@ -50,11 +50,11 @@ fn an_unproven_message_is_noted_with_its_sender() {
     for (offender, remark) in [
         (
             "10.0.0.1",
-            "port unreachable, says 10.0.0.1, which is not the server, and quotes no connection ID",
+            "port unreachable from 10.0.0.1: the sender is not the server, and the message quotes no connection ID",
         ),
         (
             "",
-            "port unreachable, says nobody, which is not the server, and quotes no connection ID",
+            "port unreachable from an unknown address: the sender is not the server, and the message quotes no connection ID",
         ),
     ] {
         let mut probes = probes();

@@ -1,8 +1,8 @@
-//! What left, what could not, transmit stamps, and further connections.
+//! Sent datagrams, failed datagrams, transmit stamps, and further connections.
 
 use super::*;
 
-/// Sends a second connection of a silent probe at `now`; returns what its stamp is known by.
+/// Sends a second connection of a silent probe at `now`. Returns the stamp's key.
 fn second(probes: &mut Probes, handle: Handle, now: Mono) -> StampKey {
     expire(probes, now);
     assert_eq!(probes.queue().pop_next_attempt(), Some(handle));

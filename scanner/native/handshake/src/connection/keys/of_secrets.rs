@@ -1,5 +1,6 @@
-//! Keys of traffic secrets, in a version that the TLS library did not begin with (RFC 9368 2.3): it makes those of
-//! the ClientHello's version alone. And those of Initials, which `wire` derives without allocations.
+//! Keys from traffic secrets, for another version than the ClientHello's (RFC 9368 2.3). The TLS library makes keys
+//! only for the version of the ClientHello. This module also makes the keys of Initials, which `wire` derives without
+//! allocations.
 
 use aws_lc_rs::aead::quic::{self as masks, HeaderProtectionKey as Mask};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -17,7 +18,8 @@ pub struct OwnSecrets {
 }
 
 impl OwnSecrets {
-    /// Secrets of the client and the server under `suite` (its number); `None` if they are not such ones.
+    /// Takes the secrets of the client and the server, for the cipher suite number `suite`. Returns `None` if the suite
+    /// is unknown or the secrets do not fit the suite.
     pub fn new(
         version: Version,
         suite: u16,
@@ -30,7 +32,7 @@ impl OwnSecrets {
         })
     }
 
-    /// Returns the keys of a client.
+    /// Returns a client's keys.
     pub fn keys(&self) -> Option<Keys> {
         Some(Keys {
             local: directional(&self.client)?,
@@ -38,7 +40,7 @@ impl OwnSecrets {
         })
     }
 
-    /// Goes on to the secrets after a key update, and returns the keys of them.
+    /// Replaces the secrets by the secrets after a key update, and returns the new keys.
     pub fn next_packet_keys(&mut self) -> Option<PacketKeySet> {
         self.client = self.client.next();
         self.server = self.server.next();
@@ -49,8 +51,8 @@ impl OwnSecrets {
     }
 }
 
-/// Returns a client's keys of Initials to `destination` (RFC 9001 5.2, RFC 9369 3.3); `None`: the version is not
-/// known.
+/// Returns a client's keys of Initials to `destination` (RFC 9001 5.2, RFC 9369 3.3), or `None` if the version is
+/// unknown.
 pub fn initial(version: Version, destination: &ConnectionId) -> Option<Keys> {
     let secret = InitialSecret::new(version, destination)?;
     Some(Keys {
@@ -198,7 +200,7 @@ impl PacketKey for Payload {
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        // RFC 9001 6.6; a connection of ours sends some dozens.
+        // RFC 9001 6.6. Our connections send some dozens of packets.
         1 << 23
     }
 

@@ -1,4 +1,4 @@
-//! When ACKs of 1-RTT packets leave.
+//! Times of ACKs of 1-RTT packets.
 
 use super::paths::waiting_client;
 use super::*;

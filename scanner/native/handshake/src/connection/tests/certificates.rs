@@ -1,10 +1,10 @@
-//! What comes with a certificate: a signature by its key, a stapled OCSP response, compression.
+//! Signatures, stapled OCSP responses and compression of certificates.
 
 use rustls::compress::{BROTLI_COMPRESSOR, ZLIB_COMPRESSOR};
 
 use super::*;
 
-/// A server that shows this certificate, whatever it is, and signs by the key of [`authority`].
+/// A resolver with this certificate, even if it is invalid. It signs with the key of [`authority`].
 fn showing(certificate: Vec<u8>) -> Arc<dyn rustls::server::ResolvesServerCert> {
     let (_, key) = authority().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
@@ -28,7 +28,7 @@ fn a_signature_is_right_whatever_else_the_certificate_is() {
         ([&certificate[..], b"behind"].concat(), Some(true)),
         (critical.der().to_vec(), Some(true)),
         (certificate, Some(true)),
-        // Of another key; none at all.
+        // A certificate of another key; bytes that are not a certificate.
         (other.cert.der().to_vec(), Some(false)),
         (b"no certificate".to_vec(), None),
     ] {
@@ -55,7 +55,7 @@ fn a_stapled_response_is_noted() {
 
 #[test]
 fn a_compressed_chain_is_read_and_has_both_sizes() {
-    // Message, context, list; each entry with its length and without extensions (RFC 8446 4.4.2).
+    // Message, context, list; each entry with the length and without extensions (RFC 8446 4.4.2).
     let (certificate, _) = authority();
     let whole = (4 + 1 + 3 + 3 * (3 + certificate.len() + 2)) as u32;
     for (compressors, name) in [
@@ -75,10 +75,10 @@ fn a_compressed_chain_is_read_and_has_both_sizes() {
         let message = client.certificate().unwrap();
         assert_eq!(message.compression_name(), name);
         assert_eq!(message.uncompressed_bytes, whole, "{name:?}");
-        // The same certificate again takes few bytes.
+        // Copies of the certificate compress to few bytes.
         assert_eq!(message.bytes < whole / 2, name.is_some(), "{message:?}");
         let chain = client.tls().peer_certificates().unwrap();
         assert_eq!(chain.len(), 3);
-        assert!(chain.iter().all(|one| one[..] == certificate[..]));
+        assert!(chain.iter().all(|element| element[..] == certificate[..]));
     }
 }

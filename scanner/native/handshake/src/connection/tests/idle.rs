@@ -4,7 +4,7 @@ use quinn_proto::{IdleTimeout, TransportConfig};
 
 use super::*;
 
-/// A server that drops a connection after so many ms of silence, and sends a PING after so many.
+/// A server that drops a connection after `idle_ms` of silence, and sends a PING after `keeps_alive_ms`.
 fn server(idle_ms: u32, keeps_alive_ms: Option<u64>) -> World {
     let mut world = World::new(b"h3");
     let mut transport = TransportConfig::default();
@@ -18,11 +18,11 @@ fn server(idle_ms: u32, keeps_alive_ms: Option<u64>) -> World {
 
 #[test]
 fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
-    // The client completes the handshake after two delays, the request is at the server after three.
+    // The client completes the handshake after two delays. The request reaches the server after three delays.
     let dead = 5 * DELAY / 2;
     for (idle_ms, keeps_alive_ms, dies, answer, http) in [
         (3_000, None, dead, Answer::Response, Http::Idle),
-        // Ours is longer than its time, too.
+        // Both idle timeouts are longer than the time limit.
         (30_000, None, dead, Answer::Response, Http::NoResponse),
         (60_000, None, dead, Answer::Response, Http::NoResponse),
         (3_000, None, Mono::MAX, Answer::Nothing, Http::Idle),
@@ -33,7 +33,7 @@ fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
             Answer::Nothing,
             Http::NoResponse,
         ),
-        // Of what came last it is less than three seconds at the end.
+        // The last packet arrives less than three seconds before the end.
         (
             3_000,
             Some(1_000),
@@ -41,7 +41,7 @@ fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
             Answer::Nothing,
             Http::NoResponse,
         ),
-        // What came stays.
+        // A partial or complete response has precedence over silence.
         (3_000, None, Mono::MAX, Answer::Half, Http::Incomplete),
         (3_000, None, Mono::MAX, Answer::Response, Http::Response),
     ] {
@@ -60,7 +60,7 @@ fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
 #[test]
 fn silence_counts_from_when_something_came_not_from_when_it_was_read() {
     let mut world = server(3_000, None);
-    // From before the server's first flight comes until two seconds before the deadline.
+    // From before the arrival of the server's first flight until two seconds before the deadline.
     world.suspended = (2 * DELAY, 8_000 * MS);
     let mut client = client();
     world.run(&mut client);

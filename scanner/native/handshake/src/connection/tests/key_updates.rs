@@ -7,7 +7,7 @@ fn a_server_that_updates_its_keys_is_followed() {
     let cases: [(&[Mono], u64); 4] = [
         (&[], 0),
         (&[100], 1),
-        // quinn waits for some round trips before the next one.
+        // quinn waits for some round trips before the next update.
         (&[100, 1000], 2),
         (&[100, 1000, 2000], 3),
     ];
@@ -26,7 +26,7 @@ fn a_server_that_updates_its_keys_is_followed() {
         assert_eq!(observed.discarded, 0, "{updates:?} {observed:?}");
         let keys = client.spaces[Level::Data as usize].keys.as_ref().unwrap();
         assert_eq!(keys.generation(), generation, "{updates:?}");
-        // It has our ACKs and our close, which are in the new phase.
+        // The server has received our ACKs and our close, which are in the new phase.
         let (_, server) = world.server.as_mut().unwrap();
         assert!(
             server.is_drained() || server.is_closed(),

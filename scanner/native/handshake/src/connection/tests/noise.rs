@@ -1,5 +1,5 @@
-//! Frames at random in packets that authenticate, at every stage of a connection, and datagrams at random: nothing
-//! panics, and what is kept and sent stays bounded.
+//! Random frames in packets that authenticate, at every stage of a connection, and random datagrams. The client does
+//! not panic, and its memory and its sent volume stay bounded.
 //!
 //! FIRSTFLIGHT_FUZZ_SECONDS sets the time (default 1).
 
@@ -7,11 +7,11 @@ use firstflight_wire::Writer;
 use firstflight_wire::tls::{number, write_server_hello};
 
 use super::*;
-use crate::connection::receive::Arrival;
+use crate::connection::receive::{Arrival, Named};
 use crate::numbers::Numbers;
 
 impl Numbers {
-    /// Integers at which offsets and lengths go wrong, and those of streams and frames.
+    /// Integers at the limits of offsets and lengths, and numbers of streams and frames.
     fn integer(&mut self) -> u64 {
         const EDGES: [u64; 16] = [
             0,
@@ -38,14 +38,14 @@ impl Numbers {
         (0..length).map(|_| self.next(256) as u8).collect()
     }
 
-    /// What a frame carries: TLS messages and HTTP/3 with a damaged byte, or noise.
+    /// A frame's content: TLS messages and HTTP/3, possibly with a damaged byte, or noise.
     fn data(&mut self) -> Vec<u8> {
         let mut data = match self.next(6) {
             0 => hello(),
             1 => [&OK[..], &SETTINGS].concat(),
             2 => SETTINGS.to_vec(),
             3 => [&[0, 4, 0, 7, 1][..], &[4], &[13, 1, 1], &OK].concat(),
-            // A ticket, the head of a message without end.
+            // A ticket, and the header of an incomplete message.
             4 => [&[4, 0, 0, 20][..], &[0; 20], &[11, 0xff, 0xff, 0xff]].concat(),
             _ => {
                 let length = self.next(300);
@@ -59,9 +59,9 @@ impl Numbers {
         data
     }
 
-    /// Frames of every type with any numbers in them; now and then they are cut.
+    /// Frames of every type with random integers. Some are truncated.
     fn frames(&mut self) -> Vec<u8> {
-        // Types, how many integers follow, whether data with its length does (RFC 9000 19).
+        // Type, number of integers, whether a length and data follow (RFC 9000 19).
         const KINDS: [(u8, usize, bool); 26] = [
             (0x01, 0, false),
             (0x02, 4, false),
@@ -118,7 +118,7 @@ fn hello() -> Vec<u8> {
     w.written().to_vec()
 }
 
-/// Sends what the client has to send, to the server if `world` has one; returns how many datagrams.
+/// Sends the client's datagrams, to the server if `world` has one. Returns the number of datagrams.
 fn sent(client: &mut Connection, world: &mut World) -> usize {
     let (mut room, mut count) = ([0; 2048], 0);
     while let Some(datagram) = client.transmit(world.now, &mut room).unwrap() {
@@ -130,7 +130,7 @@ fn sent(client: &mut Connection, world: &mut World) -> usize {
     count
 }
 
-/// A client after so many flights of the server.
+/// A client after this number of flights of the server.
 fn after(flights: usize, shared: &Arc<Context>) -> (Connection, World) {
     let mut world = World::new(b"h3");
     world.answer = Answer::Nothing;
@@ -140,7 +140,14 @@ fn after(flights: usize, shared: &Arc<Context>) -> (Connection, World) {
         world.drive();
         world.now += 30 * MS;
         for (_, _, mut bytes) in std::mem::take(&mut world.wire) {
-            client.receive(world.now as i64, (world.now, world.now), &mut bytes);
+            client.receive(
+                world.now as i64,
+                Times {
+                    came: world.now,
+                    now: world.now,
+                },
+                &mut bytes,
+            );
         }
     }
     (client, world)
@@ -186,14 +193,29 @@ fn no_frames_make_it_panic() {
                 let length = numbers.next(60);
                 let noise = numbers.bytes(length);
                 let mut datagram = [&[0x40 | noise.len() as u8][..], &CLIENT, &noise].concat();
-                client.receive(arrival.at, (arrival.came, arrival.now), &mut datagram);
+                client.receive(
+                    arrival.at,
+                    Times {
+                        came: arrival.came,
+                        now: arrival.now,
+                    },
+                    &mut datagram,
+                );
             } else {
                 let levels = Level::ALL;
                 let open = |level: &&Level| client.spaces[**level as usize].keys.is_some();
                 let open: Vec<&Level> = levels.iter().filter(open).collect();
                 let level = *open[numbers.next(open.len())];
                 let frames = numbers.frames();
-                client.frames(arrival, level, ("any", packet as u64), &frames);
+                client.frames(
+                    arrival,
+                    level,
+                    Named {
+                        kind: "any",
+                        number: packet as u64,
+                    },
+                    &frames,
+                );
             }
             check_bounds(&client);
             sent(&mut client, &mut world);

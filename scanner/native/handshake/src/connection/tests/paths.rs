@@ -4,7 +4,7 @@ use firstflight_wire::{Frame, Frames};
 use quinn_proto::{ConnectionIdGenerator, HashedConnectionIdGenerator};
 
 use super::*;
-use crate::connection::receive::Arrival;
+use crate::connection::receive::{Arrival, Named};
 
 /// NEW_CONNECTION_ID with an ID of 8 bytes.
 fn new_id(sequence: u8, retire_prior_to: u8) -> Vec<u8> {
@@ -12,7 +12,7 @@ fn new_id(sequence: u8, retire_prior_to: u8) -> Vec<u8> {
     [&head[..], &[sequence; 8], &[0; 16]].concat()
 }
 
-/// A client whose handshake is complete, and that waits for the response.
+/// A client with a complete handshake that waits for the response.
 pub(super) fn waiting_client() -> (Connection, World) {
     let mut world = World::new(b"h3");
     world.answer = Answer::Nothing;
@@ -24,7 +24,14 @@ pub(super) fn waiting_client() -> (Connection, World) {
         world.drive();
         world.now += 30 * MS;
         for (_, _, mut bytes) in std::mem::take(&mut world.wire) {
-            client.receive(world.now as i64, (world.now, world.now), &mut bytes);
+            client.receive(
+                world.now as i64,
+                Times {
+                    came: world.now,
+                    now: world.now,
+                },
+                &mut bytes,
+            );
         }
     }
     assert!(client.observed.confirmed.is_some());
@@ -32,7 +39,7 @@ pub(super) fn waiting_client() -> (Connection, World) {
     (client, world)
 }
 
-/// Lets a client take frames of a 1-RTT packet.
+/// Passes frames in a 1-RTT packet to a client.
 fn take(client: &mut Connection, now: Mono, frames: &[u8]) {
     let arrival = Arrival {
         at: now as i64,
@@ -41,7 +48,15 @@ fn take(client: &mut Connection, now: Mono, frames: &[u8]) {
         came: now,
         now,
     };
-    client.frames(arrival, Level::Data, ("1rtt", 9), frames);
+    client.frames(
+        arrival,
+        Level::Data,
+        Named {
+            kind: "1rtt",
+            number: 9,
+        },
+        frames,
+    );
 }
 
 #[test]
@@ -97,7 +112,7 @@ fn what_is_sent_for_ids_and_challenges_is_bounded() {
         }
     }
     assert_eq!(client.observed.outcome, None);
-    // Eight answers fit a datagram, which is full (RFC 9000 8.2.2).
+    // Eight answers fit into a datagram, which is padded (RFC 9000 8.2.2).
     assert_eq!(sizes.first(), Some(&1200));
     let full = sizes.iter().filter(|size| **size == 1200).count();
     assert_eq!(full, 1, "{sizes:?}");
@@ -111,7 +126,7 @@ fn broken_rules_of_connection_ids_end_a_connection() {
     for (frames, wrong) in [
         (new_id(5, 5), None),
         (vec![0x19, 0], None),
-        (vec![0x19, 1], Some("never given")),
+        (vec![0x19, 1], Some("never issued")),
         (flood, Some("limit of 2")),
         (retired, Some("more retired")),
     ] {
@@ -146,6 +161,14 @@ fn challenges_before_the_handshake_are_no_frames_of_it() {
         came: 1,
         now: 1,
     };
-    client.frames(arrival, Level::Initial, ("initial", 0), &challenge);
+    client.frames(
+        arrival,
+        Level::Initial,
+        Named {
+            kind: "initial",
+            number: 0,
+        },
+        &challenge,
+    );
     assert_eq!(client.observed.outcome, Some(Outcome::Malformed));
 }

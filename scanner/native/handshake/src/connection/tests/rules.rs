@@ -1,4 +1,4 @@
-//! Rules of QUIC and HTTP/3 that a server may break, one at a time.
+//! Violations of QUIC and HTTP/3 by a server, one at a time.
 
 use firstflight_wire::write_retry;
 
@@ -14,14 +14,14 @@ fn critical_streams_are_one_of_each_kind_and_stay_open() {
     type Frame<'a> = (u64, u64, bool, &'a [u8]);
     let closed = Some("critical stream closed");
     let second = Some("second stream of a kind");
-    // Frames, which stream is reset then, what is wrong.
+    // Frames, the stream that is reset afterwards, the expected error.
     let cases: [(&[Frame<'_>], Option<u64>, Option<&str>); 14] = [
         (&[(3, 0, false, &SETTINGS)], None, None),
         (&[(3, 0, true, &SETTINGS)], None, closed),
         (&[(3, 0, false, &SETTINGS), (3, 3, true, &[])], None, closed),
         (&[(7, 0, true, &[2])], None, closed),
         (&[(3, 0, false, &SETTINGS)], Some(3), closed),
-        // Of others it is nothing, also before it is known what they are.
+        // Other streams may be closed, even before their type is known.
         (&[(3, 0, true, &[0x21, 7])], None, None),
         (&[(3, 0, false, &[0x21])], Some(3), None),
         (&[(3, 0, false, &[0x40])], Some(3), None),
@@ -46,7 +46,7 @@ fn critical_streams_are_one_of_each_kind_and_stay_open() {
             second,
         ),
         (&[(3, 0, false, &[3]), (7, 0, false, &[3])], None, second),
-        // A FIN ahead of bytes that have not come closes nothing yet.
+        // A FIN after missing bytes closes nothing yet.
         (&[(3, 3, true, &[1])], None, None),
     ];
     for (frames, reset, cause) in cases {
@@ -101,7 +101,7 @@ fn a_retry_is_followed_if_its_token_leaves_room_for_a_hello() {
             0,
         )
         .unwrap();
-        client.receive(1, (MS, MS), &mut room[..size]);
+        client.receive(1, Times { came: MS, now: MS }, &mut room[..size]);
         assert_eq!(client.observed.retry, follows, "{length}");
         assert_eq!(client.observed.detail.is_some(), !follows);
         let mut sent = 0;

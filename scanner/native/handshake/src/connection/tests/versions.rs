@@ -1,4 +1,4 @@
-//! Versions against a server of version 1 alone, which answers others with Version Negotiation.
+//! Version negotiation with a server that supports only version 1, and answers other versions with Version Negotiation.
 
 use super::*;
 use crate::connection::observed::VersionChange;
@@ -31,7 +31,7 @@ fn version_negotiation_leads_to_a_second_attempt() {
         let listed = observed.versions.as_deref().unwrap();
         assert!(listed.split(',').any(|version| version == "0x00000001"));
         assert_eq!(observed.hello_datagrams, 1);
-        // Of the second attempt alone.
+        // Only the second attempt counts.
         let whole = observed.first_flight.datagrams < observed.received.datagrams;
         assert!(whole && observed.first_answer().is_some());
     }

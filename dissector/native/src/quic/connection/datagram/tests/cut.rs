@@ -11,7 +11,7 @@ fn cut_datagrams_of_the_server_end_the_answer() {
     ]
     .concat();
     let short = datagram(false, ODCID, &[], &[one_rtt(0, &[F::Stream(0, 50)])]);
-    // Bytes sent, captured; packets, of which not opened; whether the answer is cut, the first ACK.
+    // Bytes sent and captured; packets, undecrypted packets; whether the answer is cut, whether there is a first ACK.
     for (bytes, captured, packets, undecrypted, is_cut, has_ack) in [
         (&ack, ack.len() - 1, 1, 1, true, false),
         (&ack, 10, 0, 1, true, false),

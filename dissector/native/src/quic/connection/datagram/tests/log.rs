@@ -1,4 +1,4 @@
-//! What the packet log holds of each packet.
+//! Entries of the packet log.
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn the_log_says_what_became_of_each_packet() {
     let log = &feed.log.as_ref().unwrap().packets;
     assert_eq!((log[1].kind, log[1].size), ("unparsed", 5));
     assert_eq!(text(&mut feed).matches("; unparsed false").count(), 1);
-    // The unused bytes of a cut header are named with it.
+    // The unused bytes in a cut header are logged with it.
     feed.cut(20, false, &sealed, 30).unwrap();
     let log = &feed.log.as_ref().unwrap().packets;
     assert_eq!(

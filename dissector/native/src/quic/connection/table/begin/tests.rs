@@ -1,4 +1,4 @@
-//! Datagrams that begin a connection, and those that go on with one elsewhere.
+//! Datagrams that start a connection, and datagrams that continue one on another path.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,8 @@ fn count(feed: &mut Feed) -> usize {
 
 #[test]
 fn a_cut_initial_begins_if_enough_of_it_is_there() {
-    // Bytes of its destination connection ID, sent, captured, port of the server, ports asked for, begins.
+    // Length of the destination connection ID, bytes sent, bytes captured, server port, ports of interest, whether it
+    // starts.
     for (dcid, length, captured, port, ports, begins) in [
         (8, 1200, 47, 443, &[][..], true),
         (8, 1200, 46, 443, &[], false),
@@ -54,20 +55,20 @@ fn a_cut_initial_begins_if_enough_of_it_is_there() {
 
 #[test]
 fn an_initial_that_is_whole_needs_no_port() {
-    // The capture cut the packet behind it.
+    // The capture cut the packet after the Initial.
     let mut feed = Feed::new("");
     feed.server.set_port(9);
     let packets = [HELLO, handshake(0, &[F::Stream(0, 99)])];
     let bytes = datagram(true, ODCID, &[], &packets);
     assert!(feed.cut(0, true, &bytes, 1230).is_some());
     assert!(feed.one().is_cut);
-    // The client itself sent less than the header says.
+    // The client sent less than the header declares.
     let mut feed = Feed::new("");
     let bytes = datagram(true, ODCID, &[], &[HELLO]);
     assert!(feed.bytes(0, true, &bytes[..1199]).is_none());
     let long = [&bytes[..], &[0; 100]].concat();
     let mut longer = long.clone();
-    // The length field: 1300 bytes from there on.
+    // The length field: 1300 bytes after it.
     longer[24..26].copy_from_slice(&[0x45, 0x14]);
     assert!(feed.bytes(0, true, &longer).is_none());
     assert!(feed.bytes(0, true, &long).is_some());
@@ -118,7 +119,7 @@ fn an_unknown_version_begins_where_quic_is_expected() {
         if !begins {
             continue;
         }
-        // It belongs to the live connection, whatever its connection IDs are.
+        // With any connection IDs, it belongs to the live connection.
         let bytes = unknown_version([7; 8], [8; 8], length);
         feed.bytes(1, true, &bytes).unwrap();
         let connection = feed.one();
@@ -164,14 +165,14 @@ fn what_begins_nothing_leaves_nothing_in_the_log() {
     assert!(feed.logged().is_empty() && feed.table.spare.is_some());
     feed.packets(1, true, &[HELLO]).unwrap();
     assert_eq!(feed.logged().len(), 1);
-    // What seemed to begin one goes on with it: logged once.
+    // The Initial seems to start a connection, but continues one. It is logged once.
     let again = datagram(true, RETRY, b"token", &[initial(1, &[F::ClientHello])]);
     feed.bytes(7, true, &again).unwrap();
     assert_eq!(feed.logged().len(), 1);
     assert_eq!(feed.one().datagrams.client, 2);
 }
 
-/// A connection with keys whose client sent a 1-RTT packet.
+/// A connection with keys and a 1-RTT packet from the client.
 fn connected() -> Feed {
     let mut feed = Feed::answered(&key_log());
     feed.packets(20, true, &[one_rtt(0, &[F::Ping])]).unwrap();
@@ -191,7 +192,7 @@ fn only_short_headers_move_a_connection() {
     let (connection, by_client) = feed.packets(31, true, &[one_rtt(1, &[F::Ping])]).unwrap();
     assert!(by_client);
     assert_eq!(connection.path_count(), 2);
-    // From there on, both directions and long headers are known.
+    // From here on, both directions and long headers are recognized on this path.
     let (_, by_client) = feed.packets(32, false, &[one_rtt(0, &[F::Ping])]).unwrap();
     assert!(!by_client);
     let (connection, by_client) = feed.packets(33, true, &[handshake(0, &[F::Ping])]).unwrap();
@@ -227,7 +228,7 @@ fn paths_beyond_64_others_are_not_kept_and_their_datagrams_are_of_the_client() {
 #[test]
 fn a_connection_id_that_was_forgotten_adds_no_path() {
     let mut feed = connected();
-    // More than are kept of one side; those in the middle are forgotten, but still known in the table.
+    // More connection IDs than are kept per side. Those in the middle are dropped, but the table still has them.
     for i in 0..70 {
         let frames = [F::NewCid([100 + i; 8])];
         feed.packets(30, false, &[one_rtt(u64::from(i), &frames)])
@@ -253,7 +254,7 @@ fn a_connection_id_that_was_forgotten_adds_no_path() {
 
 #[test]
 fn a_retry_outside_the_capture_needs_all_that_shows_it() {
-    // Version, token, connection IDs of the later Initial, its number, and whether it goes on.
+    // Version, token, connection IDs of the later Initial, its number, and whether it continues the connection.
     let v1 = Sender::CLIENT;
     let later = Sender {
         odcid: RETRY,
@@ -337,7 +338,7 @@ fn clients_without_connection_id_are_distinguished_by_their_hello() {
 
 #[test]
 fn late_initials_after_a_retry_begin_nothing() {
-    // Whether the first of them was in time.
+    // Whether the first late Initial arrived in time.
     for is_followed in [true, false] {
         let mut feed = Feed::begun("");
         feed.bytes(5, false, &retry()).unwrap();

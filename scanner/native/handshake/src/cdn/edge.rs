@@ -1,15 +1,17 @@
-//! Where the edge is that answered, by the fields of its response. firstflight/cdn/edge.py has the same in
-//! Python, with the sources; tests/cdn/edges.json holds both to the same cases.
+//! Finds the location of the answering edge in the response's fields. firstflight/cdn/edge.py does the same in Python,
+//! and names the sources. tests/cdn/edges.json has test cases for both.
 
 use firstflight_wire::http3::FieldSection;
 
-/// Longest value that is looked at, in characters.
+use super::pattern::BLANKS;
+
+/// Maximum length of a value that is parsed, in characters.
 const MOST: usize = 4096;
 
-/// Reads the location out of a value.
+/// Parses the location from a value.
 type Read = fn(&str) -> Option<String>;
 
-/// The fields in the order in which they are asked.
+/// The fields, in the order in which they are tried.
 const FIELDS: [(&str, Read); 7] = [
     ("cf-ray", ray),
     ("x-amz-cf-pop", pop),
@@ -20,13 +22,13 @@ const FIELDS: [(&str, Read); 7] = [
     ("server", bunny),
 ];
 
-/// Returns the location that the first of [`FIELDS`] names which is there and can be read: an IATA code where
-/// the field holds one by its documentation, else the CDN's own word.
+/// Returns the location from the first of [`FIELDS`] that is present and valid. The location is an IATA code if the
+/// field is documented to have one. Otherwise it is the CDN's name of the location.
 pub fn location(fields: &FieldSection) -> Option<String> {
     FIELDS.iter().find_map(|(field, read)| {
         let value = String::from_utf8_lossy(fields.get(field)?);
         (value.chars().take(MOST + 1).count() <= MOST)
-            .then(|| read(value.trim()))
+            .then(|| read(value.trim_matches(BLANKS)))
             .flatten()
     })
 }
@@ -36,25 +38,23 @@ fn ray(value: &str) -> Option<String> {
     airport(value.rsplit_once('-')?.1)
 }
 
-/// `HAM50-P2`: the code typically is that of an airport.
+/// `HAM50-P2`: the code is typically the code of an airport.
 fn pop(value: &str) -> Option<String> {
+    airport_of_pop(value).or_else(|| name(value))
+}
+
+fn airport_of_pop(value: &str) -> Option<String> {
     let (code, rest) = value.split_at_checked(3)?;
     let (number, part) = rest.split_once('-').unwrap_or((rest, "P"));
     let numbered = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let upper = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
-    if numbered
-        && !part.is_empty()
-        && part.bytes().all(upper)
-        && let Some(airport) = airport(code)
-    {
-        return Some(airport);
-    }
-    name(value)
+    let fits = numbered && !part.is_empty() && part.bytes().all(upper);
+    fits.then(|| airport(code)).flatten()
 }
 
 /// `cache-lga21950-LGA, cache-fra-eddf8230057-FRA`: the last one is the nearest.
 fn served_by(value: &str) -> Option<String> {
-    let last = value.rsplit(',').next()?.trim();
+    let last = value.rsplit(',').next()?.trim_matches(BLANKS);
     airport(last.strip_prefix("cache-")?.rsplit('-').next()?)
 }
 
@@ -79,7 +79,7 @@ fn airport(text: &str) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
-/// A CDN's own word, if it can be one: 2 to 32 letters, digits and hyphens, no hyphen in front.
+/// Accepts a CDN's name for a location: 2 to 32 letters, digits and hyphens, without a hyphen at the start.
 fn name(text: &str) -> Option<String> {
     let fits = (2..=32).contains(&text.len())
         && !text.starts_with('-')
@@ -144,7 +144,9 @@ mod tests {
             "a",
         ];
         for _ in 0..20_000 {
-            let value: String = (0..numbers.next(8)).map(|_| numbers.of(&pieces)).collect();
+            let value: String = (0..numbers.next(8))
+                .map(|_| pieces[numbers.next(pieces.len())])
+                .collect();
             for (field, read) in FIELDS {
                 let Some(found) = read(&value) else { continue };
                 let fits = found
