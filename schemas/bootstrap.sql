@@ -1,5 +1,6 @@
--- Created before the first migration: the database, the log of applied migrations, and the leases that keep programs
--- on a server from working on the same subject (the server drops a repeated insert of a version because of its token).
+-- Created before the first migration: the database, the log of applied migrations, and leases. A lease keeps other
+-- programs on a server from working on the same subject: the server drops a repeated insert of a version, because it
+-- has the same token.
 CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster};
 
 CREATE TABLE IF NOT EXISTS ${database}.schema_migration ${on_cluster}

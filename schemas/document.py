@@ -11,8 +11,9 @@ Generated from `schemas/records/*.yaml` and `schemas/views/*.yaml` by `python -m
 edit this file. `firstflight schema KIND` prints the same, and the database has it as comments (`DESCRIBE
 TABLE quic_probe`).
 
-*Type* is the type in record files (Parquet). The store uses String for text (LowCardinality if values repeat,
-Enum8 if the list of values is closed) and DateTime64(9, 'UTC') for times (`*_at`, ns since 1970, UTC). A
+*Type* is the type in record files (Parquet), except that times (`*_at`) are timestamps there (ns, UTC). JSON
+lines have times as int64, ns since 1970. The store uses String for text (LowCardinality if values repeat,
+Enum8 if the list of values is closed) and DateTime64(9, 'UTC') for times. A
 *computed* column is an ALIAS and takes no space. Select it by name; `firstflight sql` includes it in
 `SELECT *` (other clients: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never
 zero. *From* names the source of a column: the prober or dissector, a stage, the loader, or the store (by a
@@ -27,8 +28,8 @@ default). `quantiles` is the mergeable state of a sketch (relative error 0.5 %);
 | `as_organisation(asn, day)` | organisation of an AS |
 
 `ip` is text or a value of type IPv4 or IPv6. `day` is a date or a time. Both may differ from row to row. The
-functions use the newest routing table and the newest file of AS organisations up to that day, among those
-that runs in the store used. They return null for addresses without an entry and for days before the first
+functions use the tables of the runs in the store: the newest routing table and the newest file of AS
+organisations up to that day. They return null for addresses without an entry and for days before the first
 table. An AS in no CDN's list has the CDN Others. A server loads new tables within five minutes.
 """
 
@@ -36,13 +37,14 @@ table. An AS in no CDN's list has the CDN Others. A server loads new tables with
 def markdown() -> str:
     """Return the whole page."""
     parts = [_HEAD, "## Tables\n"]
-    parts += [_kind(records.load(name)) for name in records.names()]
+    parts += [of_kind(records.load(name)) for name in records.names()]
     parts.append("## Views\n")
     parts += [_view(view) for view in sorted(sql.views(), key=lambda view: view.name)]
     return "\n".join(parts)
 
 
-def _kind(kind: records.Kind) -> str:
+def of_kind(kind: records.Kind) -> str:
+    """Return the section about a record kind."""
     lines = [f"### {kind.name}\n", f"{kind.meaning}\n"]
     if not kind.stored:
         lines.append("Record files only; the store has no table for it.\n")

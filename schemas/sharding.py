@@ -1,16 +1,16 @@
-"""Statements for a cluster of several shards, made from those for a cluster of one.
+"""Derives the statements for a cluster of several shards from the statements for a single shard.
 
-Tables of records with a name are sharded: T_local has a shard's rows, and T, a Distributed table over the
-T_local of all shards, is what views, queries and the loader name. All other tables are whole: one Replicated
-table, of which every server of every shard is a replica. docs/design/0018 has the reasons.
+Tables of records with a name are sharded: T_local has a shard's rows. T is a Distributed table over the
+T_local of all shards, for views, queries and the loader. All other tables are whole: a Replicated table, with
+a replica on every server of every shard. docs/design/0018 has the reasons.
 """
 
 from __future__ import annotations
 
 import re
 
-# Table -> sharding key. All rows of a name are on one shard, in all tables, because the key hashes the name's
-# text. A connection without SNI has no name, so the key uses its server's address.
+# Table -> sharding key. All rows for a name are on one shard, in all tables, because the key hashes the text
+# of the name. A connection without SNI has no name, so the key uses its server's address.
 LOCAL = "_local"
 _NAME = "cityHash64(domain)"
 KEYS = {
@@ -29,7 +29,7 @@ KEYS = {
     "quic_ack": "cityHash64(ifNull(sni, server_ip))",
 }
 # Every query reads the rows of all shards: the right side of IN and JOIN is computed once, from all shards.
-# An insert ends when the shards have its rows.
+# An insert returns when the shards have its rows.
 SETTINGS: dict[str, object] = {"prefer_global_in_and_join": 1, "distributed_foreground_insert": 1}
 # A whole table has the same path in all shards, and a replica name that is unique per server.
 _WHOLE = "'/clickhouse/tables/{uuid}/whole', '{shard}-{replica}'"
@@ -44,41 +44,35 @@ def local(table: str) -> str:
 
 
 def is_sharded(table: str) -> bool:
-    """Return whether the rows of `table` are spread over the shards; T_new is like T, which it becomes."""
-    return table.removesuffix("_new") in KEYS
+    """Return whether the rows of `table` are spread over the shards."""
+    return table in KEYS
 
 
 def spread(statement: str, database: str, cluster: str) -> list[str]:
-    """Return the statements that do on all shards what `statement`, rendered for a cluster, does on one.
+    """Return the statements for all shards that are equivalent to `statement`, rendered for a single shard.
 
-    The actions of one ALTER are all on columns or all on stored rows, so the first one tells which.
+    The actions of an ALTER concern either columns or stored rows, so the first action determines which.
     """
     verb, table = _verb(statement, database), _first_table(statement, database)
-    if verb == "EXCHANGE":
-        return [_at_rows(statement, database)]
     if verb == "CREATE" and not is_sharded(table):
-        return [_ENGINE.sub(_whole, statement, count=1)]
+        return [_ENGINE.sub(_replicated, statement, count=1)]
     if verb is None or not is_sharded(table):
         return [statement]
     if verb == "CREATE":
         return [_at_rows(statement, database), _distributed(statement, table, database, cluster)]
-    if verb == "DROP":  # the rows last: without them the other table answers nothing
-        return [statement, _at_rows(statement, database)]
     columns_too = verb == "ALTER" and _OF_COLUMNS.match(_first_action(statement))
     return [_at_rows(statement, database), *([statement] if columns_too else [])]
 
 
 def _verb(statement: str, database: str) -> str | None:
-    """Return the first word of a statement that defines or changes a table; None for any other."""
-    found = re.match(
-        rf"(CREATE|ALTER|DROP|TRUNCATE|EXCHANGE) TABLES?\s+(?:IF (?:NOT )?EXISTS\s+)?{database}\.", statement
-    )
-    return found[1] if found else None
+    """Return the first word of a statement that defines or changes a table, else `None`."""
+    match = re.match(rf"(CREATE|ALTER) TABLE\s+(?:IF NOT EXISTS\s+)?{database}\.", statement)
+    return match[1] if match else None
 
 
 def _first_table(statement: str, database: str) -> str:
-    found = re.search(rf"\b{database}\.(\w+)", statement)
-    return found[1] if found else ""
+    match = re.search(rf"\b{database}\.(\w+)", statement)
+    return match[1] if match else ""
 
 
 def _first_action(statement: str) -> str:
@@ -86,19 +80,18 @@ def _first_action(statement: str) -> str:
 
 
 def _at_rows(statement: str, database: str) -> str:
-    """Return `statement` with the tables that have the rows in place of those over all shards."""
-    return re.sub(rf"\b{database}\.(\w+)", lambda found: f"{database}.{local(found[1])}", statement)
+    """Return `statement` with local tables in place of the Distributed ones."""
+    return re.sub(rf"\b{database}\.(\w+)", lambda match: f"{database}.{local(match[1])}", statement)
 
 
 def _distributed(statement: str, table: str, database: str, cluster: str) -> str:
     head = re.match(r"CREATE TABLE (?:IF NOT EXISTS )?", statement)
     assert head is not None  # `_verb` found it
-    key = KEYS[table.removesuffix("_new")]
     return (
         f"{head[0]}{database}.{table} ON CLUSTER '{cluster}' AS {database}.{local(table)}\n"
-        f"ENGINE = Distributed('{cluster}', '{database}', '{local(table)}', {key})"
+        f"ENGINE = Distributed('{cluster}', '{database}', '{local(table)}', {KEYS[table]})"
     )
 
 
-def _whole(engine: re.Match[str]) -> str:
+def _replicated(engine: re.Match[str]) -> str:
     return f"ENGINE = {engine[1]}({', '.join(filter(None, (_WHOLE, engine[2])))})"

@@ -3,9 +3,10 @@
 `migrations/NNNN_name.sql` creates and alters tables; a released file never changes. `views/NAME.sql` has one
 SELECT, and `views/NAME.yaml` describes its columns; a view is recreated whenever its text changes.
 `derived/NAME.sql` fills tables from others (store/load/derived.py); `${derived_NAME}` in a view includes it.
-`fragments/NAME.sql` has SQL that several `queries/` and `views/` share; `${NAME}` in them includes it. All
-are templates: with `${database}`, `${on_cluster}` and `${replicated}`, the same text works for the embedded
-store, a single server, and a cluster of one or several shards.
+`fragments/NAME.sql` has SQL that several `queries/` and `views/` share; `${NAME}` in them includes it.
+`${NAME WORD, ...}` also replaces `${arguments}` in the fragment by these words as quoted strings. All are
+templates: with `${database}`, `${on_cluster}` and `${replicated}`, the same text works for the embedded
+store, a single server, and a cluster with any number of shards.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Dialect:
-    """Database and cluster of the statements. `cluster` is None for an embedded store or a single server.
+    """Database and cluster of the statements. `cluster` is `None` for an embedded store or a single server.
 
     `sharded`: the cluster has several shards (schemas/sharding.py).
     """
@@ -41,14 +42,14 @@ class Dialect:
         )
 
     def each(self, statement: str) -> list[str]:
-        """Return the statements for a rendered one that defines or changes a table: for shards one or two."""
+        """Return the statements for a rendered one; with shards, a change to a table may need two."""
         if self.cluster and self.sharded:
             return sharding.spread(statement, self.database, self.cluster)
         return [statement]
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings with which all shards answer as one store; none for a store that is not sharded."""
+        """The settings that make all shards answer as a single store; empty if the store is not sharded."""
         return dict(sharding.SETTINGS) if self.sharded else {}
 
     def stored(self, table: str) -> str:
@@ -56,20 +57,20 @@ class Dialect:
         return sharding.local(table) if self.sharded else table
 
     def table_of(self, stored: str) -> str:
-        """Return the table whose rows `stored` has: the inverse of `stored`."""
+        """Return the table with the rows of `stored`: the inverse of the method `stored`."""
         table = stored.removesuffix(sharding.LOCAL)
         return table if self.stored(table) == stored else stored
 
     def rows_of(self, table: str) -> str:
-        """Return what ALTER names to delete rows of `table`: a sharded one on the whole cluster."""
+        """Return the target of an ALTER that deletes rows of `table`; if it is sharded, on the cluster."""
         stored = self.stored(table)
         return f"{self.database}.{stored}" + (f" ON CLUSTER '{self.cluster}'" if stored != table else "")
 
     def caught_up(self, table: str) -> str:
         """Return the statement that waits for the connected replica; of a sharded table, for all replicas."""
         stored = self.stored(table)
-        where = f"ON CLUSTER '{self.cluster}' " if stored != table else ""
-        return f"SYSTEM SYNC REPLICA {where}{self.database}.{stored}"
+        cluster_sql = f"ON CLUSTER '{self.cluster}' " if stored != table else ""
+        return f"SYSTEM SYNC REPLICA {cluster_sql}{self.database}.{stored}"
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def query(name: str, dialect: Dialect) -> str:
 
 
 def query_text(text: str, dialect: Dialect) -> str:
-    """Return the text of a query's file, rendered, without comments and final semicolon."""
+    """Return the text in a query's file, rendered, without comments and final semicolon."""
     return dialect.render(with_fragments(text)).rstrip(";")
 
 
@@ -173,11 +174,14 @@ def with_fragments(text: str) -> str:
     """Return the text of a query or view without comments, with fragments (which may be nested) included."""
     fragments = {path.stem: path for path in (HERE / "fragments").glob("*.sql")}
 
-    def of(found: re.Match[str]) -> str:
-        path = fragments.get(found[1])
-        return with_fragments(path.read_text(encoding="utf-8")) if path else found[0]
+    def of(match: re.Match[str]) -> str:
+        path, words = fragments.get(match[1]), re.findall(r"\w+", match[2] or "")
+        if path is None:
+            return match[0]
+        arguments = ", ".join(f"'{word}'" for word in words)
+        return with_fragments(path.read_text(encoding="utf-8").replace("${arguments}", arguments))
 
-    return re.sub(r"\$\{(\w+)\}", of, _without_comments(text).strip())
+    return re.sub(r"\$\{(\w+)((?: \w+,?)*)\}", of, _without_comments(text).strip())
 
 
 def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:

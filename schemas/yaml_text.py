@@ -11,5 +11,5 @@ _Loader: type[yaml.CSafeLoader | yaml.SafeLoader] = getattr(yaml, "CSafeLoader",
 
 
 def read(text: str) -> Any:
-    """Return the value of the one document in `text`; `yaml.YAMLError` if it is not YAML."""
+    """Return the value of the single document in `text`; `yaml.YAMLError` if it is not YAML."""
     return yaml.load(text, Loader=_Loader)

@@ -1,5 +1,5 @@
 -- The roll-up of probes: one row per unit (run, vantage point, repetition), UTC day, CDN, address family and whether
--- the address was the first of its answer. Delays include only probes with one attempt (docs/definitions.md).
+-- the address was the first in the answer. Delays include only probes with one attempt (docs/definitions.md).
 --
 -- A separate GROUP BY counts names: an aggregate over ten million names cannot spill to disk, groups can.
 INSERT INTO ${database}.probe_day

@@ -1,6 +1,6 @@
 -- Distinct names per unit (run, vantage point, repetition), CDN, address family and whether the address was the first
--- of its answer. Distinct counts cannot be summed, so this table has them for whole units. Grouping by name first takes
--- a third of the time of four counts of distinct names.
+-- in the answer. Distinct counts cannot be summed, so this table has them for whole units. A first GROUP BY on the name
+-- needs a third of the time of four counts of distinct names.
 INSERT INTO ${database}.probe_unit
 (
     run, vantage, repetition, cdn, family, first_address, first_at, names, names_answered, names_counted,

@@ -32,7 +32,7 @@ FROM
         toUInt32(probe_attempts) AS attempts,
         toUInt32(handshake_retransmissions) AS retransmissions
     FROM ${database}.calibration
-    WHERE ${of_run}
+    WHERE ${of_run_with calibration, quic_handshake}
         AND ({vantage:String} = '' OR vantage = {vantage:String})
     UNION ALL
     SELECT
@@ -52,7 +52,7 @@ FROM
     (
         SELECT run, vantage, repetition, domain, ip, port, cdn, outcome, sent_at, ack_us, sh_us, attempts
         FROM ${database}.quic_probe
-        WHERE ${of_run}
+        WHERE ${of_run_with calibration, quic_handshake}
             AND ({vantage:String} = '' OR vantage = {vantage:String})
             AND slot IS NULL
     ) AS probes
@@ -60,7 +60,7 @@ FROM
     (
         SELECT run, vantage, repetition, domain, ip, port, outcome, first_answer, sent_at, ack_us, sh_us, retransmissions
         FROM ${database}.quic_handshake
-        WHERE ${of_run}
+        WHERE ${of_run_with calibration, quic_handshake}
             AND ({vantage:String} = '' OR vantage = {vantage:String})
     ) AS handshakes USING (run, vantage, repetition, domain, ip, port)
 )

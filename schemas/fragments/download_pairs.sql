@@ -1,4 +1,4 @@
--- Successful downloads of one file by two sets in one run of downloads, and the ratio of their throughputs.
+-- Pairs of successful downloads of a file by two sets, within a run of downloads, and the ratio of their throughputs.
 SELECT
     run,
     domain,

@@ -1,5 +1,5 @@
 SELECT
-    of_set,
+    download.of_set AS `set`,
     ack.vantage AS vantage,
     acks_from,
     count() AS connections,
@@ -21,7 +21,7 @@ FROM
     SELECT *
     FROM ${database}.quic_ack
     WHERE ack_packets IS NOT NULL
-        AND ${of_run_with_download}
+        AND ${of_run_with download}
         AND ({vantage:String} = '' OR quic_ack.vantage = {vantage:String})
 ) AS ack
 LEFT JOIN
@@ -39,5 +39,5 @@ LEFT JOIN
 ) AS download
 ON ack.run = download.run AND ack.vantage = download.vantage AND ack.repetition = download.repetition
     AND ack.client_port = download.client_port AND ack.start_time_ns = download.start_time_ns
-GROUP BY of_set, vantage, acks_from
-ORDER BY of_set, vantage, acks_from
+GROUP BY `set`, vantage, acks_from
+ORDER BY `set`, vantage, acks_from

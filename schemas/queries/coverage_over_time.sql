@@ -1,6 +1,6 @@
 SELECT
     ${period} AS period,
-    probe_day.vantage AS at_vantage,
+    probe_day.vantage AS vantage,
     uniqExact(probe_day.run) AS runs,
     uniqExact(probe_day.run, probe_day.repetition) AS repetitions,
     sum(probe_day.probes) AS probes,
@@ -16,5 +16,5 @@ WHERE ({vantage:String} = '' OR probe_day.vantage = {vantage:String})
     AND ({cdn:String} = '' OR probe_day.cdn = {cdn:String})
     AND day BETWEEN {since:Date} AND {until:Date}
     AND ({all_addresses:Bool} OR (first_address AND family = 4))
-GROUP BY period, at_vantage
-ORDER BY period, at_vantage
+GROUP BY period, vantage
+ORDER BY period, vantage

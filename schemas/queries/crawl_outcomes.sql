@@ -10,6 +10,6 @@ SELECT
     countIf(robots = 'unreachable') AS robots_unreachable,
     countIf(robots = 'elsewhere') AS robots_elsewhere
 FROM ${database}.crawl_page
-WHERE ${of_run_with_crawl_page}
+WHERE ${of_run_with crawl_page}
 GROUP BY outcome
 ORDER BY names DESC, outcome

@@ -1,6 +1,6 @@
 SELECT
     period,
-    at_vantage,
+    vantage,
     probes,
     sketch[1] AS p10_us,
     sketch[2] AS p25_us,
@@ -11,7 +11,7 @@ FROM
 (
     SELECT
         ${period} AS period,
-        if({by_vantage:Bool}, toString(probe_day.vantage), NULL) AS at_vantage,
+        if({by_vantage:Bool}, toString(probe_day.vantage), NULL) AS vantage,
         sum(probe_day.iack_delays) AS probes,
         quantilesDDMerge(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)(iack_to_sh_us) AS merged,
         arraySlice(merged, 1, 5) AS sketch
@@ -23,6 +23,6 @@ FROM
         AND ({cdn:String} = '' OR probe_day.cdn = {cdn:String})
         AND day BETWEEN {since:Date} AND {until:Date}
         AND ({all_addresses:Bool} OR (first_address AND family = 4))
-    GROUP BY period, at_vantage
+    GROUP BY period, vantage
 )
-ORDER BY period, at_vantage
+ORDER BY period, vantage

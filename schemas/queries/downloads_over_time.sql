@@ -1,6 +1,6 @@
 SELECT
     period,
-    of_set,
+    `set`,
     count() AS downloads,
     countIf(outcome IN ('done', 'stopped_limit')) AS successful,
     successful / downloads AS successful_share,
@@ -13,7 +13,7 @@ FROM
     SELECT
         toDate(started_at) AS day,
         ${period} AS period,
-        toString(`set`) AS of_set,
+        toString(download.`set`) AS `set`,
         outcome,
         application_goodput_bps AS goodput,
         outcome IN ('done', 'stopped_limit') AND application_goodput_bps IS NOT NULL AS is_measured
@@ -23,5 +23,5 @@ FROM
         AND ({cdn:String} = '' OR download.cdn = {cdn:String})
         AND day BETWEEN {since:Date} AND {until:Date}
 )
-GROUP BY period, of_set
-ORDER BY period, of_set
+GROUP BY period, `set`
+ORDER BY period, `set`

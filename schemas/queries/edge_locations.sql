@@ -1,18 +1,18 @@
 SELECT
-    toString(vantage) AS vantage_point,
-    coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
+    toString(quic_handshake.vantage) AS vantage,
+    coalesce(CAST(quic_handshake.cdn AS Nullable(String)), 'Others') AS cdn,
     assumeNotNull(toString(quic_handshake.edge_location)) AS location,
     count() AS handshakes,
     uniqExact(domain) AS names,
     uniqExact(ip) AS addresses,
-    handshakes / sum(handshakes) OVER (PARTITION BY vantage_point, of_cdn) AS share,
+    handshakes / sum(handshakes) OVER (PARTITION BY vantage, cdn) AS share,
     quantileExact(0.5)(rtt_min_us) AS rtt_min_p50_us
 FROM ${database}.quic_handshake
 WHERE quic_handshake.edge_location IS NOT NULL
-    AND ${of_run}
-    AND ({vantage:String} = '' OR vantage = {vantage:String})
-    AND ({cdn:String} = '' OR of_cdn = {cdn:String})
+    AND ${of_run_with quic_handshake}
+    AND ({vantage:String} = '' OR quic_handshake.vantage = {vantage:String})
+    AND ({cdn:String} = '' OR cdn = {cdn:String})
     AND day BETWEEN {since:Date} AND {until:Date}
-GROUP BY vantage_point, of_cdn, location
-ORDER BY vantage_point, of_cdn = 'Others', of_cdn, handshakes DESC, location
+GROUP BY vantage, cdn, location
+ORDER BY vantage, cdn = 'Others', cdn, handshakes DESC, location
 LIMIT {limit:UInt32}

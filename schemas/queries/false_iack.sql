@@ -22,7 +22,7 @@ FROM
         assumeNotNull(first_answer) AS by_whole
     FROM ${database}.quic_handshake
     WHERE quic_handshake.cdn IS NOT NULL
-        AND ${of_run}
+        AND ${of_run_with quic_handshake}
         AND ({vantage:String} = '' OR vantage = {vantage:String})
         AND ({cdn:String} = '' OR quic_handshake.cdn = {cdn:String})
         AND day BETWEEN {since:Date} AND {until:Date}

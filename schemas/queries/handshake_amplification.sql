@@ -1,5 +1,5 @@
 SELECT
-    coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
+    cdn,
     count() AS handshakes,
     quantileExact(0.5)(first_flight) AS first_flight_p50,
     max(first_flight) AS first_flight_max,
@@ -13,7 +13,7 @@ SELECT
 FROM
 (
     SELECT
-        cdn,
+        coalesce(CAST(quic_handshake.cdn AS Nullable(String)), 'Others') AS cdn,
         -- Each datagram of the ClientHello has the full size, which depends only on the family.
         bytes_first_flight / nullIf(hello_datagrams * if(family = 4, 1252, 1232), 0) AS first_flight,
         bytes_received_unvalidated / nullIf(bytes_sent_unvalidated, 0) AS unvalidated,
@@ -21,10 +21,10 @@ FROM
     FROM ${database}.quic_handshake
     -- The token of a Retry proves the address, so there is no amplification.
     WHERE bytes_received > 0 AND NOT ifNull(retry, true)
-        AND ${of_run}
+        AND ${of_run_with quic_handshake}
         AND ({vantage:String} = '' OR vantage = {vantage:String})
-        AND ({cdn:String} = '' OR coalesce(CAST(cdn AS Nullable(String)), 'Others') = {cdn:String})
+        AND ({cdn:String} = '' OR cdn = {cdn:String})
         AND day BETWEEN {since:Date} AND {until:Date}
 )
-GROUP BY of_cdn
-ORDER BY of_cdn = 'Others', of_cdn
+GROUP BY cdn
+ORDER BY cdn = 'Others', cdn

@@ -1,5 +1,5 @@
 SELECT
-    coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
+    coalesce(CAST(quic_handshake.cdn AS Nullable(String)), 'Others') AS cdn,
     count() AS handshakes,
     uniqExact(assumeNotNull(leaf_sha256)) AS leaves,
     quantileExact(0.5)(chain_length) AS chain_length_p50,
@@ -18,13 +18,13 @@ LEFT JOIN
 (
     SELECT sha256, max(scts) AS scts
     FROM ${database}.certificate
-    WHERE ${of_run}
+    WHERE ${of_run_with quic_handshake}
     GROUP BY sha256
 ) AS embedded ON leaf_sha256 = embedded.sha256
 WHERE leaf_sha256 IS NOT NULL AND outcome = 'done'
-    AND ${of_run}
+    AND ${of_run_with quic_handshake}
     AND ({vantage:String} = '' OR vantage = {vantage:String})
-    AND ({cdn:String} = '' OR of_cdn = {cdn:String})
+    AND ({cdn:String} = '' OR cdn = {cdn:String})
     AND day BETWEEN {since:Date} AND {until:Date}
-GROUP BY of_cdn
-ORDER BY of_cdn = 'Others', of_cdn
+GROUP BY cdn
+ORDER BY cdn = 'Others', cdn

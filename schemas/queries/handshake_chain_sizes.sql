@@ -1,5 +1,5 @@
 SELECT
-    coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
+    coalesce(CAST(quic_handshake.cdn AS Nullable(String)), 'Others') AS cdn,
     count() AS handshakes,
     uniqExact(assumeNotNull(chain_sha256)) AS chains,
     uniqExactIf(assumeNotNull(chain_sha256), certificate_bytes > 3 * bytes_sent_unvalidated) AS chains_over_limit,
@@ -17,9 +17,9 @@ FROM ${database}.quic_handshake
 WHERE outcome = 'done' AND chain_sha256 IS NOT NULL AND certificate_bytes IS NOT NULL
     -- A token from a Retry proves the address, so the limit does not apply.
     AND bytes_sent_unvalidated > 0 AND NOT ifNull(retry, true)
-    AND ${of_run}
+    AND ${of_run_with quic_handshake}
     AND ({vantage:String} = '' OR vantage = {vantage:String})
-    AND ({cdn:String} = '' OR of_cdn = {cdn:String})
+    AND ({cdn:String} = '' OR cdn = {cdn:String})
     AND day BETWEEN {since:Date} AND {until:Date}
-GROUP BY of_cdn
-ORDER BY of_cdn = 'Others', of_cdn
+GROUP BY cdn
+ORDER BY cdn = 'Others', cdn

@@ -3,10 +3,10 @@ WITH
 of_rows AS
 (
     SELECT
-        coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
+        coalesce(CAST(quic_handshake.cdn AS Nullable(String)), 'Others') AS cdn,
         arrayJoin(arrayPushFront(
             arrayDistinct(arrayMap(
-                -- The reserved ones (RFC 9000 18.1) are random, and so are their values.
+                -- Reserved parameters (RFC 9000 18.1) have random ids and values.
                 one -> if(JSONExtractString(one, 'name') = 'grease',
                     ('reserved', 'grease', ''),
                     (JSONExtractString(one, 'id'), JSONExtractString(one, 'name'), JSONExtractRaw(one, 'value'))),
@@ -14,46 +14,48 @@ of_rows AS
             ('', '', ''))) AS parameter
     FROM ${database}.quic_handshake
     WHERE transport_parameters IS NOT NULL
-        AND ${of_run}
+        AND ${of_run_with quic_handshake}
         AND ({vantage:String} = '' OR vantage = {vantage:String})
-        AND ({cdn:String} = '' OR of_cdn = {cdn:String})
+        AND ({cdn:String} = '' OR cdn = {cdn:String})
         AND day BETWEEN {since:Date} AND {until:Date}
 ),
 of_values AS
 (
     SELECT
-        of_cdn,
+        cdn,
         parameter.1 AS id,
         parameter.2 AS named,
         parameter.3 AS shown,
         count() AS times
     FROM of_rows
-    GROUP BY of_cdn, id, named, shown
+    GROUP BY cdn, id, named, shown
 ),
 of_ids AS
 (
     SELECT
-        of_cdn,
+        cdn,
         id,
         named,
         sum(times) AS handshakes,
         count() AS different,
         argMax(shown, (times, shown)) AS common,
         max(times) AS common_times,
-        maxIf(handshakes, id = '') OVER (PARTITION BY of_cdn) AS of_all
+        maxIf(handshakes, id = '') OVER (PARTITION BY cdn) AS of_all
     FROM of_values
-    GROUP BY of_cdn, id, named
+    GROUP BY cdn, id, named
 )
 SELECT
-    of_cdn,
+    cdn,
     id,
     nullIf(named, '') AS name,
     handshakes,
     handshakes / of_all AS share_of_cdn,
     different AS distinct_values,
-    common AS common_value,
-    common_times / handshakes AS common_share
+    -- These values differ in every connection (RFC 9000 18.2), so the most frequent one has no meaning.
+    if(common = '' OR named IN ('original_destination_connection_id', 'stateless_reset_token', 'preferred_address',
+        'initial_source_connection_id', 'retry_source_connection_id'), NULL, common) AS common_value,
+    if(common_value IS NULL, NULL, common_times / handshakes) AS common_share
 FROM of_ids
 WHERE id != ''
-ORDER BY of_cdn = 'Others', of_cdn, handshakes DESC, id
+ORDER BY cdn = 'Others', cdn, handshakes DESC, id
 LIMIT {limit:UInt32}

@@ -1,7 +1,7 @@
 SELECT
     https_promise.cdn AS cdn,
-    if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
-    count() AS names,
+    if({by_vantage:Bool}, https_promise.vantage, NULL) AS vantage,
+    count() AS observations,
     countIf(has_record) AS with_record,
     with_record / nullIf(countIf(has_record IS NOT NULL), 0) AS record_share,
     countIf(promise = 'kept') AS kept,
@@ -30,7 +30,7 @@ SELECT
     countIf(ech_configs_are IN ('overlap', 'other')) AS ech_configs_differ
 FROM ${database}.https_promise
 WHERE ${of_run}
-    AND ({vantage:String} = '' OR vantage = {vantage:String})
+    AND ({vantage:String} = '' OR https_promise.vantage = {vantage:String})
     AND ({cdn:String} = '' OR https_promise.cdn = {cdn:String})
-GROUP BY cdn, at_vantage
-ORDER BY cdn IS NULL, cdn = 'Others', cdn, at_vantage
+GROUP BY cdn, vantage
+ORDER BY cdn IS NULL, cdn = 'Others', cdn, vantage

@@ -1,6 +1,6 @@
 SELECT *
 FROM ${database}.iack_verdict
-WHERE ${of_run}
+WHERE ${of_run_with quic_handshake}
     AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND ({cdn:String} = '' OR cdn = {cdn:String})
     AND ({domain:String} = '' OR domain = {domain:String})

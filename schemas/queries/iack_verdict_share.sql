@@ -1,6 +1,6 @@
 SELECT
     assumeNotNull(cdn) AS cdn,
-    if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
+    if({by_vantage:Bool}, iack_verdict.vantage, NULL) AS vantage,
     count() AS servers,
     countIf(verdict IS NOT NULL) AS known,
     countIf(verdict = 'iack') / nullIf(known, 0) AS iack_verdict_share,
@@ -15,8 +15,8 @@ SELECT
     quantileExactInclusiveIf(0.5)(gain_us, sends = 'wait' AND verdict = 'iack') AS missed_gain_us_p50
 FROM ${database}.iack_verdict
 WHERE iack_verdict.cdn IS NOT NULL
-    AND ${of_run}
-    AND ({vantage:String} = '' OR vantage = {vantage:String})
+    AND ${of_run_with quic_handshake}
+    AND ({vantage:String} = '' OR iack_verdict.vantage = {vantage:String})
     AND ({cdn:String} = '' OR iack_verdict.cdn = {cdn:String})
-GROUP BY cdn, at_vantage
-ORDER BY cdn = 'Others', cdn, at_vantage
+GROUP BY cdn, vantage
+ORDER BY cdn = 'Others', cdn, vantage

@@ -1,6 +1,6 @@
 SELECT
     toString(ip) AS address,
-    toString(quic_probe.vantage) AS at_vantage,
+    toString(quic_probe.vantage) AS vantage,
     argMax(asn, day) AS newest_asn,
     argMax(quic_probe.cdn, day) AS newest_cdn,
     min(day) AS first_day,
@@ -16,6 +16,6 @@ FROM ${database}.quic_probe
 WHERE quic_probe.domain = {domain:String}
     AND ({vantage:String} = '' OR quic_probe.vantage = {vantage:String})
     AND day BETWEEN {since:Date} AND {until:Date}
-GROUP BY address, at_vantage
-ORDER BY last_day DESC, address, at_vantage
+GROUP BY address, vantage
+ORDER BY last_day DESC, address, vantage
 LIMIT {limit:UInt32}

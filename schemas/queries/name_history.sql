@@ -1,6 +1,6 @@
 SELECT
     ${period} AS period,
-    toString(quic_probe.vantage) AS at_vantage,
+    toString(quic_probe.vantage) AS vantage,
     count() AS probes,
     countIf(outcome = 'iack') AS iack,
     countIf(outcome = 'coalesced') AS coalesced,
@@ -14,5 +14,5 @@ FROM ${database}.quic_probe
 WHERE quic_probe.domain = {domain:String}
     AND ({vantage:String} = '' OR quic_probe.vantage = {vantage:String})
     AND day BETWEEN {since:Date} AND {until:Date}
-GROUP BY period, at_vantage
-ORDER BY period, at_vantage
+GROUP BY period, vantage
+ORDER BY period, vantage

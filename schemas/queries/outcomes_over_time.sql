@@ -1,6 +1,6 @@
 SELECT
     period,
-    counts.1 AS of_outcome,
+    counts.1 AS outcome,
     counts.2 AS probes,
     all_probes,
     probes / all_probes AS share
@@ -24,4 +24,4 @@ FROM
     GROUP BY period
 )
 WHERE probes > 0
-ORDER BY period, probes DESC, of_outcome
+ORDER BY period, probes DESC, outcome

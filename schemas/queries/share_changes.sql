@@ -10,7 +10,7 @@ WITH
             AND day BETWEEN {since:Date} AND {until:Date}
     ) AS last_day
 SELECT
-    assumeNotNull(cdn) AS of_cdn,
+    assumeNotNull(each.cdn) AS cdn,
     last_day AS newest_day,
     sumIf(each.counted, day = last_day) AS counted,
     if(counted = 0, NULL, sumIf(each.instant, day = last_day) / counted) AS iack_share,
@@ -25,5 +25,5 @@ FROM
     ${share_rows}
 ) AS each
 WHERE day IN (last_day, last_day - 1, last_day - 7)
-GROUP BY of_cdn
-ORDER BY of_cdn = 'Others', of_cdn
+GROUP BY cdn
+ORDER BY cdn = 'Others', cdn

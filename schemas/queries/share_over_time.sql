@@ -1,7 +1,7 @@
 SELECT
     ${period} AS period,
-    assumeNotNull(cdn) AS of_cdn,
-    if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
+    assumeNotNull(each.cdn) AS cdn,
+    if({by_vantage:Bool}, each.vantage, NULL) AS vantage,
     uniqExact(run) AS runs,
     sum(each.probes) AS probes,
     sum(each.counted) AS counted,
@@ -14,5 +14,5 @@ FROM
 (
     ${share_rows}
 ) AS each
-GROUP BY period, of_cdn, at_vantage
-ORDER BY period, of_cdn = 'Others', of_cdn, at_vantage
+GROUP BY period, cdn, vantage
+ORDER BY period, cdn = 'Others', cdn, vantage

@@ -4,6 +4,7 @@ SELECT
     paper.domains AS domains,
     paper.iack_share_max AS iack_share_max,
     paper.variation AS variation,
+    varied.variation_one_vantage AS variation_one_vantage,
     highest.instant AS instant,
     highest.counted AS counted,
     strict.domains AS strict_domains,
@@ -23,5 +24,17 @@ LEFT JOIN
     WHERE run = {run:String}
     GROUP BY cdn
 ) AS highest ON highest.cdn = paper.cdn
+LEFT JOIN
+(
+    SELECT cdn, max(variation) AS variation_one_vantage
+    FROM
+    (
+        SELECT cdn, vantage, max(iack_share) - min(iack_share) AS variation
+        FROM ${database}.iack_by_cdn
+        WHERE run = {run:String}
+        GROUP BY cdn, vantage
+    )
+    GROUP BY cdn
+) AS varied ON varied.cdn = paper.cdn
 WHERE paper.run = {run:String} AND strict.run = {run:String}
 ORDER BY cdn = 'Others', cdn

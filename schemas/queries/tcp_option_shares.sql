@@ -19,7 +19,7 @@ counted AS
     FROM ${database}.tcp_option
     ARRAY JOIN [('names', domain), ('addresses', ip)] AS each
     WHERE outcome NOT IN ('blocked', 'send_failed')
-        AND ${of_run_with_tcp_option}
+        AND ${of_run_with tcp_option}
         AND ({vantage:String} = '' OR vantage = {vantage:String})
     GROUP BY run, vantage, counted_by, counted_value
 ),

@@ -12,10 +12,10 @@ answered AS
         ecn,
         mss
     FROM ${database}.tcp_option
-    WHERE outcome = 'answered' AND ${of_run_with_tcp_option}
+    WHERE outcome = 'answered' AND ${of_run_with tcp_option}
 )
 SELECT
-    coalesce(CAST(cdn AS Nullable(String)), 'Others') AS of_cdn,
+    coalesce(CAST(answered.cdn AS Nullable(String)), 'Others') AS cdn,
     count() AS answered,
     uniqExact(domain) AS names,
     uniqExact(ip) AS addresses,
@@ -31,5 +31,5 @@ SELECT
         / nullIf(uniqExactIf(ip, ecn IS NOT NULL AND sack IS NOT NULL AND ws IS NOT NULL), 0) AS all_three_share_of_addresses,
     quantileExact(0.5)(mss) AS mss_p50
 FROM answered
-GROUP BY of_cdn
-ORDER BY answered DESC, of_cdn
+GROUP BY cdn
+ORDER BY answered DESC, cdn

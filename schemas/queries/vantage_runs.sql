@@ -1,7 +1,7 @@
 SELECT
-    toString(quic_probe.run) AS of_run,
-    toString(quic_probe.vantage) AS at_vantage,
-    quic_probe.repetition AS of_repetition,
+    toString(quic_probe.run) AS run,
+    toString(quic_probe.vantage) AS vantage,
+    quic_probe.repetition AS repetition,
     formatDateTime(min(sent_at), '%F %T') AS first_sent,
     formatDateTime(max(sent_at), '%F %T') AS last_sent,
     count() AS probes,
@@ -27,5 +27,5 @@ WHERE ({vantage:String} = '' OR quic_probe.vantage = {vantage:String})
         ORDER BY max(day) DESC, probe_day.run DESC
         LIMIT {runs:UInt32}
     )
-GROUP BY of_run, at_vantage, of_repetition
-ORDER BY min(ifNull(sent_at, toDateTime64(0, 9, 'UTC'))) DESC, of_run DESC, at_vantage, of_repetition
+GROUP BY run, vantage, repetition
+ORDER BY min(ifNull(sent_at, toDateTime64(0, 9, 'UTC'))) DESC, run DESC, vantage, repetition

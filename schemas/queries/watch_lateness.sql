@@ -1,6 +1,6 @@
 SELECT
     formatDateTime(if({step:String} = 'hour', toStartOfHour(toDateTime(planned_at, 'UTC')), toStartOfDay(toDateTime(planned_at, 'UTC'))), '%F %H:%i') AS period,
-    toString(watch_slot.vantage) AS at_vantage,
+    toString(watch_slot.vantage) AS vantage,
     count() AS planned,
     countIf(state = 'probed') AS probed,
     countIf(state = 'skipped') AS skipped,
@@ -10,5 +10,5 @@ SELECT
 FROM ${database}.watch_slot
 WHERE toDate32(planned_at) BETWEEN toDate32({since:Date}) AND toDate32({until:Date})
     AND ({vantage:String} = '' OR watch_slot.vantage = {vantage:String})
-GROUP BY period, at_vantage
-ORDER BY period, at_vantage
+GROUP BY period, vantage
+ORDER BY period, vantage

@@ -1,7 +1,7 @@
 SELECT
     run,
     vantage,
-    if(is_quic, 'quic', 'tcp') AS target_set,
+    toString(protocol) AS target_set,
     arrayJoin([of_cdn, 'Total']) AS cdn,
     uniqExact(domain) AS domains
 FROM
@@ -10,8 +10,8 @@ FROM
         run,
         vantage,
         domain,
-        coalesce(CAST(download.cdn AS Nullable(String)), 'Others') AS of_cdn,
-        `set` IN ('quiche', 'libcurl', 'aioquic') AS is_quic
+        protocol,
+        coalesce(CAST(download.cdn AS Nullable(String)), 'Others') AS of_cdn
     FROM ${database}.download
     WHERE repetition = 1 AND `set` != 'warmup' AND outcome IN ('done', 'stopped_limit')
 )

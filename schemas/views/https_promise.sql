@@ -1,5 +1,5 @@
--- Names whose HTTPS records were queried, their promises (RFC 9460), and the answers of their addresses in the same
--- repetition. Any QUIC packet in answer to a probe proves that the address speaks QUIC.
+-- Names with queried HTTPS records, the promises in these records (RFC 9460), and the answers from the names' addresses
+-- in the same repetition. Any QUIC packet in response to a probe proves that the address speaks QUIC.
 WITH
     arraySort(arrayFilter(address -> position(address, ':') = 0, hints)) AS hints_4,
     arraySort(arrayFilter(address -> position(address, ':') > 0, hints)) AS hints_6

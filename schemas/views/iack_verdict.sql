@@ -45,7 +45,7 @@ FROM
     (
         SELECT
             *,
-            -- The wait of a ServerHello that arrived alone or with its ACK is its time minus the path's round trip. A single
+            -- Without an earlier ACK, the wait for a ServerHello is its time minus the path's round trip. A single
             -- sample cannot separate the two.
             multiIf(first_answer = 'iack', ack_to_sh_us,
                 rtt_samples > 1, greatest(sh_us - rtt_min_us, 0), NULL) AS waited_us

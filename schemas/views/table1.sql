@@ -1,4 +1,4 @@
-SELECT cdn, domains, iack_share_max, variation
+SELECT run, cdn, domains, iack_share_max, variation
 FROM ${database}.table1_by_run
 WHERE run IN (SELECT run FROM ${database}.newest_run)
 ORDER BY cdn = 'Others', cdn

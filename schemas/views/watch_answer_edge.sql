@@ -1,5 +1,5 @@
--- A watch receives no headers. The location comes from the newest handshake with the same name and address, else with
--- the same address, else with an address in the same prefix.
+-- A watch receives no headers. The location is taken from the newest handshake with the same name and address, else
+-- with the same address, else with an address in the same prefix.
 SELECT
     answer.vantage AS vantage,
     answer.planned_at AS planned_at,

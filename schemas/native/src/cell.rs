@@ -1,10 +1,10 @@
-//! Cells: which Rust type fills which type of column, and the value that a visitor gets.
+//! Cells: the Rust types for each type of column, and the values that visitors receive.
 
 use std::borrow::Cow;
 
 use crate::Type;
 
-/// A Rust type that fills a column; `Option` of one fills a column that may be null.
+/// A Rust type for a column's cells. `Option` of such a type is for a nullable column.
 pub trait Cell {
     const TYPE: Type;
     const NULLABLE: bool;
@@ -12,7 +12,7 @@ pub trait Cell {
     fn value(&self) -> Value<'_>;
 }
 
-/// The value of a cell. Text is borrowed, or made where it is written.
+/// A cell's value. Text is borrowed, or produced when it is written.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
     Null,
@@ -34,7 +34,7 @@ pub enum Style {
     Json,
 }
 
-/// A cell of a text column that is kept in another form than text.
+/// A cell in a text column that is stored in another form than text.
 pub trait Shown {
     /// Appends the text.
     fn write(&self, style: Style, out: &mut Vec<u8>);

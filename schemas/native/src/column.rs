@@ -1,4 +1,4 @@
-//! What is known of a column at compile time.
+//! Columns, as known at compile time.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Every type, those of lists last.
+    /// Every type, lists last.
     pub const ALL: [Type; 10] = [
         Type::String,
         Type::Bool,
@@ -53,7 +53,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// A column of a record kind. schemas/records holds units and meanings.
+/// A column in a record kind. schemas/records holds units and meanings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,

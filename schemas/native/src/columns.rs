@@ -1,6 +1,6 @@
 //! The macro that declares columns.
 
-/// Declares a struct whose fields are columns, in order. Implements [`Row`](crate::Row) and
+/// Declares a struct with a field for each column, in order. Implements [`Row`](crate::Row) and
 /// [`Record`](crate::Record) for it.
 ///
 /// ```

@@ -1,29 +1,29 @@
-//! The columns that a file of schemas/records describes, for the tests that compare a program's columns with
-//! it.
+//! The columns that a file of schemas/records describes, for the tests that compare them with a program's columns.
 
 use crate::column::Column;
 
-/// A column as it is described: one line, `- {name: ..., type: ..., nullable: true, from: ..., meaning:
-/// ...}`.
+/// A column's description: one line, `- {name: ..., type: ..., nullable: true, from: ..., meaning: ...}`, or
+/// `- KEY from SOURCE` for the column `KEY: {type: ..., meaning: ...}` of schemas/columns.yaml.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Described {
     name: String,
     kind: String,
     nullable: bool,
-    /// Who fills it.
+    /// The stage or program that fills it.
     from: String,
 }
 
-/// The columns that schemas/records describes for `kind`, in order. `Err` says what cannot be read.
+/// The columns that schemas/records describes for `kind`, in order. `Err`: the file or line that cannot be read.
 fn described(kind: &str) -> Result<Vec<Described>, String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../records");
-    let path = format!("{folder}/{kind}.yaml");
-    let yaml = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    parse(&yaml)
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let read =
+        |path: String| std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"));
+    let shared = read(format!("{folder}/columns.yaml"))?;
+    parse(&read(format!("{folder}/records/{kind}.yaml"))?, &shared)
 }
 
-/// Compares columns with those of `kind` that have one of the sources `from`; `None` if names, types and
-/// nullability are the same, in this order, else the first that differ: described, ours.
+/// Compares `ours` with the columns of `kind` that have a source in `from`. Returns `None` if names, types and
+/// nullability are equal, in the same order, else the first difference: described, ours.
 pub fn difference(kind: &str, from: &[&str], ours: &[Column]) -> Option<String> {
     let mut described = match described(kind) {
         Ok(columns) => columns.into_iter().filter(|c| from.contains(&&*c.from)),
@@ -41,25 +41,35 @@ pub fn difference(kind: &str, from: &[&str], ours: &[Column]) -> Option<String> 
     }
 }
 
-fn parse(yaml: &str) -> Result<Vec<Described>, String> {
-    let columns = yaml.lines().filter(|line| line.starts_with("  - {"));
+fn parse(yaml: &str, shared: &str) -> Result<Vec<Described>, String> {
+    let columns = yaml.lines().filter_map(|line| line.strip_prefix("  - "));
     columns
-        .map(|line| column(line).ok_or_else(|| line.to_owned()))
+        .map(|line| column(line, shared).ok_or_else(|| line.to_owned()))
         .collect()
 }
 
-fn column(line: &str) -> Option<Described> {
-    // The meaning comes last, and may hold anything.
-    let (keys, _) = line.split_once(", meaning: ")?;
-    let value = |key: &str| {
-        let rest = keys.split_once(&format!("{key}: "))?.1;
-        rest.split(',').next().map(str::to_owned)
+fn column(line: &str, shared: &str) -> Option<Described> {
+    let (key, from, line) = match line.split_once(" from ") {
+        Some((key, from)) if !line.starts_with('{') => {
+            let start = format!("{key}: {{");
+            let line = shared.lines().find(|line| line.starts_with(&start))?;
+            (Some(key), Some(from), &line[start.len() - 1..])
+        }
+        _ => (None, None, line),
     };
+    // The meaning is the last key, and may contain any text.
+    let (keys, _) = line.split_once(", meaning: ")?;
+    let keys: Vec<(&str, &str)> = keys
+        .trim_start_matches('{')
+        .split(", ")
+        .filter_map(|pair| pair.split_once(": "))
+        .collect();
+    let value = |name: &str| keys.iter().find(|pair| pair.0 == name).map(|pair| pair.1);
     Some(Described {
-        name: value("{name")?,
-        kind: value(" type")?,
-        nullable: value(" nullable").as_deref() == Some("true"),
-        from: value(" from")?,
+        name: value("name").or(key)?.to_owned(),
+        kind: value("type")?.to_owned(),
+        nullable: value("nullable") == Some("true"),
+        from: from.or_else(|| value("from"))?.to_owned(),
     })
 }
 
@@ -72,8 +82,12 @@ mod tests {
     fn columns_are_read_in_order() {
         let yaml = "kind: k\ncolumns:\n\
             \x20 - {name: a, type: int64, unit: us, nullable: true, from: prober, meaning: \"x, from: y.\"}\n\
-            \x20 - {name: b, type: string, from: stage, values: [c, d], meaning: Text.}\n";
-        let found = parse(yaml).unwrap();
+            \x20 - {name: b, type: string, from: stage, values: [c, d], meaning: Text.}\n\
+            \x20 - c from loader\n\
+            \x20 - d from prober\n";
+        let shared = "# Shared.\nc: {type: bool, nullable: true, meaning: \"x: y.\"}\n\
+            d: {name: e, type: date, meaning: Text.}\n";
+        let found = parse(yaml, shared).unwrap();
         let found: Vec<_> = found
             .iter()
             .map(|c| (&*c.name, &*c.kind, c.nullable, &*c.from))
@@ -82,10 +96,14 @@ mod tests {
             found,
             [
                 ("a", "int64", true, "prober"),
-                ("b", "string", false, "stage")
+                ("b", "string", false, "stage"),
+                ("c", "bool", true, "loader"),
+                ("e", "date", false, "prober")
             ]
         );
-        assert!(parse("  - {name: a, type: int64}").is_err());
+        for wrong in ["  - {name: a, type: int64}", "  - c", "  - f from stage"] {
+            assert!(parse(wrong, shared).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-/// Writes `value` as compact JSON in which characters that a terminal interprets are escapes: controls (C0, DEL,
-/// C1), separators of lines and paragraphs, marks and overrides of direction, as firstflight/system/terminal.py
-/// has them. Text from outside may hold any of them; values stay the same. Fails as `out` does.
+/// Writes `value` as compact JSON, with escapes for characters that a terminal interprets: controls (C0, DEL, C1), line
+/// and paragraph separators, marks and overrides of direction. firstflight/system/terminal.py has the same list.
+/// External text may contain any such character; a JSON parser returns the original text. Returns the errors of `out`.
 pub fn write_json(
     out: impl Write,
     value: &(impl Serialize + ?Sized),
@@ -16,10 +16,10 @@ pub fn write_json(
     value.serialize(&mut Serializer::with_formatter(out, Harmless))
 }
 
-/// Appends `text` as the inside of a string of such JSON.
+/// Appends `text` as the inside of a JSON string with these escapes.
 pub fn write_inside(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
-    // A string always has a JSON form, and a vector takes it.
+    // Cannot fail: every string has a JSON form, and a vector accepts all writes.
     let _ = write_json(&mut *out, text);
     out.pop();
     out.remove(start);
@@ -29,7 +29,7 @@ struct Harmless;
 
 impl Formatter for Harmless {
     fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, text: &str) -> Result<()> {
-        // What is below DEL is escaped before, if at all.
+        // The serializer has already escaped the characters below DEL that need it.
         if text.bytes().all(|byte| byte < 0x7f) {
             return out.write_all(text.as_bytes());
         }

@@ -1,10 +1,9 @@
-//! Rows of record kinds in native programs: each column is declared once, by name and Rust type.
+//! Rows of record kinds in native programs. Each column is declared once, with its name and Rust type.
 //!
-//! [`columns!`] declares a struct whose fields are the columns of a record kind, or a run of them; their
-//! names, types and nullability follow from it, and `schemas/records/KIND.yaml` says what they mean.
-//! [`described`] reads that file, so that a test in each program compares the two. A row is built by field
-//! name and visited in column order ([`Row::visit`]); what writes it is a [`Visitor`] of the program: JSON
-//! lines, Parquet, Arrow.
+//! [`columns!`] declares a struct with the columns in a record kind, or with consecutive columns of it, as fields. The
+//! struct defines their names, types and nullability; `schemas/records/KIND.yaml` describes their meaning. A test in
+//! each program compares the two with [`difference`]. A row is built with field names and visited in column order
+//! ([`Row::visit`]). A [`Visitor`] of the program writes it, as JSON lines, Parquet or Arrow.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! Rows, and what visits their cells.
+//! Rows, and visitors for their cells.
 
 use crate::{Cell, Column, Value};
 
-/// Receives the cells of a row, in the order of its columns.
+/// Receives a row's cells, in column order.
 pub trait Visitor {
     fn value(&mut self, value: Value<'_>);
 
-    /// Receives a cell. Inlined, so that a cell of a known type costs no more than writing it.
+    /// Receives a cell. Inlined, so that a cell with a known type costs no more than writing it.
     #[inline(always)]
     fn cell(&mut self, cell: &impl Cell) {
         self.value(cell.value());
@@ -19,7 +19,7 @@ pub trait Row {
     fn visit(&self, to: &mut impl Visitor);
 }
 
-/// A row whose columns are known.
+/// A row with known columns.
 pub trait Record: Row {
     fn columns() -> Vec<Column>;
 }
@@ -32,7 +32,7 @@ impl Row for [Value<'_>] {
     }
 }
 
-/// Runs of columns follow each other.
+/// Implements both traits for tuples, in which runs of columns follow each other.
 macro_rules! tuples {
     ($($($part:ident)+;)*) => {$(
         impl<$($part: Row),+> Row for ($($part,)+) {

@@ -1,4 +1,6 @@
--- Completed handshakes of a share of the names. Sorted and partitioned as probes are, for the same reasons.
+-- Completed QUIC handshakes and HTTP/3 responses, sorted and partitioned as probes are, and pairs of a probe and a
+-- handshake.
+
 CREATE TABLE IF NOT EXISTS ${database}.quic_handshake ${on_cluster}
 (
     run LowCardinality(String),
@@ -30,11 +32,20 @@ CREATE TABLE IF NOT EXISTS ${database}.quic_handshake ${on_cluster}
     src_port Nullable(UInt16) CODEC(T64, ZSTD(1)),
     client_cid Nullable(String) CODEC(ZSTD(1)),
     server_cid Nullable(String) CODEC(ZSTD(1)),
+    sni Nullable(Bool),
+    hello_datagrams Nullable(UInt8),
     version LowCardinality(Nullable(String)),
     version_list LowCardinality(Nullable(String)),
+    versions_offered LowCardinality(Nullable(String)),
+    versions_available LowCardinality(Nullable(String)),
+    version_change LowCardinality(Nullable(String)),
     retry Nullable(Bool),
     hello_retry Nullable(Bool),
     first_answer LowCardinality(Nullable(String)),
+    partial_ack_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    first_ack_datagrams LowCardinality(Nullable(String)),
+    ack_covers_hello Nullable(Bool),
+    first_answer_any_ack LowCardinality(Nullable(String)),
     ack_us Nullable(Int64) CODEC(T64, ZSTD(1)),
     sh_us Nullable(Int64) CODEC(T64, ZSTD(1)),
     ack_to_sh_us Nullable(Int64) ALIAS sh_us - ack_us,
@@ -54,6 +65,7 @@ CREATE TABLE IF NOT EXISTS ${database}.quic_handshake ${on_cluster}
     datagrams_first_flight Nullable(UInt16),
     bytes_sent_unvalidated Nullable(UInt32) CODEC(T64, ZSTD(1)),
     bytes_received_unvalidated Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    bytes_received_handshake Nullable(UInt32) CODEC(T64, ZSTD(1)),
     retransmissions Nullable(UInt16),
     discarded Nullable(UInt16),
     after_close Nullable(UInt16),
@@ -62,12 +74,19 @@ CREATE TABLE IF NOT EXISTS ${database}.quic_handshake ${on_cluster}
     min_ack_delay_us Nullable(Int64) CODEC(T64, ZSTD(1)),
     min_ack_delay_id LowCardinality(Nullable(String)),
     max_datagram_frame_size Nullable(Int64) CODEC(T64, ZSTD(1)),
+    multipath_id LowCardinality(Nullable(String)),
+    multipath_value Nullable(Int64) CODEC(T64, ZSTD(1)),
     migration_disabled Nullable(Bool),
     preferred_address Nullable(Bool),
     stack LowCardinality(Nullable(String)),
+    stack_fingerprint Nullable(String) CODEC(ZSTD(3)),
     cipher LowCardinality(Nullable(String)),
-    `group` LowCardinality(Nullable(String)),
+    group LowCardinality(Nullable(String)),
     alpn LowCardinality(Nullable(String)),
+    ech_offered LowCardinality(Nullable(String)),
+    ech_accepted Nullable(Bool),
+    ech_retry_config_ids Array(UInt32),
+    ech_retry_public_names Array(String) CODEC(ZSTD(3)),
     tickets Nullable(UInt16),
     early_data Nullable(Bool),
     tokens Nullable(UInt16),
@@ -88,6 +107,32 @@ CREATE TABLE IF NOT EXISTS ${database}.quic_handshake ${on_cluster}
     edge_location LowCardinality(Nullable(String)),
     icmp_type Nullable(UInt8),
     icmp_code Nullable(UInt8),
+    second_outcome LowCardinality(Nullable(String)),
+    second_stage LowCardinality(Nullable(String)),
+    second_detail LowCardinality(Nullable(String)),
+    second_sent_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    second_ticket Nullable(Bool),
+    second_resumed Nullable(Bool),
+    second_early_data LowCardinality(Nullable(String)),
+    second_token Nullable(Bool),
+    second_token_honoured Nullable(Bool),
+    second_retry Nullable(Bool),
+    second_first_answer LowCardinality(Nullable(String)),
+    second_ack_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    second_sh_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    second_handshake_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    second_confirmed_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    second_response_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    second_rtt_first_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    second_bytes_sent Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    second_bytes_received Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    second_datagrams_sent Nullable(UInt16),
+    second_datagrams_received Nullable(UInt16),
+    second_bytes_sent_unvalidated Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    second_bytes_received_unvalidated Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    second_http LowCardinality(Nullable(String)),
+    second_status Nullable(UInt16),
+    network_paused_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
     tool_version LowCardinality(String),
     host LowCardinality(Nullable(String)),
     worker LowCardinality(Nullable(String)),
@@ -95,10 +140,10 @@ CREATE TABLE IF NOT EXISTS ${database}.quic_handshake ${on_cluster}
     capture_file LowCardinality(Nullable(String)),
     clock_offset_us Nullable(Int64) CODEC(T64, ZSTD(1)),
     source_file LowCardinality(String),
-    day Date DEFAULT coalesce(
-        toDate(sent_at), toDate(parseDateTimeBestEffortOrNull(substring(run, 1, 16), 'UTC')), toDate(0)),
+    day Date DEFAULT coalesce(toDate(sent_at), toDate(parseDateTimeBestEffortOrNull(substring(run, 1, 16), 'UTC')),
+        toDate(0)),
     family UInt8 DEFAULT if(isIPv4String(ip), 4, 6),
-    INDEX of_run run TYPE minmax
+    INDEX of_run run TYPE minmax GRANULARITY 1
 )
 ENGINE = ${replicated}MergeTree
 PARTITION BY toYYYYMM(day)
@@ -106,7 +151,7 @@ ORDER BY (domain, ip, port, vantage, run, repetition)
 SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000,
     max_compress_block_size = 131072;
 
--- The same certificate comes from many servers, on many days: side by side all but the first copy cost next to nothing.
+-- Sorted by certificate: many servers send the same one on many days.
 CREATE TABLE IF NOT EXISTS ${database}.certificate ${on_cluster}
 (
     run LowCardinality(String),
@@ -130,11 +175,11 @@ CREATE TABLE IF NOT EXISTS ${database}.certificate ${on_cluster}
     error LowCardinality(Nullable(String)),
     tool_version LowCardinality(String),
     source_file LowCardinality(String),
-    INDEX of_run run TYPE minmax
+    INDEX of_run run TYPE minmax GRANULARITY 1
 )
 ENGINE = ${replicated}MergeTree
-PARTITION BY toYYYYMM(ifNull(
-    toDate(parseDateTimeBestEffortOrNull(substring(CAST(run AS String), 1, 16), 'UTC')), toDate(0)))
+PARTITION BY toYYYYMM(ifNull(toDate(parseDateTimeBestEffortOrNull(substring(CAST(run, 'String'), 1, 16), 'UTC')),
+    toDate(0)))
 ORDER BY (sha256, vantage, run, repetition)
 SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
 
@@ -166,10 +211,61 @@ CREATE TABLE IF NOT EXISTS ${database}.http3_response ${on_cluster}
     goaway Nullable(Bool),
     tool_version LowCardinality(String),
     source_file LowCardinality(String),
-    INDEX of_run run TYPE minmax
+    INDEX of_run run TYPE minmax GRANULARITY 1
 )
 ENGINE = ${replicated}MergeTree
-PARTITION BY toYYYYMM(coalesce(
-    toDate(sent_at), toDate(parseDateTimeBestEffortOrNull(substring(CAST(run AS String), 1, 16), 'UTC')), toDate(0)))
+PARTITION BY toYYYYMM(coalesce(toDate(sent_at), toDate(parseDateTimeBestEffortOrNull(substring(CAST(run, 'String'), 1,
+    16), 'UTC')), toDate(0)))
+ORDER BY (domain, ip, port, vantage, run, repetition)
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
+
+-- A separate table, so that no query over probes or handshakes counts these pairs.
+CREATE TABLE IF NOT EXISTS ${database}.calibration ${on_cluster}
+(
+    run LowCardinality(String),
+    vantage LowCardinality(String),
+    repetition UInt16,
+    list_id LowCardinality(Nullable(String)),
+    rank Nullable(UInt32),
+    domain String CODEC(ZSTD(3)),
+    ip String CODEC(ZSTD(3)),
+    port UInt16,
+    resolver LowCardinality(Nullable(String)),
+    asn Nullable(UInt32),
+    cdn LowCardinality(Nullable(String)),
+    block UInt32 CODEC(T64, ZSTD(1)),
+    first Enum8('probe' = 1, 'handshake' = 2),
+    probe_outcome Enum8('iack' = 1, 'coalesced' = 2, 'sh_first' = 3, 'closed' = 4, 'ack_only' = 5, 'retry' = 6,
+        'version_negotiation' = 7, 'refused' = 8, 'malformed' = 9, 'timeout' = 10, 'send_failed' = 11, 'blocked' = 12),
+    probe_sent_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    probe_attempts UInt8,
+    probe_retried Bool,
+    probe_hello_retry Bool,
+    probe_ack_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    probe_sh_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    probe_ack_to_sh_us Nullable(Int64) ALIAS probe_sh_us - probe_ack_us,
+    handshake_outcome Enum8('done' = 1, 'handshake_failed' = 2, 'retry_loop' = 3, 'version_negotiation' = 4,
+        'closed' = 5, 'timeout' = 6, 'refused' = 7, 'malformed' = 8, 'blocked' = 9, 'send_failed' = 10),
+    handshake_stage LowCardinality(Nullable(String)),
+    handshake_first_answer LowCardinality(Nullable(String)),
+    handshake_sent_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    handshake_retry Bool,
+    handshake_hello_retry Bool,
+    handshake_ack_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    handshake_sh_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    handshake_ack_to_sh_us Nullable(Int64) ALIAS handshake_sh_us - handshake_ack_us,
+    handshake_handshake_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    handshake_retransmissions UInt16,
+    tool_version LowCardinality(String),
+    host LowCardinality(Nullable(String)),
+    worker LowCardinality(Nullable(String)),
+    ruleset LowCardinality(String),
+    clock_offset_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    source_file LowCardinality(String),
+    INDEX of_run run TYPE minmax GRANULARITY 1
+)
+ENGINE = ${replicated}MergeTree
+PARTITION BY toYYYYMM(coalesce(toDate(probe_sent_at), toDate(parseDateTimeBestEffortOrNull(substring(CAST(run,
+    'String'), 1, 16), 'UTC')), toDate(0)))
 ORDER BY (domain, ip, port, vantage, run, repetition)
 SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;

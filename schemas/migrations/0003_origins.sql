@@ -1,12 +1,6 @@
--- CrUX lists give rank buckets instead of ranks.
-ALTER TABLE ${database}.target ${on_cluster}
-    MODIFY COLUMN rank Nullable(UInt32),
-    ADD COLUMN IF NOT EXISTS rank_bucket Nullable(UInt32) AFTER list_id;
+-- Routing tables, AS organisations, and the functions that find the AS, organisation and CDN of an address.
 
-ALTER TABLE ${database}.dns_answer ${on_cluster}
-    MODIFY COLUMN rank Nullable(UInt32);
-
--- Routing tables of many days lie side by side, so that what stays the same from one to the next costs nothing.
+-- Sorted by prefix, so that an entry that does not change from one routing table to the next compresses well.
 CREATE TABLE IF NOT EXISTS ${database}.as_prefix ${on_cluster}
 (
     run LowCardinality(String),
@@ -19,7 +13,7 @@ CREATE TABLE IF NOT EXISTS ${database}.as_prefix ${on_cluster}
 ENGINE = ${replicated}MergeTree
 PARTITION BY toYYYYMM(table_at)
 ORDER BY (prefix, run)
-SETTINGS default_compression_codec = 'ZSTD(1)';
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
 
 CREATE TABLE IF NOT EXISTS ${database}.as_org ${on_cluster}
 (
@@ -37,9 +31,9 @@ CREATE TABLE IF NOT EXISTS ${database}.as_org ${on_cluster}
 ENGINE = ${replicated}MergeTree
 PARTITION BY toYYYYMM(table_at)
 ORDER BY (asn, run)
-SETTINGS default_compression_codec = 'ZSTD(1)';
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
 
--- What the dictionaries read, made by the loader from the two above (schemas/derived/origins.sql).
+-- The loader derives the histories from as_prefix and as_org (schemas/derived); the dictionaries read them.
 CREATE TABLE IF NOT EXISTS ${database}.prefix_history ${on_cluster}
 (
     prefix String CODEC(ZSTD(3)),
@@ -75,8 +69,8 @@ CREATE TABLE IF NOT EXISTS ${database}.as_history ${on_cluster}
 ENGINE = ${replicated}MergeTree
 ORDER BY (asn, first_day);
 
--- Longest prefix first, day afterwards: one trie over the prefixes of all tables, and the stretches of days in which
--- an origin held. LIFETIME: a server looks every few minutes whether the books say that tables were loaded.
+-- The longest prefix first, then the day: a trie over the prefixes of all tables, and the ranges of days of each
+-- origin. A server checks every few minutes whether tables were loaded (LIFETIME).
 CREATE DICTIONARY IF NOT EXISTS ${database}.prefix_history_of ${on_cluster}
 (
     prefix String,
@@ -88,7 +82,8 @@ SOURCE(CLICKHOUSE(
     INVALIDATE_QUERY 'SELECT max(modification_time) FROM system.parts WHERE database = ''${database}'' AND table = ''prefix_history'' AND active'
 ))
 LAYOUT(IP_TRIE)
-LIFETIME(MIN 120 MAX 300);
+LIFETIME(MIN 120 MAX 300)
+COMMENT 'Longest prefix of an address among those of all routing tables in the store; address_info(ip, day) asks it.';
 
 CREATE DICTIONARY IF NOT EXISTS ${database}.origin_of ${on_cluster}
 (
@@ -105,7 +100,8 @@ SOURCE(CLICKHOUSE(
 ))
 LAYOUT(RANGE_HASHED)
 RANGE(MIN first_day MAX last_day)
-LIFETIME(MIN 120 MAX 300);
+LIFETIME(MIN 120 MAX 300)
+COMMENT 'Who announced a prefix of prefix_history_of on a day; address_info(ip, day) asks it.';
 
 CREATE DICTIONARY IF NOT EXISTS ${database}.as_of ${on_cluster}
 (
@@ -123,30 +119,34 @@ SOURCE(CLICKHOUSE(
 ))
 LAYOUT(RANGE_HASHED)
 RANGE(MIN first_day MAX last_day)
-LIFETIME(MIN 120 MAX 300);
+LIFETIME(MIN 120 MAX 300)
+COMMENT 'Who held an AS on a day; as_organisation(asn, day) and address_info(ip, day) ask it.';
 
--- ip: an address as text, IPv4 or IPv6; day: a date or a time. Null where no table of that day or before has a route.
+-- ip: IPv4 or IPv6 address as text; day: a date or time. Null if no routing table of that day or before has a route,
+-- or if there is no day, as for a probe that was not sent.
 CREATE OR REPLACE FUNCTION address_asn ${on_cluster} AS (ip, day) -> dictGetOrNull(
     '${database}.origin_of', 'asn',
     dictGet('${database}.prefix_history_of', 'history', toIPv6OrDefault(ifNull(toString(ip), ''))),
-    toDate(day));
+    ifNull(toDate(day), toDate(0)));
 
 CREATE OR REPLACE FUNCTION address_cdn ${on_cluster} AS (ip, day) -> dictGetOrNull(
     '${database}.origin_of', 'cdn',
     dictGet('${database}.prefix_history_of', 'history', toIPv6OrDefault(ifNull(toString(ip), ''))),
-    toDate(day));
+    ifNull(toDate(day), toDate(0)));
 
 CREATE OR REPLACE FUNCTION as_organisation ${on_cluster} AS (asn, day) -> dictGetOrNull(
-    '${database}.as_of', 'organisation', toUInt64(ifNull(asn, 0)), toDate(day));
+    '${database}.as_of', 'organisation', toUInt64(ifNull(asn, 0)), ifNull(toDate(day), toDate(0)));
 
 CREATE OR REPLACE FUNCTION address_organisation ${on_cluster} AS (ip, day) -> as_organisation(address_asn(ip, day), day);
 
 CREATE OR REPLACE FUNCTION address_info ${on_cluster} AS (ip, day) -> CAST(
     (
         address_asn(ip, day),
-        dictGetOrNull('${database}.as_of', 'as_name', toUInt64(ifNull(address_asn(ip, day), 0)), toDate(day)),
+        dictGetOrNull('${database}.as_of', 'as_name', toUInt64(ifNull(address_asn(ip, day), 0)),
+            ifNull(toDate(day), toDate(0))),
         address_organisation(ip, day),
-        dictGetOrNull('${database}.as_of', 'country', toUInt64(ifNull(address_asn(ip, day), 0)), toDate(day)),
+        dictGetOrNull('${database}.as_of', 'country', toUInt64(ifNull(address_asn(ip, day), 0)),
+            ifNull(toDate(day), toDate(0))),
         address_cdn(ip, day)
     ),
     'Tuple(asn Nullable(UInt32), as_name Nullable(String), organisation Nullable(String), '

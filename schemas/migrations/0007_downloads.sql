@@ -1,0 +1,192 @@
+-- Crawled files, downloads, and agreed TCP options.
+
+CREATE TABLE IF NOT EXISTS ${database}.crawl_page ${on_cluster}
+(
+    run LowCardinality(String),
+    domain String CODEC(ZSTD(3)),
+    ip Nullable(String) CODEC(ZSTD(3)),
+    outcome Enum8('found' = 1, 'too_small' = 2, 'too_large' = 3, 'no_size' = 4, 'robots' = 5, 'elsewhere' = 6,
+        'blocked' = 7, 'http_error' = 8, 'limit' = 9, 'failed' = 10, 'nothing_found' = 11),
+    robots LowCardinality(Nullable(String)),
+    requests UInt16,
+    pages UInt16,
+    files UInt16,
+    links UInt32 CODEC(T64, ZSTD(1)),
+    links_elsewhere UInt32 CODEC(T64, ZSTD(1)),
+    links_unusable UInt32 CODEC(T64, ZSTD(1)),
+    links_left_out UInt32 CODEC(T64, ZSTD(1)),
+    forbidden UInt16,
+    deepest UInt8,
+    bytes_received UInt64 CODEC(T64, ZSTD(1)),
+    duration_us Int64 CODEC(T64, ZSTD(1)),
+    crawled_at DateTime64(9, 'UTC') CODEC(T64, ZSTD(1)),
+    tool_version LowCardinality(String),
+    host LowCardinality(Nullable(String)),
+    ruleset LowCardinality(String),
+    source_file LowCardinality(String)
+)
+ENGINE = ${replicated}MergeTree
+PARTITION BY toYYYYMM(crawled_at)
+ORDER BY (domain, run)
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
+
+CREATE TABLE IF NOT EXISTS ${database}.download_file ${on_cluster}
+(
+    run LowCardinality(String),
+    domain String CODEC(ZSTD(3)),
+    ip Nullable(String) CODEC(ZSTD(3)),
+    url Nullable(String) CODEC(ZSTD(3)),
+    outcome Enum8('found' = 1, 'too_small' = 2, 'too_large' = 3, 'no_size' = 4, 'robots' = 5, 'elsewhere' = 6,
+        'blocked' = 7, 'http_error' = 8, 'limit' = 9, 'failed' = 10, 'nothing_found' = 11),
+    reason Nullable(String) CODEC(ZSTD(3)),
+    status Nullable(UInt16),
+    method LowCardinality(Nullable(String)),
+    size Nullable(UInt64) CODEC(T64, ZSTD(1)),
+    size_is_lower_bound Bool,
+    content_type LowCardinality(Nullable(String)),
+    content_encoding LowCardinality(Nullable(String)),
+    etag Nullable(String) CODEC(ZSTD(3)),
+    last_modified Nullable(String) CODEC(ZSTD(3)),
+    cache_control LowCardinality(Nullable(String)),
+    age_s Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    cache_status Nullable(String) CODEC(ZSTD(3)),
+    alt_svc Nullable(String) CODEC(ZSTD(3)),
+    server_header LowCardinality(Nullable(String)),
+    depth Nullable(UInt8),
+    found_on Nullable(String) CODEC(ZSTD(3)),
+    found_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    crawled_at DateTime64(9, 'UTC') CODEC(T64, ZSTD(1)),
+    tool_version LowCardinality(String),
+    host LowCardinality(Nullable(String)),
+    ruleset LowCardinality(String),
+    source_file LowCardinality(String)
+)
+ENGINE = ${replicated}MergeTree
+PARTITION BY toYYYYMM(crawled_at)
+ORDER BY (domain, run)
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
+
+CREATE TABLE IF NOT EXISTS ${database}.download ${on_cluster}
+(
+    run LowCardinality(String),
+    vantage LowCardinality(String),
+    repetition UInt16,
+    iteration UInt16 ALIAS repetition,
+    position UInt16,
+    domain String CODEC(ZSTD(3)),
+    ip Nullable(String) CODEC(ZSTD(3)),
+    port UInt16,
+    asn Nullable(UInt32),
+    cdn LowCardinality(Nullable(String)),
+    url String CODEC(ZSTD(3)),
+    set Enum8('warmup' = 1, 'bl' = 2, 'ecn' = 3, 'sack' = 4, 'ws14' = 5, 'ws14_sack' = 6, 'ws14_ecn' = 7, 'all14' = 8,
+        'all7' = 9, 'all14_h2' = 10, 'quiche' = 11, 'libcurl' = 12, 'aioquic' = 13),
+    client Enum8('curl' = 1, 'quiche' = 2, 'aioquic' = 3),
+    protocol Enum8('tcp' = 1, 'quic' = 2),
+    client_version LowCardinality(Nullable(String)),
+    outcome Enum8('done' = 1, 'stopped_limit' = 2, 'short' = 3, 'changed' = 4, 'http_error' = 5, 'redirect' = 6,
+        'timeout' = 7, 'connect_failed' = 8, 'tls_failed' = 9, 'reset' = 10, 'no_address' = 11, 'blocked' = 12,
+        'wrong_options' = 13, 'skipped' = 14, 'failed' = 15, 'wire_limit' = 16),
+    quic_capable Nullable(Bool),
+    detail Nullable(String) CODEC(ZSTD(3)),
+    started_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    connect_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    tls_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    first_byte_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    duration_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    cpu_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    status Nullable(UInt16),
+    http_version LowCardinality(Nullable(String)),
+    tls_version LowCardinality(Nullable(String)),
+    cipher LowCardinality(Nullable(String)),
+    tls_group LowCardinality(Nullable(String)),
+    tls_verified Nullable(Bool),
+    body_bytes Int64 CODEC(T64, ZSTD(1)),
+    content_length Nullable(Int64) CODEC(T64, ZSTD(1)),
+    content_type LowCardinality(Nullable(String)),
+    content_encoding LowCardinality(Nullable(String)),
+    etag Nullable(String) CODEC(ZSTD(3)),
+    last_modified Nullable(String) CODEC(ZSTD(3)),
+    cache_control LowCardinality(Nullable(String)),
+    cache Nullable(String) CODEC(ZSTD(3)),
+    age Nullable(Int64) CODEC(T64, ZSTD(1)),
+    server_header LowCardinality(Nullable(String)),
+    via Nullable(String) CODEC(ZSTD(3)),
+    alt_svc Nullable(String) CODEC(ZSTD(3)),
+    location Nullable(String) CODEC(ZSTD(3)),
+    anrw_throughput_bps Nullable(Int64) CODEC(T64, ZSTD(1)),
+    anrw_goodput_bps Nullable(Int64) CODEC(T64, ZSTD(1)),
+    download_throughput_bps Nullable(Int64) CODEC(T64, ZSTD(1)),
+    application_goodput_bps Nullable(Int64) CODEC(T64, ZSTD(1)),
+    rtt_mean_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    rtt_p50_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    retransmission_rate Nullable(Float64),
+    mss_server Nullable(UInt16),
+    wscale_server Nullable(UInt8),
+    sack_server Nullable(Bool),
+    timestamps_server Nullable(Bool),
+    ecn_server Nullable(Bool),
+    options_as_set Nullable(Bool),
+    client_limited Nullable(Bool),
+    receive_buffer Nullable(Int64) CODEC(T64, ZSTD(1)),
+    udp_drops Nullable(Int64) CODEC(T64, ZSTD(1)),
+    wire_bytes Nullable(Int64),
+    client_port Nullable(UInt16),
+    flow_started_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    capture_file LowCardinality(Nullable(String)),
+    capture_cut Nullable(Int64),
+    tool_version LowCardinality(String),
+    host LowCardinality(Nullable(String)),
+    worker LowCardinality(Nullable(String)),
+    ruleset LowCardinality(String),
+    clock_offset_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    source_file LowCardinality(String),
+    INDEX of_run run TYPE minmax GRANULARITY 1
+)
+ENGINE = ${replicated}MergeTree
+PARTITION BY toYYYYMM(coalesce(toDate(started_at), toDate(parseDateTimeBestEffortOrNull(substring(CAST(run, 'String'),
+    1, 16), 'UTC')), toDate(0)))
+ORDER BY (domain, vantage, run, repetition)
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
+
+CREATE TABLE IF NOT EXISTS ${database}.tcp_option ${on_cluster}
+(
+    run LowCardinality(String),
+    vantage LowCardinality(String),
+    repetition UInt16,
+    list_id LowCardinality(Nullable(String)),
+    rank Nullable(UInt32),
+    domain String CODEC(ZSTD(3)),
+    ip String CODEC(ZSTD(3)),
+    port UInt16,
+    resolver LowCardinality(Nullable(String)),
+    asn Nullable(UInt32),
+    cdn LowCardinality(Nullable(String)),
+    outcome Enum8('answered' = 1, 'refused' = 2, 'timeout' = 3, 'unreachable' = 4, 'blocked' = 5, 'send_failed' = 6),
+    detail LowCardinality(Nullable(String)),
+    sent_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    src_ip LowCardinality(Nullable(String)),
+    src_port Nullable(UInt16) CODEC(T64, ZSTD(1)),
+    connects UInt8,
+    syn_retransmissions Nullable(UInt16),
+    mss Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    window_scaling Nullable(Bool),
+    wscale Nullable(UInt8),
+    sack Nullable(Bool),
+    timestamps Nullable(Bool),
+    ecn Nullable(Bool),
+    rtt_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    network_paused_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
+    tool_version LowCardinality(String),
+    host LowCardinality(Nullable(String)),
+    worker LowCardinality(Nullable(String)),
+    ruleset LowCardinality(String),
+    clock_offset_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    source_file LowCardinality(String),
+    INDEX of_run run TYPE minmax GRANULARITY 1
+)
+ENGINE = ${replicated}MergeTree
+PARTITION BY toYYYYMM(coalesce(toDate(sent_at), toDate(parseDateTimeBestEffortOrNull(substring(CAST(run, 'String'), 1,
+    16), 'UTC')), toDate(0)))
+ORDER BY (domain, ip, port, vantage, run, repetition)
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
