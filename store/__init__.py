@@ -4,6 +4,15 @@
         db.rows("SELECT * FROM table1")
 
 A store is open only inside the `with`, because only one process at a time can open an embedded store.
+
+    embedded, remote        the engine in this process, and a server
+    migrate                 tables, views and comments
+    sql                     the only module that quotes SQL
+    statements/             the statements that a client may run
+    confine/                the limits of a process that runs statements
+    load/, export/          record files into the store, runs into a folder to publish
+    parquet                 types of answers in Parquet
+    clickhouse/, protocol/  the server of the native protocol
 """
 
 from __future__ import annotations

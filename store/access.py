@@ -5,7 +5,7 @@ chDB has one user, `default`, and reads users.xml when it opens a store, so each
 - READER runs queries (`sql`, `query`, `report`): SELECT, SHOW and CHECK within limits, no changes.
 - LOADER loads and migrates the embedded store, and may read files; it runs only the project's statements.
 - SERVER runs `store serve`: LOADER with limits; it reads files because inserts reach the engine as files.
-- FORMATTER has no store: it formats the answers of a server, which it reads from a file.
+- FORMATTER has no store: it formats a server's answers, which it reads from a file.
 
 No grant covers the scalar function `file`; the guard and, in confined processes, the kernel refuse it.
 """
@@ -15,7 +15,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from xml.sax.saxutils import escape
+from html import escape
+
+from firstflight.system.memory import usable_bytes
 
 _GIB = 1 << 30
 # Tables that keep their rows in the store, or in memory.
@@ -45,7 +47,7 @@ _FIXED: Mapping[str, object] = {
 _MERGE_TREE: Mapping[str, int] = {
     "vertical_merge_algorithm_min_rows_to_activate": 1,
     "max_parts_to_merge_at_once": 8,
-    # Free slots from which on these are permitted: by default more than there are here.
+    # Minimum number of free slots for these operations; the default is more than the slots here.
     "number_of_free_entries_in_pool_to_execute_mutation": 1,
     "number_of_free_entries_in_pool_to_execute_optimize_entire_partition": 1,
 }
@@ -63,13 +65,13 @@ class Role:
     grants: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
-    # Concurrent merges and mutations; 0: no merge. During a long merge, a second slot takes small ones.
+    # Concurrent merges and mutations; 0: no merge. During a long merge, a second slot handles small ones.
     merges: int = 2
 
     def users(self) -> str:
-        """Return users.xml: the only user, its profile and its grants."""
-        memory = memory_bytes() // 2
-        limits = {**self.limits, "max_memory_usage": min(memory, max(_GIB, memory // 2))}
+        """Return users.xml: the only user, its profile and grants."""
+        half = usable_bytes() // 2
+        limits = {**self.limits, "max_memory_usage": min(half, max(_GIB, half // 2))}
         settings = _elements({**_FIXED, **limits, **self.settings})
         # 0 means no limit, so the minimum is 1.
         constraints = "".join(f"<{name}><readonly/></{name}>" for name in _FIXED) + "".join(
@@ -92,7 +94,7 @@ _CHANGE = (
     "REVOKE ALTER FREEZE PARTITION, ALTER FETCH PARTITION ON *.*",
     *(f"GRANT TABLE ENGINE ON {name}" for name in ENGINES),
 )
-# Permits to make the engine's allocator return what is free.
+# Permission to make the engine's allocator return free memory.
 _RETURN_MEMORY = "GRANT SYSTEM JEMALLOC ON *.*"
 # A merge would take 200 MB during a query; the next loader does it.
 READER = Role((_ASK, _RETURN_MEMORY), limits=_QUERY_LIMITS, merges=0)
@@ -106,12 +108,12 @@ FORMATTER = Role((_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *
 def configured(role: Role) -> str:
     """Return the path of the engine's configuration for `role`: a file in memory, closed to other processes.
 
-    The file stays open until the process ends, because the engine may read it again.
+    The file stays open until the process exits, because the engine may read it again.
     """
     main = (
         f"<clickhouse><user_directories><users_xml><path>{_in_memory(role.users())}</path></users_xml>"
         f"</user_directories><timezone>UTC</timezone>"
-        f"<max_server_memory_usage>{memory_bytes() // 2}</max_server_memory_usage>"
+        f"<max_server_memory_usage>{usable_bytes() // 2}</max_server_memory_usage>"
         f"{_merging(role.merges)}"
         "<access_control_improvements><table_engines_require_grant>true</table_engines_require_grant>"
         "</access_control_improvements></clickhouse>"
@@ -131,11 +133,6 @@ def _merging(slots: int) -> str:
 
 def _elements(values: Mapping[str, object]) -> str:
     return "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in values.items())
-
-
-def memory_bytes() -> int:
-    """Return the size of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _in_memory(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Formats answers of a server. Formatting is the client's task; the local engine does it."""
+"""Formats answers from a server. Formatting is the client's task; the local engine does it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 
 from firstflight.system import spreadsheet
+from store import parquet
 from store.base import Answer
 from store.engine import Engine
 from store.protocol.blocks import Block
@@ -26,21 +27,23 @@ _FORMAT_CLAUSE = re.compile(r"^FORMAT (\w+)$", re.MULTILINE)
 
 
 def format_of(parsed: str) -> str | None:
-    """Return the format in the FORMAT clause of a parsed statement, or None."""
-    found = _FORMAT_CLAUSE.search(parsed)
-    return found[1] if found else None
+    """Return the format in the FORMAT clause in a parsed statement, or `None`."""
+    match = _FORMAT_CLAUSE.search(parsed)
+    return match[1] if match else None
 
 
 def settings_for(output_format: str) -> dict[str, object]:
-    """Return the settings for an answer in this format: SETTINGS, and decimals in tables for people."""
+    """Return the settings for an answer in this format: SETTINGS, and rounded decimals in readable tables."""
     decimals = SHOWN_DECIMALS if output_format.startswith(_FOR_PEOPLE) else 0
     return {**SETTINGS, "output_format_float_precision": decimals}
 
 
 def answer(content: bytes, output_format: str) -> Answer:
-    """Return an answer for users: in CSV, no text is a formula of a spreadsheet."""
+    """Return an answer for users: in CSV, no text is a formula; in Parquet, libraries agree on the types."""
     if spreadsheet.is_csv(output_format):
         content = spreadsheet.answer(content)
+    elif output_format == parquet.FORMAT:
+        content = parquet.readable(content)
     return Answer(content, output_format)
 
 

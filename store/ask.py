@@ -10,9 +10,9 @@ from store.location import find, nothing_there, open_store
 
 
 def formatted(query: str, output_format: str, url: str | None = None) -> Answer:
-    """Return the answer to `query` in one of ClickHouse's formats.
+    """Return the answer to `query` in a format of ClickHouse.
 
-    StoreError gives the engine's reason for a refusal in one sentence. UsageError: the store has no tables.
+    StoreError gives the engine's reason for a refusal. UsageError: the store has no tables.
     """
     with open_store(url) as store:
         try:

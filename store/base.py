@@ -1,4 +1,4 @@
-"""The interface of a store, independent of its engine."""
+"""A store's interface, independent of the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Parameters = Mapping[str, str | int]
 
 
 class Answer(NamedTuple):
-    """An answer and its format. A FORMAT clause in the query overrides the requested format."""
+    """An answer and the format. A FORMAT clause in the query overrides the requested format."""
 
     content: bytes
     output_format: str
@@ -62,14 +62,14 @@ class Store(Protocol):
         """Run a query and return one dict per row. Instants are text, 64-bit integers are int."""
 
     def formatted(self, sql: str, output_format: str) -> Answer:
-        """Run a user's query and return its result in one of ClickHouse's formats."""
+        """Run a user's query and return the result in a format of ClickHouse."""
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
         """Add all rows of `batch` as one block, atomically.
 
-        Columns are matched by name; text fits Enum and LowCardinality columns, timestamp[ns, UTC] fits
-        DateTime64(9). `token`: a table with a deduplication window adds the rows of a token once, whoever
-        sends them.
+        Column names must match; their order is irrelevant. Text fits Enum and LowCardinality columns, and
+        timestamp[ns, UTC] fits DateTime64(9). `token`: a table with a deduplication window adds rows with the
+        same token only once, even if several programs send them.
         """
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:

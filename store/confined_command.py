@@ -1,7 +1,7 @@
-"""Confines a command that opens the embedded store, before its first thread and until it ends.
+"""Confines a command that opens the embedded store, from before its first thread until it exits.
 
 A process that opens a store evaluates the expressions in it (a column's default, a view, a dictionary's
-source) with its user's rights, even if others wrote them. Confinement keeps them from other files and from
+source) with its user's rights, even if others wrote them. Confinement prevents access to other files and to
 hosts.
 """
 
@@ -39,4 +39,4 @@ def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable:
 def nearest_folder(path: Path) -> Path:
     """Return the folder `path`, or its nearest ancestor that exists."""
     path = path.absolute()
-    return next(one for one in (path, *path.parents) if one.is_dir())
+    return next(folder for folder in (path, *path.parents) if folder.is_dir())

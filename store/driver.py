@@ -1,8 +1,8 @@
 """clickhouse-driver, with blocks passed on undecoded.
 
-The driver handles connection, handshake, compression, packets and settings. The content of a block is not
+The driver handles connection, handshake, compression, packets and settings. A block's content is not
 converted to Python objects: it passes to and from the local engine in the format `Native`. This keeps types
-exact (the driver's datetimes end at microseconds), and a batch needs no loop over its values.
+exact (the driver's datetimes have only microseconds), and a batch needs no loop over its values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from store.url import ServerLocation
 # From 54465 on, servers send sparse columns, which only an engine can decode.
 REVISION = 54464
 
-# The driver also raises what it logs, and its log contains queries.
+# The driver also raises every error that it logs, and its log contains queries.
 logging.getLogger("clickhouse_driver").addHandler(logging.NullHandler())
 logging.getLogger("clickhouse_driver").propagate = False
 
@@ -88,7 +88,7 @@ class BlockClient(Client):  # type: ignore[misc]
         self.make_query_settings({})
 
     def ask(self, sql: str, parameters: Mapping[str, str], settings: Mapping[str, object]) -> list[Block]:
-        """Return the blocks of an answer; the first has names and types if the answer has columns."""
+        """Return an answer's blocks; the first has names and types if the answer has columns."""
         blocks: list[Block] = []
         with self.disconnect_on_error(sql, dict(settings)):
             self.connection.send_query(sql, params=dict(parameters))

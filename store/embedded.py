@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 _SETTINGS = {
     **answers.SETTINGS,
     "asterisk_include_alias_columns": 1,
-    # A join without match yields null, not the first value of an enumeration.
+    # A join without match yields null, not an enumeration's first value.
     "join_use_nulls": 1,
-    # A larger state of a GROUP BY continues in files in the store's folder. Grouped by name it is as large as
-    # the run: with twice as much a report on a million names takes 25 MB more (docs/measured/campaign.md).
+    # A GROUP BY with a larger state uses files in the store's folder. If it groups names, its state is as
+    # large as the run: with twice this limit a report on a million names needs 25 MB more
+    # (docs/measured/campaign.md).
     "max_bytes_before_external_group_by": 32 << 20,
 }
 # Rows must be on disk before the load log records them.
 _WRITE_SETTINGS = {"mutations_sync": 2, "alter_sync": 2}
-# After a batch of this size, or a query that took so long, the engine's allocator returns what was freed.
-# Otherwise it keeps pages until the thread that had them works again, and memory grows with their number.
+# After a batch of this size, or a query of this duration, the engine's allocator returns freed memory.
+# Otherwise it keeps pages until the thread that used them runs again, so memory grows with the number of
+# threads.
 _PURGED_BYTES = 1 << 20
 _PURGED_AFTER_S = 0.05
 
@@ -45,7 +47,7 @@ class EmbeddedStore:
     def __init__(self, path: Path, database: str, *, write: bool, limits: Limits | None = None) -> None:
         """Open the store in the folder `path`; UsageError or StoreError if it cannot be opened.
 
-        `limits` apply to what a reader asks, not to a writer's statements.
+        `limits` apply to a reader's queries, not to a writer's statements.
         """
         self._path = path
         self._reading = _SETTINGS | (limits.settings() if limits else {})
@@ -85,9 +87,9 @@ class EmbeddedStore:
 
     def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
         """Run a query and return one dict per row."""
-        begun = time.monotonic()
+        started_s = time.monotonic()
         lines = self._run(sql, "JSONEachRow", parameters).splitlines()
-        if time.monotonic() - begun >= _PURGED_AFTER_S:
+        if time.monotonic() - started_s >= _PURGED_AFTER_S:
             self._return_memory()
         return [json.loads(line) for line in lines if line]
 
@@ -97,13 +99,13 @@ class EmbeddedStore:
             parsed = guard.check_reading(self._engine, sql)
         except EngineError as error:
             raise from_engine(str(error), self.location) from error
-        wanted = answers.format_of(parsed) or output_format
+        format_name = answers.format_of(parsed) or output_format
         try:
             # A separate session, because the first session's settings are fixed.
             session = Engine(str(self._path), access.READER)
             try:
-                self._limit_to_reading(session, self._reading | answers.settings_for(wanted))
-                return answers.answer(session.run(sql, output_format), wanted)
+                self._limit_to_reading(session, self._reading | answers.settings_for(format_name))
+                return answers.answer(session.run(sql, output_format), format_name)
             finally:
                 session.close()
         except EngineError as error:
@@ -149,7 +151,7 @@ class EmbeddedStore:
         self._engine.close()
 
     def _return_memory(self) -> None:
-        """Make the engine's allocator return what is free.
+        """Make the engine's allocator return free memory.
 
         Uses a separate session, because a read-only session may not do this.
         """

@@ -1,12 +1,14 @@
 """ClickHouse's engine inside this process (chDB), for the embedded store, its server and the driver.
 
-A process opens one folder, or none (`MEMORY`), and any number of sessions in it. Each session has its own
-settings, current database and temporary tables. Sessions run concurrently, with one query at a time each.
+A process opens one folder, or no folder (`MEMORY`), and any number of sessions in it. Each session has
+separate settings, current database and temporary tables. Sessions run concurrently, with one query at a time
+each.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,12 +21,15 @@ from store import access
 from store.sql import field, literal
 
 # Instants without a time zone are UTC, whatever the machine's zone. The engine reads TZ when it is imported,
-# and does not start if it cannot parse the value. Its allocator gives back pages that were free for a tenth
-# of a second; by default it keeps them for five, and each query would add to what the ones before left.
+# and does not start if it cannot parse the value. Its allocator returns pages that were free for a tenth of a
+# second. The default is five seconds, and the memory of consecutive queries would accumulate.
 _WHILE_IMPORTED = {"TZ": "UTC", "JE_MALLOC_CONF": "dirty_decay_ms:100,muzzy_decay_ms:0"}
 _before = {name: os.environ.get(name) for name in _WHILE_IMPORTED}
 os.environ.update(_WHILE_IMPORTED)
 open_files.raise_limit()
+# chDB works without pyarrow. It imports pyarrow only for answers as Arrow objects, which this code does not
+# use, and the import takes a third of the CPU time for a short query. `None` makes the import fail.
+_without_pyarrow = sys.modules.setdefault("pyarrow", None) is None  # type: ignore[arg-type]
 try:
     from chdb import ChdbError
     from chdb.state.sqlitelike import Connection
@@ -33,6 +38,8 @@ except (ImportError, OSError, RuntimeError) as _error:
         raise FirstflightError(_sentence) from _error
     raise
 finally:
+    if _without_pyarrow:
+        del sys.modules["pyarrow"]
     for _name, _value in _before.items():
         if _value is None:
             del os.environ[_name]
@@ -57,7 +64,7 @@ class Engine:
     """One session of the engine."""
 
     def __init__(self, path: str = MEMORY, role: access.Role = access.FORMATTER) -> None:
-        """Open a session in the folder `path`; EngineError contains all the engine printed if that fails.
+        """Open a session in the folder `path`. If that fails, EngineError contains all output of the engine.
 
         `role` applies to the process while it has the folder open: the first session's role counts.
         """
@@ -74,7 +81,7 @@ class Engine:
         parameters: Mapping[str, str] | None = None,
         records: pa.Table | None = None,  # noqa: ARG002  chDB finds it by this name: Python(records)
     ) -> bytes:
-        """Run one statement and return its whole answer. `parameters` are texts escaped by `sql.field`."""
+        """Run one statement and return the whole answer. `parameters` are texts escaped by `sql.field`."""
         try:
             result = self._connection.query(sql, output_format, params=dict(parameters or {}) or None)
         except (ChdbError, RuntimeError) as error:
@@ -84,7 +91,7 @@ class Engine:
     def stream(
         self, sql: str, output_format: str, parameters: Mapping[str, str] | None = None
     ) -> Generator[bytes, None, None]:
-        """Run one statement and yield its answer block by block; closing the generator ends the query."""
+        """Run one statement and yield the answer block by block; closing the generator stops the query."""
         try:
             stream = self._connection.send_query(sql, output_format, params=dict(parameters or {}) or None)
         except (ChdbError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Errors of a store: turns the engine's message into one sentence."""
+"""Errors from a store: turns the engine's message into one sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from firstflight.system import open_files
 
 
 class StoreError(UsageError):
-    """The engine refused a statement. `code` is ClickHouse's error number, 0 if it gave none."""
+    """The engine refused a statement. `code` is ClickHouse's error number, 0 if it is unknown."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class StoreUnreachable(FirstflightError):
 
 
 class DiskFull(OutputError):
-    """No space is left on the store's disk. The next load removes incomplete rows."""
+    """The store's disk is full. The next load removes incomplete rows."""
 
 
 SYNTAX_ERROR = 62
@@ -40,6 +40,7 @@ UNKNOWN_TABLE = 60
 UNKNOWN_DATABASE = 81
 READONLY = 164
 AUTHENTICATION_FAILED = 516
+ACCESS_DENIED = 497
 NOT_ENOUGH_SPACE = 243
 MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME = 241, 396, 159
 LIMIT_CODES = frozenset({MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME})
@@ -66,14 +67,14 @@ _NOISE = [
     re.compile(r" Stack trace:.*$", re.DOTALL),
     re.compile(r": While executing \w+\.?"),
 ]
-# The engine prefixes some messages with "default: ", the name of its user.
+# The engine prefixes some messages with the name of the user, "default: ".
 _USER = re.compile(r"^default: ")
 
 
 def from_engine(text: str, location: str) -> FirstflightError:
     """Return the error for `text`, the engine's message."""
-    found = _CODE.search(text)
-    code = int(found[1]) if found else 0
+    match = _CODE.search(text)
+    code = int(match[1]) if match else 0
     if code == NOT_ENOUGH_SPACE or "No space left on device" in text or "errno: 28" in text:
         return DiskFull(f"no space left on the disk of the store ({location}): free space and try again")
     if many := open_files.sentence(text):

@@ -1,9 +1,10 @@
 """Leases for exclusive access on a server. A lease expires if its holder disappears.
 
-A server has no locks for its clients. But it drops an insert whose token it already knows, which works as
-compare-and-set: a program that wants a subject inserts the version after the newest one, with a token made of
-subject and version, and then reads the holder; of two concurrent inserts, the server drops one. A lease lasts
-`LEASE_S` and is renewed in the same way during work, so a program notices that it lost a lease.
+A server has no locks for clients. But it drops an insert if it has seen the insert's token before, which
+works as a compare-and-set operation. To take a lease, a program inserts the version after the newest one,
+with a token made of subject and version, and then reads the holder. Of two concurrent inserts, the server
+drops one. A lease lasts `LEASE_S` and is renewed in the same way during work, so a program notices if it has
+lost a lease.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from firstflight.system import terminal
 from store.base import Store
 from store.errors import StoreHeld, StoreUnreachable
 
@@ -28,24 +30,27 @@ TABLE = "lease"
 LEASE_S = 120
 WAIT_S = 30.0
 _POLL_S = 0.3
+# A program that waits longer prints the holder.
+_TELL_S = 1.0
 
 
 class Lease:
-    """A lease on a subject. `held` takes none in a store that only one program can open."""
+    """A lease on a subject. In a store that only one program can open, `held` takes no leases."""
 
     def __init__(self, store: Store, subject: str) -> None:
         """Prepare a lease on `subject`, for example the unit to load."""
         self._store = store
         self._table = f"{store.dialect.database}.{TABLE}"
         self._subject = subject
-        # Two leases of one program are two holders.
-        self._holder = json.dumps(_ourselves() | {"lease": uuid.uuid4().hex})
+        # Two leases of the same program have different holders.
+        self._holder = json.dumps(_this_process() | {"lease": uuid.uuid4().hex})
         self._version = 0
         self._renewed = 0.0
 
     def take(self, wait_s: float = WAIT_S) -> None:
         """Wait until the subject is free and take it; StoreHeld after `wait_s` seconds."""
-        until = time.monotonic() + wait_s
+        began = time.monotonic()
+        until, told = began + wait_s, wait_s <= _TELL_S
         while True:
             newest = self._newest()
             if newest is None or newest["ended"] or _is_dead(newest["holder"]):
@@ -54,9 +59,15 @@ class Lease:
             elif time.monotonic() >= until:
                 raise StoreHeld(
                     f"{self._subject} in {self._store.location} has been held for more than {wait_s:g} s by "
-                    f"{_shown(newest['holder'])}; nothing was changed; try again when it has finished"
+                    f"{_holder_text(newest['holder'])}; nothing was changed; try again when it has finished"
                 )
             else:
+                if not told and time.monotonic() - began >= _TELL_S:
+                    told = True
+                    holder = _holder_text(newest["holder"])
+                    terminal.echo(
+                        f"waiting at most {wait_s:g} s for {self._subject}, held by {holder}", err=True
+                    )
                 time.sleep(_POLL_S)
 
     def keep(self) -> None:
@@ -126,7 +137,7 @@ def held(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[
 
 
 @cache
-def _ourselves() -> dict[str, Any]:
+def _this_process() -> dict[str, Any]:
     """Describe this process as a holder: for messages, and to check on this machine whether it still runs."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     return {
@@ -140,7 +151,7 @@ def _ourselves() -> dict[str, Any]:
 
 
 def _is_dead(holder: str) -> bool:
-    """Return whether the holder was a process of this machine and has ended; False if that is unknown."""
+    """Return whether the holder was a process of this machine and has exited; False if that is unknown."""
     try:
         process = json.loads(holder)
         return bool(process["machine"] == _machine() and _began(int(process["pid"])) != process["began"])
@@ -149,13 +160,13 @@ def _is_dead(holder: str) -> bool:
 
 
 def _machine() -> str:
-    """Identify this boot of this machine, and the namespace of its process ids."""
+    """Return an identifier of this machine's boot and of the namespace of process ids."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def _began(pid: int) -> int | None:
-    """Return when a process began, in clock ticks since boot; None if it does not run."""
+    """Return when a process started, in clock ticks since boot; `None` if it does not run."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -164,7 +175,7 @@ def _began(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def _shown(holder: str) -> str:
+def _holder_text(holder: str) -> str:
     try:
         process = json.loads(holder)
         command = f"{process['command']}, since {process['since']}"

@@ -56,7 +56,7 @@ Location = EmbeddedLocation | ServerLocation
 def find(url: str | None = None) -> Location:
     """Return the location that `url` names.
 
-    None: FIRSTFLIGHT_STORE, else the URL in the file FIRSTFLIGHT_STORE_FILE, else chdb:./var/store.
+    `None`: FIRSTFLIGHT_STORE, else the URL in the file FIRSTFLIGHT_STORE_FILE, else chdb:./var/store.
     """
     given = url or os.environ.get("FIRSTFLIGHT_STORE")
     if not given and os.environ.get("FIRSTFLIGHT_STORE_FILE"):
@@ -80,12 +80,12 @@ def find(url: str | None = None) -> Location:
 def open_store(
     url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S, limits: Limits | None = None
 ) -> Iterator[Store]:
-    """Open the store that `url` names (None as in `find`) until the end of the block.
+    """Open the store that `url` names (`None` as in `find`) until the end of the block.
 
-    One process at a time can open an embedded store: `wait_s` limits the wait for another process.
-    `write` creates the folder or the database if it is missing, and allows changes; otherwise the engine
-    refuses them. `limits` apply to each query, except on a server whose user may not change settings: there
-    the server's own apply. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
+    One process at a time can open an embedded store: `wait_s` limits the wait for another process. `write`
+    creates the folder or the database if it is missing, and allows changes; otherwise the engine refuses
+    them. `limits` apply to each query; on a server, for a user who may not change settings, the server's
+    limits apply instead. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
     """
     location = find(url)
     if isinstance(location, EmbeddedLocation):
@@ -118,10 +118,15 @@ def open_store(
             store.close()
 
 
-def make_folder(location: EmbeddedLocation) -> None:
-    """Create the folder of an embedded store if it is missing."""
+def check_folder(location: EmbeddedLocation) -> None:
+    """Raise UsageError if an embedded store is not in the folder and cannot be made there."""
     refuse_no_folder(location)
     _refuse_other_files(location)
+
+
+def make_folder(location: EmbeddedLocation) -> None:
+    """Create the folder of an embedded store if it is missing."""
+    check_folder(location)
     try:
         # Parent folders follow the user's umask, without write access for others; the store is private.
         before = os.umask(0o077)
@@ -162,7 +167,7 @@ def refuse_no_folder(location: EmbeddedLocation) -> None:
 
 
 def locked_store(location: EmbeddedLocation, wait_s: float) -> AbstractContextManager[None]:
-    """Lock an embedded store, whose folder exists; StoreHeld if others hold it for `wait_s` seconds.
+    """Lock an embedded store in an existing folder; StoreHeld if others hold it for `wait_s` seconds.
 
     The engine refuses a second process too, but it cannot wait and does not name the first one.
     """

@@ -1,4 +1,4 @@
-"""Updates the tables, views and comments of a store to schemas/; a second run does nothing."""
+"""Updates a store's tables, views and comments to schemas/; a second run does nothing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from firstflight.errors import UsageError
 from schemas import records, sql
 from store import lease
 from store.base import Store
+from store.errors import ACCESS_DENIED, StoreError
 from store.sql import literal
 
 _LOG = "schema_migration"
 # Another program's migration may be some 200 statements, which a busy server or cluster executes slowly.
 _WAIT_S = 600.0
+# The first migration of stores made before 0.1.0, which started with a new set of migrations.
+_BEFORE_0_1_0 = "0001_quic_probe"
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step to apply: `part` is migration, view or comment; `digest` identifies its content."""
+    """A step to apply: `part` is migration, view or comment; `digest` identifies the content."""
 
     part: str
     name: str
@@ -27,8 +30,13 @@ class Step:
 
 
 def pending(store: Store) -> list[Step]:
-    """Return the steps that a migration would apply, in order. UsageError if the store is newer."""
+    """Return the steps a migration would apply, in order; UsageError if another version made the store."""
     applied = _applied(store)
+    if ("migration", _BEFORE_0_1_0) in applied:
+        raise UsageError(
+            f"a version before 0.1.0 made the store in {store.location}: name a new store and load the runs "
+            "again (`firstflight load RUN...`)"
+        )
     known = {_migration_name(migration): migration for migration in sql.migrations()}
     for (part, name), digest in applied.items():
         if part != "migration":
@@ -49,13 +57,21 @@ def pending(store: Store) -> list[Step]:
 def migrate(store: Store) -> list[Step]:
     """Apply the pending steps and return them. The store is open for writing."""
     _check_shards(store)
-    if not _has_logs(store):
-        for statement in sql.bootstrap(store.dialect):
-            store.execute(statement)
-    if not pending(store):
-        return []
-    with lease.held(store, ["migrations"], _WAIT_S) as leases:
-        return _apply(store, leases)
+    try:
+        if not _has_logs(store):
+            for statement in sql.bootstrap(store.dialect):
+                store.execute(statement)
+        if not pending(store):
+            return []
+        with lease.held(store, ["migrations"], _WAIT_S) as leases:
+            return _apply(store, leases)
+    except StoreError as error:
+        if error.code != ACCESS_DENIED:
+            raise
+        raise UsageError(
+            f"the store in {store.location} lacks tables or views of this version, and this user may not "
+            "make them: run `firstflight db migrate` at the centre"
+        ) from error
 
 
 def _apply(store: Store, leases: list[lease.Lease]) -> list[Step]:
@@ -72,6 +88,14 @@ def _apply(store: Store, leases: list[lease.Lease]) -> list[Step]:
             {"part": step.part, "name": step.name, "digest": step.digest},
         )
     return steps
+
+
+def outdated(store: Store) -> str:
+    """Return the message for a store that lacks tables or views of this version."""
+    return (
+        f"the store in {store.location} lacks tables or views of this version of firstflight: "
+        "bring it up to date with `firstflight db migrate`"
+    )
 
 
 def applied(store: Store) -> list[dict[str, object]]:
@@ -136,7 +160,7 @@ def _steps(store: Store) -> list[Step]:
 
 
 def _comment(store: Store, table: str, meaning: str, columns: list[tuple[str, str]]) -> list[str]:
-    """Return statements that set the comments of a table or view: one, wherever it has to be executed."""
+    """Return the statements that set the comments for a table or view; with shards, there may be two."""
     actions = [f"MODIFY COMMENT {literal(meaning)}"]
     actions += [f"COMMENT COLUMN `{name}` {literal(comment)}" for name, comment in columns]
     target = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}} ")

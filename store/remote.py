@@ -20,6 +20,7 @@ from store.base import Answer, Limits, Parameters
 from store.driver import BlockClient
 from store.engine import Engine, EngineError
 from store.errors import (
+    ACCESS_DENIED,
     AUTHENTICATION_FAILED,
     READONLY,
     TRANSIENT,
@@ -67,13 +68,13 @@ class ServerStore:
     """See `store.base.Store`.
 
     After a broken connection a statement is sent again, with growing pauses, for up to the location's
-    `retry_for` seconds. Inserts carry a token, by which the server drops those it has already applied.
+    `retry_for` seconds. Each insert has a token, so the server drops an insert that it has already applied.
     """
 
     def __init__(self, location: ServerLocation, *, write: bool, limits: Limits | None = None) -> None:
         """Connect. StoreUnreachable if no server answers; UsageError for a wrong database or login.
 
-        `limits` apply to what a reader asks, if its user may change settings.
+        `limits` apply to a reader's queries, if the user may change settings.
         """
         self._limits = limits.settings() if limits else {}
         self._location = location
@@ -85,7 +86,7 @@ class ServerStore:
         self._warned = self._answered = False
         if write:
             self._settings = _SETTINGS | self.dialect.settings | _WRITE_SETTINGS
-            self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
+            self._make_database()
             self._client.disconnect()
             self._client = BlockClient(location, location.database)
         else:
@@ -116,8 +117,8 @@ class ServerStore:
         try:
             parsed = guard.check_reading(self._engine, sql)
             blocks = self._ask(sql)
-            wanted = answers.format_of(parsed) or output_format
-            return answers.answer(answers.formatted(self._engine, blocks, wanted), wanted)
+            format_name = answers.format_of(parsed) or output_format
+            return answers.answer(answers.formatted(self._engine, blocks, format_name), format_name)
         except EngineError as error:
             raise from_engine(str(error), self.location) from error
 
@@ -181,8 +182,15 @@ class ServerStore:
             self._local.set(answers.SETTINGS)
         return self._local
 
+    def _make_database(self) -> None:
+        try:
+            self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
+        except StoreError as error:
+            if error.code != ACCESS_DENIED:
+                raise  # a user who only loads: the database must be there
+
     def _settings_of_a_reader(self) -> dict[str, object]:
-        """Return the settings for reading; none for a user who may not change settings."""
+        """Return the settings for reading; empty for a user who may not change settings."""
         *_, answer = self._ask("SELECT toUInt8(getSetting('readonly')) AS readonly")
         rights = answer.values[0][0]
         settings = _SETTINGS | self.dialect.settings | self._limits
@@ -230,10 +238,10 @@ class ServerStore:
                     raise UsageError(
                         f"the certificate of {self.location} is not trusted: {untrusted}"
                     ) from error
-                reason, last = _why(error), error
+                reason, last = _reason_of(error), error
             except driver_errors.Error as error:
                 self._client.disconnect()
-                raise StoreError(f"{self.location} cannot be understood: {_why(error)}") from error
+                raise StoreError(f"{self.location} cannot be understood: {_reason_of(error)}") from error
             else:
                 self._warned, self._answered = False, True
                 return result
@@ -263,11 +271,11 @@ class ServerStore:
 
 def _untrusted(error: BaseException) -> str | None:
     """Return the certificate's fault, if that is the error; the driver keeps only the text."""
-    found = _CERTIFICATE.search(str(error))
-    return found[1] if found else None
+    match = _CERTIFICATE.search(str(error))
+    return match[1] if match else None
 
 
-def _why(error: BaseException) -> str:
+def _reason_of(error: BaseException) -> str:
     """Describe the error in a few words."""
     if isinstance(error, driver_errors.SocketTimeoutError | TimeoutError):
         return "no answer in time"
@@ -278,5 +286,5 @@ def _why(error: BaseException) -> str:
     if isinstance(error, driver_errors.NetworkError):
         inner = error.__cause__ or error.__context__
         if isinstance(inner, OSError) and inner is not error:
-            return _why(inner)
+            return _reason_of(inner)
     return str(error).split("\n")[0].removeprefix("Code: 210. ").strip(". ") or type(error).__name__

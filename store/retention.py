@@ -14,7 +14,7 @@ _TTL = re.compile(r"\bTTL .*?\+ (?:toIntervalMonth\((?P<function>\d+)\)|INTERVAL
 
 @dataclass(frozen=True)
 class Retention:
-    """A table that is partitioned by month, and how many months its rows are kept (None: without limit)."""
+    """A table that is partitioned by month, and how many months its rows are kept (`None`: without limit)."""
 
     table: str
     months: int | None

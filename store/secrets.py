@@ -8,7 +8,7 @@ from firstflight.errors import UsageError
 
 
 def first_line(path: Path) -> str:
-    """Return the first line of a file that holds a secret; UsageError if there is none."""
+    """Return the secret in a file's first line; UsageError if the line is empty or cannot be read."""
     try:
         with path.open(encoding="utf-8") as file:
             line = file.readline().rstrip("\r\n")

@@ -1,7 +1,7 @@
 """The file STORE.address next to the folder STORE: the full address of the `store serve` that holds it.
 
 The first line is an address for FIRSTFLIGHT_STORE_FILE; only the user who serves can read it (mode 0600). The
-file remains after the server ends, and the next server reuses a generated password from it. The second line
+file remains after the server stops, and the next server reuses a generated password from it. The second line
 names the server's process: the address is valid only while that process holds the store. The third line
 `drawn` marks a generated password.
 """
@@ -19,7 +19,7 @@ from firstflight.system import files, lock
 from firstflight.system.tcp_listener import host_and_port
 from store.url import ServerLocation, parse
 
-LOCK = "firstflight.lock"  # in a store's folder, beside the engine's files
+LOCK = "firstflight.lock"  # in a store's folder, next to the engine's files
 _PROCESS = "process "
 _DRAWN = "drawn"
 
@@ -64,10 +64,10 @@ def write(
 ) -> Path:
     """Write the address of this process's server; UsageError if writing fails.
 
-    `drawn`: the password comes from `password`, and the next start may reuse it.
+    `drawn`: `password` generated the password, and the next start may reuse it.
 
-    With TLS, clients of this address do not verify the certificate: it names this machine as others see it,
-    and the process that answers at the address holds the store.
+    With TLS, clients of this address do not verify the certificate, which has this machine's name for others.
+    It is not necessary, because the process that answers at the address holds the store.
     """
     try:
         address = ipaddress.ip_address(host)
@@ -86,7 +86,7 @@ def write(
 
 
 def _lines(store: Path) -> list[str]:
-    """Return the lines of the file; none if it is missing, owned by another user, or accessible to others."""
+    """Return the lines of the file; empty if it is missing, another user's, or accessible to others."""
     try:
         with path_of(store).open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())

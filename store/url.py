@@ -25,7 +25,7 @@ _PARTS = re.compile(
 
 @dataclass(frozen=True)
 class ServerLocation:
-    """A server, or with `cluster` one of a cluster, of several shards if `sharded`. Times are in seconds."""
+    """A server, or a member of `cluster`, which has several shards if `sharded`. Times are in seconds."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class ServerLocation:
 
 
 def parse(url: str, database: str) -> ServerLocation:
-    """Parse the URL of a server; `database` is the default. UsageError never repeats the URL."""
+    """Parse a server's URL; `database` is the default. UsageError never repeats the URL."""
     if _is_cut(url):
         raise UsageError(
             "the store's address has an @ after a /, ? or #, so its password ends too early: write these "
@@ -101,7 +101,7 @@ def has_password(url: str) -> bool:
 
 
 def _is_cut(url: str) -> bool:
-    """Return whether user or password hold a character that ends this part of a URL (RFC 3986 3.2.1)."""
+    """Return whether user or password have a character that closes this part of a URL (RFC 3986 3.2.1)."""
     split = _PARTS.fullmatch(url)
     if split is None:
         return False
@@ -162,5 +162,5 @@ _OPTIONS: dict[str, Callable[[str, str], Any]] = {
 
 
 def _plain(error: ValueError) -> str:
-    """Return the fault of a URL, without the part of the URL that urllib quotes."""
+    """Return a URL's fault, without the part of the URL that urllib quotes."""
     return str(error).split(":")[0].split("'")[0].strip()

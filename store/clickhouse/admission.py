@@ -50,16 +50,18 @@ class Admission:
     def enter(self, number: int, sock: socket.socket) -> None:
         """Wait for a free slot and give it to a new connection; no other connection is accepted meanwhile.
 
-        The socket is cut when its time is over or its slot is needed, until `leave` is called.
+        Until `leave` is called, the socket is cut when the time expires or the slot is needed.
         """
         with self._changing:
             while len(self._pending) >= self._slots:
                 now = time.monotonic()
-                oldest = next((one for one, pending in self._pending.items() if not pending.delayed), None)
+                oldest = next(
+                    (waiting for waiting, pending in self._pending.items() if not pending.delayed), None
+                )
                 if oldest is None:
-                    self._changing.wait()  # the delay of a wrong password ends
-                elif (left := self._pending[oldest].accepted + self._protected_s - now) > 0:
-                    self._changing.wait(left)
+                    self._changing.wait()  # until a delay after a wrong password expires
+                elif (remaining_s := self._pending[oldest].accepted + self._protected_s - now) > 0:
+                    self._changing.wait(remaining_s)
                 else:
                     self._cut(self._pending.pop(oldest))
             # A copy: TLS detaches the connection from the socket that it wraps.
@@ -89,7 +91,9 @@ class Admission:
         """Cut the connections that exceeded their time."""
         before = time.monotonic() - self._seconds
         with self._changing:
-            expired = [n for n, one in self._pending.items() if one.accepted < before and not one.delayed]
+            expired = [
+                n for n, pending in self._pending.items() if pending.accepted < before and not pending.delayed
+            ]
             for number in expired:
                 self._cut(self._pending.pop(number))
             self._changing.notify_all()

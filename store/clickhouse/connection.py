@@ -1,4 +1,4 @@
-"""One connection of a client: reads and writes its packets in the order of the protocol."""
+"""One connection from a client: reads and writes its packets in the order of the protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from store.clickhouse.counts import Counts
-from store.clickhouse.session import Session, refusal
+from store.clickhouse.session import Session
 from store.engine import EngineError
 from store.protocol import compression, packets
 from store.protocol.blocks import Block, read_wire
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """A client's connection. `run` serves it in its own thread until it ends."""
+    """A client's connection. `run` serves it in a separate thread until the client disconnects."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Connection:
         timezone: str,
         counts: Counts,
     ) -> None:
-        """`open_session` checks the login and returns a session, or raises Refusal; `kill` ends its query."""
+        """`open_session` checks the login and returns a session or raises Refusal; `kill` stops its query."""
         self._sock = sock
         self._reader = Reader(sock.recv)
         self._open_session = open_session
@@ -61,9 +61,10 @@ class Connection:
         self._counts = counts
         self._revision = 0
         self._session: Session | None = None
-        # Whether rows of an insert are still to come, which after an error would be read as packets.
+        # Whether the client still sends rows of an insert. After an error they would be read as packets.
         self._receiving = False
-        # The progress of a running query that the client knows; None while it expects no progress packets.
+        # The progress of a running query as last sent to the client; `None` while it expects no progress
+        # packets.
         self._sent_progress: Progress | None = None
 
     def run(self) -> None:
@@ -78,7 +79,7 @@ class Connection:
             self._send_last(packets.exception(UNEXPECTED_PACKET, str(error)))
         except (Disconnected, OSError):
             pass
-        except Exception as error:  # an error in one connection must not affect the others
+        except Exception as error:  # an error must not affect other connections
             _log.error("firstflight: a client's connection was closed after an error: %r", error)
             self._send_last(packets.exception(LOGICAL_ERROR, repr(error)))
         finally:
@@ -118,7 +119,7 @@ class Connection:
             self._send(packets.packet(Server.PONG))
         elif number == Client.QUERY:
             return self._serve_query(session, packets.read_query(self._reader, self._revision))
-        elif number != Client.CANCEL:  # a late one, whose query has ended
+        elif number != Client.CANCEL:  # a Cancel may arrive after the query
             raise ProtocolError(f"packet {number} where a query was expected")
         return True
 
@@ -128,31 +129,31 @@ class Connection:
         began = time.monotonic()
         try:
             self._no_external_tables(query.compressed)
-            asked = session.prepare(query)
-            insert = asked.insert
+            prepared = session.prepare(query)
+            insert = prepared.insert
             if insert is not None:
                 rows = self._take_rows(session, insert, query.compressed)
             else:
                 with watch:
-                    rows = self._give_rows(session, asked, query)
+                    rows = self._give_rows(session, prepared, query)
             self._counts.query("answered" if insert is None else "inserted", time.monotonic() - began, rows)
         except (EngineError, Refusal, UnsupportedType) as error:
             self._counts.query("failed", time.monotonic() - began)
             if watch.disconnected:
                 raise Disconnected from error
             if not watch.cancelled:
-                self._send(_exception(error))
+                self._send(_exception(session, error))
                 return not self._receiving
         if watch.disconnected:
             raise Disconnected
         self._send(packets.packet(Server.END_OF_STREAM))
         return True
 
-    def _give_rows(self, session: Session, asked: Statement, query: Query) -> int:
-        """Send the answer of a query; return its rows."""
+    def _give_rows(self, session: Session, prepared: Statement, query: Query) -> int:
+        """Send a query's answer; return its rows."""
         rows = blocks = size = 0
         self._sent_progress = Progress()
-        for block in session.answer(asked):
+        for block in session.answer(prepared):
             if not blocks and block.names:
                 # Clients read names and types from a block without rows.
                 self._send_block(Server.DATA, Block(block.names, block.types), query.compressed)
@@ -160,21 +161,21 @@ class Connection:
                 size += self._send_block(Server.DATA, block, query.compressed)
             rows, blocks = rows + block.rows, blocks + 1
         self._sent_progress = None
-        if asked.has_totals:
-            self._send_beside(session, asked, Server.TOTALS, query.compressed)
-        if asked.is_select and query.settings.get("extremes", _OFF).value not in ("0", "false"):
-            self._send_beside(session, asked, Server.EXTREMES, query.compressed)
+        if prepared.has_totals:
+            self._send_beside(session, prepared, Server.TOTALS, query.compressed)
+        if prepared.is_select and query.settings.get("extremes", _OFF).value not in ("0", "false"):
+            self._send_beside(session, prepared, Server.EXTREMES, query.compressed)
         if blocks:
             self._send(packets.profile_info(rows, blocks, size))
         return rows
 
-    def _send_beside(self, session: Session, asked: Statement, number: Server, compressed: bool) -> None:
-        block = session.beside(asked, number.name.lower())
+    def _send_beside(self, session: Session, prepared: Statement, number: Server, compressed: bool) -> None:
+        block = session.beside(prepared, number.name.lower())
         if block is not None:
             self._send_block(number, block, compressed)
 
     def _take_rows(self, session: Session, insert: Insert, compressed: bool) -> int:
-        """Insert what the client sends; return the rows, 0 if it cancels."""
+        """Insert the client's rows; return their number, or 0 if the client cancels."""
         header = session.insert_header(insert)
         self._send_block(Server.DATA, header, compressed)
         self._receiving = True
@@ -300,7 +301,7 @@ class _Watch:
             except (Disconnected, ProtocolError, OSError):
                 self.disconnected = True
         poll.unregister(self._sock)
-        # The query may not have started in the engine yet, so repeat the kill until it ends.
+        # The query may not have started in the engine yet, so repeat the kill until the query stops.
         self._kill()
         while not poll.poll(_KILL_AGAIN_MS):
             self._kill()
@@ -310,9 +311,9 @@ def _pending(sock: socket.socket) -> bool:
     return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
 
-def _exception(error: EngineError | Refusal | UnsupportedType) -> bytes:
+def _exception(session: Session, error: EngineError | Refusal | UnsupportedType) -> bytes:
     if isinstance(error, EngineError):
-        error = refusal(error)
+        error = session.refusal(error)
     if isinstance(error, Refusal):
         return packets.exception(error.code, error.message)
     return packets.exception(NOT_IMPLEMENTED, str(error))

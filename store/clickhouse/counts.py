@@ -28,23 +28,23 @@ class Counts:
         self._sent = 0
 
     def connected(self) -> None:
-        """A client has connected."""
+        """Count a new connection."""
         with self._lock:
             self._open += 1
             self._connections += 1
 
     def disconnected(self) -> None:
-        """A client is gone."""
+        """Count a closed connection."""
         with self._lock:
             self._open -= 1
 
     def refused(self) -> None:
-        """A client was refused: its password or database was wrong, or there were too many."""
+        """Count a refused client: wrong password, wrong database, or too many clients."""
         with self._lock:
             self._refused += 1
 
     def query(self, end: Query, seconds: float, rows: int = 0) -> None:
-        """A query has ended after `seconds`; `rows`: how many it sent to the client, or inserted."""
+        """Count a query that took `seconds`; `rows`: the rows that it sent to the client, or inserted."""
         with self._lock:
             self._queries[end] += 1
             self._seconds += seconds

@@ -21,7 +21,7 @@ _MEMORY_BYTES = 16 << 20
 
 
 class InsertBuffer:
-    """Blocks of one insert, in an unnamed file: in memory, or in the store's folder."""
+    """An insert's blocks, in an unnamed file: in memory, or in the store's folder."""
 
     def __init__(self, folder: Path) -> None:
         """Create an empty buffer; a large one goes to `folder`."""
@@ -39,7 +39,7 @@ class InsertBuffer:
         self.rows += block.rows
 
     def add_text(self, rows: str) -> None:
-        """Add rows from the text of a statement."""
+        """Add rows from a statement's text."""
         with _refusing():
             self._file.write(rows.encode())
 

@@ -17,23 +17,36 @@ from store.protocol.refusal import AUTHENTICATION_FAILED, Refusal
 
 @dataclass(frozen=True)
 class Access:
-    """Who may log in: everyone if there is no password. `tls` encrypts connections."""
+    """Who may log in: everyone if there is no password. `tls` encrypts connections.
+
+    `loader` and `loader_password`: a second user, who can load rows, but not change or drop tables.
+    """
 
     user: str = "default"
     password: str | None = field(default=None, repr=False)
     read_only: bool = False
     tls: ssl.SSLContext | None = None
+    loader: str | None = None
+    loader_password: str = field(default="", repr=False)
 
-    def check(self, hello: Hello) -> None:
-        """Raise Refusal unless user and password match."""
+    def check(self, hello: Hello) -> bool:
+        """Return whether the user may only load; Refusal unless user and password match."""
         if self.password is None:
-            return
-        same_user = hmac.compare_digest(hello.user.encode(), self.user.encode())
-        if not (hmac.compare_digest(hello.password.encode(), self.password.encode()) and same_user):
+            return False
+        if self.loader is not None and _are(hello, self.loader, self.loader_password):
+            return True
+        if not _are(hello, self.user, self.password):
             raise Refusal(
                 AUTHENTICATION_FAILED,
                 f"{hello.user}: Authentication failed: password is incorrect, or there is no such user.",
             )
+        return False
+
+
+def _are(hello: Hello, user: str, password: str) -> bool:
+    """Compare in constant time, which reveals nothing about user and password."""
+    same_user = hmac.compare_digest(hello.user.encode(), user.encode())
+    return hmac.compare_digest(hello.password.encode(), password.encode()) and same_user
 
 
 def needs_password(host: str) -> bool:
@@ -45,7 +58,7 @@ def needs_password(host: str) -> bool:
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return a TLS context for a certificate chain and its key, both PEM; UsageError if they are unusable."""
+    """Return a TLS context for a certificate chain and the key, both PEM; UsageError if they are unusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate, key)
@@ -65,6 +78,6 @@ def listener(host: str, port: int, access: Access) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> tuple[str, int]:
-    """Return host and port of a listening socket."""
+    """Return a listening socket's host and port."""
     host, port = listening.getsockname()[:2]
     return str(host), int(port)

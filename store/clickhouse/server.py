@@ -21,7 +21,7 @@ from store.protocol.refusal import TOO_MANY, Refusal
 from store.sql import literal
 
 MAX_CLIENTS = 100
-# The connection of a client whose host has disappeared is closed after this time, idle or not.
+# If a client's host disappears, the connection is closed after this time, idle or not.
 _DEAD_AFTER_S = 120
 _PAUSE_S = 0.05
 _LOOK_S = 0.5
@@ -37,7 +37,7 @@ class NativeServer:
         self._database = database
         self._access = who
         self._listener = listener
-        # A signal that comes between Python's last look for one and the system call does not end `accept`.
+        # A signal that arrives between Python's last check and the system call does not interrupt `accept`.
         listener.settimeout(_LOOK_S)
         self._control = Engine(str(folder), access.SERVER)
         self._control_lock = threading.Lock()
@@ -68,10 +68,10 @@ class NativeServer:
             self._admission.enter(number, sock)
             threading.Thread(target=self._serve_client, args=(sock, number), daemon=True).start()
         with self._changing:
-            left = list(self._connections.values())
-        for connection, _ in left:
+            open_connections = list(self._connections.values())
+        for connection, _ in open_connections:
             connection.end()
-        for _, thread in left:
+        for _, thread in open_connections:
             while thread.is_alive():
                 self._kill_where("1")
                 thread.join(_PAUSE_S)
@@ -80,7 +80,7 @@ class NativeServer:
     def stop(self) -> None:
         """End `serve`. Safe to call from a signal handler."""
         self._stopping = True
-        # Wakes `accept`, which `close` alone does not.
+        # Wakes `accept`; `close` does not.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -133,7 +133,7 @@ class NativeServer:
 
     def _open_session(self, hello: Hello, number: int) -> Session:
         try:
-            self._access.check(hello)
+            only_loads = self._access.check(hello)
         except Refusal:
             self._admission.wrong_password(number, hello.user)
             raise
@@ -147,6 +147,7 @@ class NativeServer:
             hello.database or self._database,
             _tag(number),
             read_only=self._access.read_only,
+            only_loads=only_loads,
         )
 
     def _kill(self, tag: str) -> None:

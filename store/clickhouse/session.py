@@ -11,43 +11,54 @@ from typing import Any
 from store import access
 from store.clickhouse.insert_buffer import InsertBuffer
 from store.engine import Engine, EngineError
+from store.errors import ACCESS_DENIED
 from store.protocol.blocks import Block, each_native
 from store.protocol.packets import Query, Setting
 from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
 from store.sql import field, identifier, literal
 from store.statements import statement, vocabulary
-from store.statements.guard import refused_to_clients
+from store.statements.guard import refused_to_clients, refused_to_loaders
 
 UNKNOWN_SETTING = 115
 SETTING_NOT_ALLOWED = 452
 
 _ALWAYS: dict[str, object] = {
-    # JSON is sent as text, which clients understand and whose length is known.
+    # JSON is sent as text: clients understand it, and the length is known.
     "output_format_native_write_json_as_string": 1,
     "print_pretty_type_names": 0,
 }
 _CODE = re.compile(r"Code: (\d+)\. DB::(?:Errno)?Exception: ")
 _WRAPPING = re.compile(
     r"^Streaming query failed: |(: |\. )In scope SELECT formatQuery\(.*?(?= \([A-Z_]+\)\s*$|$)"
-    r"| ?\(version [^)]*\)\s*$", re.DOTALL,
+    r"| ?\(version [^)]*\)\s*$"
+    # An insert reaches the engine as a file without a name.
+    r"|: \(in file/uri /proc/self/fd/\d+\)", re.DOTALL,
 )  # fmt: skip
 
 
-def refusal(error: EngineError) -> Refusal:
-    """Return the engine's error as clients expect it: its code, and its message without chDB's wrapping."""
+def refusal(error: EngineError, folder: Path) -> Refusal:
+    """Return the engine's error as clients expect it: its code, and its message without chDB's wrapping.
+
+    Paths are relative to `folder`, so clients do not see where the store is.
+    """
     found = _CODE.search(str(error))
     message = str(error)[found.end() :] if found else str(error)
+    for place in (folder, folder.resolve()):
+        message = message.replace(f"{place}/", "").replace(str(place), "the store")
     return Refusal(int(found[1]) if found else 1001, _WRAPPING.sub("", message).strip())
 
 
 class Session:
-    """Runs the statements of one client, one at a time. `tag` marks its queries, so they can be killed."""
+    """Runs a client's statements, one at a time. `tag` marks its queries, so they can be killed."""
 
-    def __init__(self, folder: Path, database: str, tag: str, *, read_only: bool) -> None:
+    def __init__(
+        self, folder: Path, database: str, tag: str, *, read_only: bool, only_loads: bool = False
+    ) -> None:
         """Open a session on `folder`, which this process has open; Refusal if the store has no `database`."""
         self._folder = folder
         self._tag = tag
         self._read_only = read_only
+        self._only_loads = only_loads
         self._applied: dict[str, str] = {}
         self._locked = False
         self.database = database
@@ -58,6 +69,10 @@ class Session:
         self._progress = report
         self._engine.on_progress(report)
 
+    def refusal(self, error: EngineError) -> Refusal:
+        """Return the engine's error as clients expect it."""
+        return refusal(error, self._folder)
+
     def prepare(self, query: Query) -> statement.Statement:
         """Apply a query's settings and check its text; Refusal or EngineError if it is not allowed."""
         self._apply(query.settings)
@@ -65,40 +80,42 @@ class Session:
         reason = refused_to_clients(self._engine, parsed)
         if reason:
             raise Refusal(NOT_IMPLEMENTED, reason)
+        if self._only_loads and (reason := refused_to_loaders(parsed)):
+            raise Refusal(ACCESS_DENIED, reason)
         parameters = {name: statement.unquoted(value) for name, value in query.parameters.items()}
         return statement.Statement(query.text, parsed, parameters)
 
-    def answer(self, asked: statement.Statement) -> Iterator[Block]:
+    def answer(self, prepared: statement.Statement) -> Iterator[Block]:
         """Yield the blocks of the answer; the first one has names and types, even without rows."""
-        if asked.insert_of_text:
-            self._insert_text(asked.insert_of_text)
+        if prepared.insert_of_text:
+            self._insert_text(prepared.insert_of_text)
             return
         header = Block()
-        blocks = self._blocks(asked)
+        blocks = self._blocks(prepared)
         for block in blocks:
             if not header.names:
                 header = block
-                # In `Native`, the engine omits the time zone of a DateTime, and it cannot run DESCRIBE during
+                # In `Native`, the engine omits a DateTime's time zone, and it cannot run DESCRIBE during
                 # an answer. So get the header first, then run the query again.
-                if asked.is_select and "DateTime" in block.types:
+                if prepared.is_select and "DateTime" in block.types:
                     blocks.close()
-                    header = self._header(asked)
-                    for again in self._blocks(asked):
-                        again.types = header.types
-                        yield again
+                    header = self._header(prepared)
+                    for typed_block in self._blocks(prepared):
+                        typed_block.types = header.types
+                        yield typed_block
                     break
             yield block
-        if not header.names and asked.gives_rows:
-            yield self._header(asked)
-        if asked.changes_database:
+        if not header.names and prepared.gives_rows:
+            yield self._header(prepared)
+        if prepared.changes_database:
             self.database = self._engine.run("SELECT currentDatabase()", "RawBLOB").decode()
 
-    def beside(self, asked: statement.Statement, what: str) -> Block | None:
-        """Return the totals or the extremes (`what`) of an answer; None if it has none.
+    def beside(self, prepared: statement.Statement, what: str) -> Block | None:
+        """Return the totals or the extremes (`what`) of an answer; `None` if they are missing.
 
         The engine returns them in text formats only, so this runs the query again.
         """
-        answer = statement.json_answer(self._engine.run(asked.text, "JSONCompact", asked.parameters))
+        answer = statement.json_answer(self._engine.run(prepared.text, "JSONCompact", prepared.parameters))
         if what not in answer:
             return None
         rows = [answer[what]["min"], answer[what]["max"]] if what == "extremes" else [answer[what]]
@@ -106,24 +123,24 @@ class Session:
         types = [column["type"] for column in answer["meta"]]
         return self._typed(names, types, statement.json_lines(rows))
 
-    def insert_header(self, asked: statement.Insert) -> Block:
+    def insert_header(self, prepared: statement.Insert) -> Block:
         """Return the columns that an insert expects, as a block without rows."""
-        if asked.columns:
-            columns = self._described(f"(SELECT {asked.columns} FROM {asked.table})", {})
+        if prepared.columns:
+            columns = self._described(f"(SELECT {prepared.columns} FROM {prepared.table})", {})
         else:
-            columns = [row for row in self._described(f"TABLE {asked.table}", {}) if not row[2]]
+            columns = [row for row in self._described(f"TABLE {prepared.table}", {}) if not row[2]]
         return Block([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
 
     @contextmanager
     def insert_buffer(self) -> Iterator[InsertBuffer]:
-        """Yield a buffer for the blocks of an insert."""
+        """Yield a buffer for an insert's blocks."""
         buffer = InsertBuffer(self._folder)
         try:
             yield buffer
         finally:
             buffer.close()
 
-    def insert(self, asked: statement.Insert, header: Block, buffer: InsertBuffer) -> None:
+    def insert(self, prepared: statement.Insert, header: Block, buffer: InsertBuffer) -> None:
         """Insert all blocks of `buffer` as one block, atomically per partition."""
         if not buffer.rows:
             return
@@ -135,20 +152,20 @@ class Session:
         )
         # One thread and one block: the rows become one part per partition.
         self._engine.run(
-            f"INSERT INTO {asked.table} ({names}) {asked.settings} SELECT {names} "
+            f"INSERT INTO {prepared.table} ({names}) {prepared.settings} SELECT {names} "
             f"FROM file({literal(buffer.path)}, 'Native', {literal(structure)}) "
             f"SETTINGS max_threads = 1, max_insert_threads = 1, max_insert_block_size = {rows}, "
             f"min_insert_block_size_rows = {rows}, min_insert_block_size_bytes = 0"
         )
 
-    def _insert_text(self, asked: statement.Insert) -> None:
-        """Insert rows of a statement's text as a file, because statements could follow rows in a text."""
-        columns = f"({asked.columns})" if asked.columns else ""
+    def _insert_text(self, prepared: statement.Insert) -> None:
+        """Insert rows from a statement's text as a file, because statements could follow rows in a text."""
+        columns = f"({prepared.columns})" if prepared.columns else ""
         with self.insert_buffer() as buffer:
-            buffer.add_text(asked.rows)
+            buffer.add_text(prepared.rows)
             self._engine.run(
-                f"INSERT INTO {asked.table} {columns} FROM INFILE {literal(buffer.path)} {asked.settings} "
-                f"FORMAT {asked.format}"
+                f"INSERT INTO {prepared.table} {columns} FROM INFILE {literal(buffer.path)} "
+                f"{prepared.settings} FORMAT {prepared.format}"
             )
 
     def close(self) -> None:
@@ -162,13 +179,13 @@ class Session:
             engine.run(f"USE {identifier(self.database)}")
         except EngineError as error:
             engine.close()
-            raise refusal(error) from error
+            raise self.refusal(error) from error
         return engine
 
     def _apply(self, settings: Mapping[str, Setting]) -> None:
-        """Set the session to the settings of a query, which apply to that query only."""
-        wanted = {name: setting.value for name, setting in settings.items()}
-        if wanted == self._applied and (self._locked or not self._read_only):
+        """Set the session to a query's settings, which apply to that query only."""
+        values = {name: setting.value for name, setting in settings.items()}
+        if values == self._applied and (self._locked or not self._read_only):
             return
         if self._locked:  # a read-only session cannot change settings, so open another one
             fresh = self._opened()
@@ -176,16 +193,16 @@ class Session:
             self._engine = fresh
             self._engine.on_progress(self._progress)
             self._applied, self._locked = {}, False
-        for name in self._applied.keys() - wanted.keys():
+        for name in self._applied.keys() - values.keys():
             if name == "log_comment":
                 self._set(name, "", important=True)
             else:
                 self._engine.run(f"SET {statement.setting_name(name)} = DEFAULT")
         self._applied = {}
-        only_reads = wanted.pop("readonly", "0")
+        only_reads = values.pop("readonly", "0")
         if self._read_only:
             only_reads = "1"
-        for name, value in wanted.items():
+        for name, value in values.items():
             self._set(name, value, important=settings[name].important)
             self._applied[name] = value
         if only_reads != "0":
@@ -202,26 +219,26 @@ class Session:
         try:
             self._engine.set({statement.setting_name(name): value})
         except EngineError as error:
-            if refusal(error).code != UNKNOWN_SETTING or important:
+            if self.refusal(error).code != UNKNOWN_SETTING or important:
                 raise
 
     def _knows(self, name: str) -> bool:
-        """Return whether the engine has a setting of that name; it reports unknown ones itself."""
+        """Return whether the engine has the setting `name`; it reports unknown ones itself."""
         given = {"name": field(name)}
         return (
             self._engine.run("SELECT 1 FROM system.settings WHERE name = {name:String}", "TSV", given) != b""
         )
 
-    def _blocks(self, asked: statement.Statement) -> Generator[Block, None, None]:
-        with closing(self._engine.stream(asked.text, "Native", asked.parameters)) as pieces:
+    def _blocks(self, prepared: statement.Statement) -> Generator[Block, None, None]:
+        with closing(self._engine.stream(prepared.text, "Native", prepared.parameters)) as pieces:
             for piece in pieces:
                 yield from each_native(piece)
 
-    def _header(self, asked: statement.Statement) -> Block:
-        if asked.is_select:
-            columns = self._described(f"({asked.text})", asked.parameters)
+    def _header(self, prepared: statement.Statement) -> Block:
+        if prepared.is_select:
+            columns = self._described(f"({prepared.text})", prepared.parameters)
         else:
-            answer = self._engine.run(asked.text, "TSVWithNamesAndTypes", asked.parameters).decode()
+            answer = self._engine.run(prepared.text, "TSVWithNamesAndTypes", prepared.parameters).decode()
             names, types = (statement.tsv_fields(line) for line in answer.split("\n")[:2])
             columns = [(name, type_name, "") for name, type_name in zip(names, types, strict=True)]
         return Block([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
@@ -229,11 +246,11 @@ class Session:
     def _described(self, what: str, parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
         """Return name, type and kind of default (empty if the column accepts inserts) of each column."""
         described = self._engine.run(f"DESCRIBE {what}", "JSONCompactEachRow", parameters)
-        found = []
+        columns = []
         for row in statement.json_rows(described):
             kind = str(row[2]) if row[2] in ("ALIAS", "MATERIALIZED", "EPHEMERAL") else ""
-            found.append((str(row[0]), str(row[1]), kind))
-        return found
+            columns.append((str(row[0]), str(row[1]), kind))
+        return columns
 
     def _typed(self, names: list[str], types: list[str], lines: str) -> Block | None:
         """Return a block from lines of JSON lists."""

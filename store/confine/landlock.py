@@ -45,8 +45,8 @@ class _PathBeneath(ctypes.Structure):
 
 def abi() -> int:
     """Return the kernel's Landlock ABI version; 0 if Landlock is missing or disabled."""
-    found = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
-    return max(0, int(found))
+    version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    return max(0, int(version))
 
 
 def no_new_privileges() -> None:
@@ -107,6 +107,6 @@ def _allow(handle: int, path: Path, rights: int) -> None:
         os.close(parent)
 
 
-def _error(what: str) -> OSError:
+def _error(message: str) -> OSError:
     number = ctypes.get_errno()
-    return OSError(number, f"{what}: {os.strerror(number)}")
+    return OSError(number, f"{message}: {os.strerror(number)}")

@@ -1,4 +1,4 @@
-"""Confines this process before it loads the engine, and reports what the kernel does not support."""
+"""Confines this process before it loads the engine, and reports protections that the kernel lacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SYSTEM = (
     "/proc/stat", "/proc/cpuinfo", "/sys/devices/system/cpu", "/sys/fs/cgroup",
     # The engine's allocator sometimes crashes if it cannot read the first two.
     "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage", "/proc/self/auxv",
-    # A dictionary whose source names no host reads from `localhost`, which these files resolve.
+    # A dictionary source without a host reads from `localhost`, which these files resolve.
     "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf",
     "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random",
 )  # fmt: skip
@@ -32,8 +32,9 @@ _SYSTEM = (
 
 @dataclass(frozen=True)
 class Beside:
-    """Paths that a process needs outside its store: to read, to read and write, and folders in which it
-    creates files without reading them.
+    """Paths that a process needs outside its store.
+
+    Paths to read, paths to read and write, and folders in which to create files without reading them.
     """
 
     readable: Sequence[Path] = ()
@@ -50,9 +51,9 @@ def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False)
     """Restrict this process to the folder `store`, `beside`, libraries and open files; forbid new sockets.
 
     `only_reads`: the process will also call `seal`, once it holds the store.
-    Temporary files go below `store` from now on. Call this while there is one thread: existing threads would
-    not be bound. Returns one sentence for each protection that this kernel lacks; the others are in force.
-    OSError if the kernel refuses one that it has.
+    From now on, temporary files are created below `store`. Call this while the process has only one thread,
+    because existing threads would not be bound. Returns one sentence for each protection that this kernel
+    lacks; the others are in force. OSError if the kernel has a protection but refuses it.
     """
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("threads were started before the process was confined")
@@ -83,10 +84,10 @@ def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False)
 def seal(store: Path) -> None:
     """Forbid this thread and its descendants to write files of `store` that hold tables or rows.
 
-    For a process that only reads and holds the store's lock, before it loads the engine; does nothing in
-    others. The engine opens the newest of each table's deduplication_logs for writing, locks `status`, and
-    refuses a table from which it cannot remove a killed writer's remains. Table definitions are in folders of
-    databases, to which metadata/ links, and stay protected.
+    Call this in a process that only reads and that holds the store's lock, before it loads the engine; in
+    other processes it does nothing. The engine opens the newest of each table's deduplication_logs for
+    writing, locks `status`, and refuses a table from which it cannot remove a killed writer's remains. Table
+    definitions are in folders of databases, to which metadata/ links, and stay protected.
     """
     if not _unsealed:
         return

@@ -69,7 +69,7 @@ def _filter() -> bytes:
         (_LOAD, 0, 0, _NUMBER_AT),
         (_JUMP_IF_AT_LEAST, len(numbers) + 1, 0, _X32),
     ]
-    for left, number in zip(range(len(numbers), 0, -1), numbers, strict=True):
-        steps.append((_JUMP_IF_EQUAL, left, 0, number))
+    for to_skip, number in zip(range(len(numbers), 0, -1), numbers, strict=True):
+        steps.append((_JUMP_IF_EQUAL, to_skip, 0, number))
     steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
     return b"".join(struct.pack("<HBBI", *step) for step in steps)

@@ -1,7 +1,7 @@
 """Estimates the cost of decoding a record file before decoding values, and refuses files that cost too much.
 
 A small Parquet file can decode to much data: pages are compressed, a dictionary has a long value once for
-many rows, and runs of equal values or nulls need no space. The limits apply to the memory of a reader, and
+many rows, and runs of equal values or nulls need no space. The limits apply to a reader's memory, and
 are far above the needs of files that firstflight writes.
 """
 
@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 from store.load import pages
 
 MAX_ROWS = 200_000_000
-"""Rows of a file."""
+"""Rows in a file."""
 MAX_VALUES = 1 << 24
-"""Values of a column in a row group: with lists, more than rows."""
+"""A column's values in a row group: with lists, more than rows."""
 MAX_PAGE_BYTES = 32 << 20
 MAX_OPEN_BYTES = 256 << 20
-"""Bytes of a row group: each column's dictionary and largest page, and all lists."""
+"""Bytes in a row group: each column's dictionary and largest page, and all lists."""
 MAX_PIECE_BYTES = 128 << 20
 """Of the values that are decoded at a time."""
 MAX_ROW_BYTES = 16 << 10
@@ -37,7 +37,7 @@ _DELTA_BYTE_ARRAY = 7
 
 
 class TooCostly(ValueError):
-    """A file that takes more memory or time than any record file."""
+    """A file that needs more memory or time than any record file."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ def of_file(path: Path, file: pq.ParquetFile, most_rows: int) -> Cost:
 def _of_group(
     descriptor: int, file: pq.ParquetFile, group: int, most_rows: int, dictionaries: set[str]
 ) -> int:
-    """Check a row group; return how many of its rows may be decoded at a time."""
+    """Check a row group; return the maximum number of rows to decode at a time."""
     metadata = file.metadata.row_group(group)
     kept = per_row = 0.0
     for number in range(metadata.num_columns):
@@ -105,8 +105,10 @@ def _of_group(
 
 
 def decoded(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a piece without dictionaries, in parts that take at most MAX_PIECE_BYTES. TooCostly if rows are
-    longer than MAX_ROW_BYTES in the mean."""
+    """Yield a piece without dictionaries, in parts that take at most MAX_PIECE_BYTES.
+
+    TooCostly if rows are longer than MAX_ROW_BYTES in the mean.
+    """
     size = sum(_expanded(column) for column in piece.columns)
     if size > max(MAX_PIECE_BYTES // 2, piece.num_rows * MAX_ROW_BYTES):
         raise TooCostly(f"{piece.num_rows} of its rows take {size} bytes")
@@ -120,7 +122,7 @@ def decoded(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _expanded(column: pa.Array) -> int:
-    """Return how many bytes the values of a column with a dictionary take without it; 0 for other columns."""
+    """Return how many bytes the values in a column with a dictionary take without it; 0 for other columns."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         column = column.flatten()
     if not pa.types.is_dictionary(column.type):

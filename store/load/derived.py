@@ -1,6 +1,6 @@
 """Tables that the loader derives from loaded rows: the roll-up of probes, and the histories of origins.
 
-The SQL is in schemas/derived. A derived table is never appended to: the loader deletes the rows of a unit and
+The SQL is in schemas/derived. A derived table is never appended to: the loader deletes a unit's rows and
 computes them again from the unit's rows in the store, or recreates the whole table, always before the load
 log records `loaded`. So derived rows never diverge when a unit is loaded twice, replaced or interrupted.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from schemas import sql
 from store import Store
 
-# Record kind -> tables whose rows belong to a unit of that kind (they have its unit's columns).
+# Record kind -> tables with rows for each of the kind's units (they have the unit's columns).
 BY_UNIT = {"quic_probe": ("probe_day", "probe_unit")}
 # Record kind -> script of schemas/derived that recreates whole tables.
 WHOLE = {"as_prefix": "origins", "as_org": "organisations"}
@@ -34,7 +34,7 @@ def remove(store: Store, kind: str, unit: str) -> None:
     """Delete the rows that were derived from a unit."""
     for table in BY_UNIT.get(kind, ()):
         name = f"{store.dialect.database}.{table}"
-        store.catch_up(table)  # what another loader derived from the unit
+        store.catch_up(table)  # rows that another loader derived from the unit
         if store.rows(f"SELECT count() AS n FROM {name} WHERE {unit}")[0]["n"]:
             store.execute(f"ALTER TABLE {name} {_on_cluster(store)} DELETE WHERE {unit}")
 
@@ -54,8 +54,8 @@ def renew(store: Store, kind: str, units: Sequence[str]) -> None:
 def _rolled_up(store: Store, kind: str, unit: str) -> int:
     table = BY_UNIT[kind][0]
     store.catch_up(table)
-    found = store.rows(f"SELECT sum(probes) AS n FROM {store.dialect.database}.{table} WHERE {unit}")
-    return int(found[0]["n"])
+    counted = store.rows(f"SELECT sum(probes) AS n FROM {store.dialect.database}.{table} WHERE {unit}")
+    return int(counted[0]["n"])
 
 
 def _on_cluster(store: Store) -> str:

@@ -34,7 +34,7 @@ def may_have_rows(row: Mapping[str, Any]) -> bool:
 
 
 def of_site(store: Store, runs: Sequence[str], but: str) -> list[dict[str, Any]]:
-    """Return one entry of each of `runs` that was loaded from the site's own folder, except origin `but`."""
+    """Return an entry for each of `runs` that was loaded from the site's own folder, except origin `but`."""
     if not runs:
         return []
     return store.rows(

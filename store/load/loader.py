@@ -1,14 +1,14 @@
 """Loads record files into the store, idempotently: loading a file again, also after a crash, changes nothing.
 
-Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition), of a
-vantage point with shards by the part of each shard (store/load/part.py). The load log (`load_file`) records
+Rows are loaded and replaced by unit of their kind (for probes: run, vantage point, repetition). At a vantage
+point with shards, each shard has a part of the unit (store/load/part.py). The load log (`load_file`) records
 `loading` before a unit changes, and `loaded` when its rows are counted in the store. A unit that is not
-`loaded` from the same content, with all its rows present, is deleted and loaded again. So a file that a stage
-wrote again replaces its earlier version.
+`loaded` from the same content, with all its rows present, is deleted and loaded again. So if a stage writes a
+file again, the new version replaces the earlier one.
 
 This requires one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
-lease on the units of its file. Every batch carries a token made of the file's content and the versions in the
-load log, so a batch that is sent again after a broken connection is added once.
+lease on the units of its file. Every batch has a token, made of the file's content and the versions in the
+load log. If a loader sends a batch again after a broken connection, the store adds the batch only once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from firstflight.errors import InputError
-from firstflight.layout import CRAWL, RunLayout, StageKey
+from firstflight.layout import RunLayout, StageKey
 from firstflight.run import accounting
 from firstflight.run.report import Rejected
 from firstflight.run.run import Run
@@ -44,7 +44,7 @@ Action = Literal["loaded", "replaced", "unchanged"]
 
 @dataclass(frozen=True)
 class Loaded:
-    """The result for one record file. `in_store` counts the rows of its units in the store afterwards."""
+    """The result for a record file. `in_store`: the rows of the file's units in the store afterwards."""
 
     path: Path
     kind: str
@@ -71,7 +71,7 @@ def stage(
     on_result: Callable[[Result], None] = lambda _: None,
     replace: bool = False,
 ) -> None:
-    """Run the load stage: load all record files of a run, or of one key, into its store.
+    """Run the load stage: load the record files of a run, or of a single key, into the run's store.
 
     The report counts rows in files (rows_in) and in the store (rows_out). If files were refused, the others
     are loaded and the first refusal is raised at the end. `replace`: also rows of other origins are replaced
@@ -104,24 +104,18 @@ def load_run_folder(
 ) -> list[Result]:
     """Load all record files of `run` and the run's own row; call `on_result` after each file.
 
-    `shown`: the folder that gets the progress, in rows, and what it is called. `replace`: also rows of other
+    `shown`: the folder for the progress, which is in rows, and its label. `replace`: also rows of other
     origins are replaced (store/load/origin.py).
 
-    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). With `key`, load only the record files
-    of that key, and not the run's row, which the centre loads. FirstflightError if the sums of
+    `url` names the store (`None`: FIRSTFLIGHT_STORE, else the default). With `key`, load only the record
+    files of that key, and not the run's row, which the centre loads. FirstflightError if the sums of
     docs/definitions.md do not hold for the loaded rows.
     """
-    folder = run.path if key is None else run.layout.folder(key)
-    taken = _taken_crawl(run)
-    paths = [
-        path
-        for path in sorted(folder.rglob("*.parquet"))
-        if path.stem in record_file.STEMS and not run.layout.is_copy(path) and path.parent != taken
-    ]
+    paths = run.record_files(key)
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
     with open_store(url, write=True) as store, ExitStack() as stack:
         migrate.migrate(store)
-        on_rows = _shown(stack, paths, *shown) if shown else _unnoticed
+        on_rows = _progress(stack, paths, *shown) if shown else _no_progress
         results = list(_load_each(store, paths, on_result, written, on_rows, replace=replace))
         if key is None:
             with lease.held(store, [f"run {run.id}"]):
@@ -136,14 +130,6 @@ def load_run_folder(
     return results
 
 
-def _taken_crawl(run: Run) -> Path | None:
-    """Return the folder of a crawl that the centre took from another run, which loads it; else None."""
-    inputs = run.manifest.get("inputs")
-    crawl = inputs.get(CRAWL) if isinstance(inputs, dict) else None
-    source = crawl.get("run") if isinstance(crawl, dict) else None
-    return run.layout.stage(CRAWL) if source not in (None, run.id) else None
-
-
 def load_files(
     paths: Sequence[Path],
     url: str | None = None,
@@ -151,7 +137,7 @@ def load_files(
     *,
     replace: bool = False,
 ) -> list[Result]:
-    """Load single record files. source_file of those below a run's folder is relative to the run.
+    """Load single record files. For a file in a run's folder, source_file is relative to the run.
 
     `replace`: also rows of other origins are replaced (store/load/origin.py).
     """
@@ -160,8 +146,8 @@ def load_files(
         return list(_load_each(store, paths, on_result, {}, replace=replace))
 
 
-def _shown(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) -> Callable[[int], None]:
-    """Show progress while `stack` is open; return what to call with the number of rows done since."""
+def _progress(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) -> Callable[[int], None]:
+    """Show progress while `stack` is open; return a function to call with the number of additional rows."""
     total = sum(record_file.rows_in(path) for path in paths)
     progress = stack.enter_context(Progress(folder, label, total, Busy("the store")))
     done = 0
@@ -174,21 +160,21 @@ def _shown(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) ->
     return on_rows
 
 
-def _unnoticed(count: int) -> None:
+def _no_progress(count: int) -> None:
     """Ignore `count` more rows, without showing progress."""
 
 
 def load_one(
     store: Store,
     opened: RecordFile,
-    on_rows: Callable[[int], None] = _unnoticed,
+    on_rows: Callable[[int], None] = _no_progress,
     *,
     replace: bool = False,
 ) -> Loaded:
-    """Load one record file into an open store. InputError means that none of its rows was stored.
+    """Load a record file into an open store. If it raises InputError, no row was stored.
 
-    `on_rows` is called with the number of rows that were loaded, or were there, since the last call.
-    InputError also if rows of another origin are in its place, unless `replace`.
+    `on_rows` is called with the number of rows that were loaded, or found in the store, since the last call.
+    InputError also if the store has rows of another origin for these units, unless `replace`.
     """
 
     def check(batch: pa.Table) -> None:
@@ -198,11 +184,11 @@ def load_one(
     content = opened.content(check)
     _check_key(opened, content)
     kind = opened.kind.name
-    units = Units(store, opened, content, replace=replace)
+    units = Units.read(store, opened, content, replace=replace)
     if not (units.all_there() and units.has_origin()):
         with lease.held(store, units.subjects()) as leases:
             if leases:  # another loader may have loaded the file meanwhile
-                units = Units(store, opened, content, replace=replace)
+                units = Units.read(store, opened, content, replace=replace)
             if not units.all_there():
                 units.check_origin()
                 return _load_units(store, opened, units, leases, on_rows)
@@ -235,7 +221,7 @@ def _load_each(
     paths: Iterable[Path],
     on_result: Callable[[Result], None],
     written: Mapping[Path, str],
-    on_rows: Callable[[int], None] = _unnoticed,
+    on_rows: Callable[[int], None] = _no_progress,
     *,
     replace: bool,
 ) -> Iterator[Result]:
@@ -245,7 +231,9 @@ def _load_each(
         try:
             opened = RecordFile(path, *_filled(path))
             if written.get(path, opened.sha256) != opened.sha256:
-                raise InputError(f"{path} differs from what its stage wrote (SHA-256): run the stage again")
+                raise InputError(
+                    f"{path} differs from the output of its stage (SHA-256): run the stage again"
+                )
             result = load_one(store, opened, on_rows, replace=replace)
         except InputError as error:
             result = Refused(path, error)
@@ -258,8 +246,10 @@ def _load_each(
 
 
 def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
-    """Return the values of the loader's columns for a file (its name, and its run if it is in one), its part
-    and its origin."""
+    """Return the loader's columns for a file, the file's part, and the origin.
+
+    The columns are the file's name and, for a file in a run's folder, the run.
+    """
     path = path.resolve()
     for folder in path.parents:
         if RunLayout(folder).manifest.is_file():
@@ -279,7 +269,7 @@ def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
 
 
 def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
-    """Refuse a shard's file with rows of others: neither counting nor replacing the part would find them."""
+    """Refuse a shard's file with rows of other shards: counting or replacing the part would miss them."""
     if opened.part.shard.is_whole or "source_file" in opened.filled:
         return
     (others,) = store.count_in(batch, [f"NOT {opened.part.condition}"])
@@ -305,7 +295,7 @@ def _check_key(opened: RecordFile, content: Content) -> None:
 
 
 def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
-    """Refuse a file whose derived columns differ from what the store will compute."""
+    """Refuse a file if its derived columns differ from the values that the store will compute."""
     derived = [column for column in opened.kind.file_columns if column.derived]
     conditions = [f"NOT isNotDistinctFrom(`{c.name}`, {c.derived})" for c in derived]
     for column, count in zip(derived, store.count_in(batch, conditions), strict=True):
@@ -317,7 +307,7 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
     """Check a probe file's rows in the store against the sums of docs/definitions.md."""
     try:
         report = run.report("probe", run.layout.key_of(path))
-    except ValueError:  # somebody else's file below the run: no stage has counted its targets
+    except ValueError:  # no stage wrote this file below the run, so its targets are not counted
         report = None
     rows = store.rows(
         f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "

@@ -1,6 +1,6 @@
-"""The origin of a record file: a run of this site, a run's folder elsewhere, or no run at all.
+"""A record file's origin: a run of this site, a run's folder elsewhere, or no run at all.
 
-The rows of a file name a run and a vantage point, but anybody can write such names into a file. So the load
+The rows in a file name a run and a vantage point, but anybody can write such names into a file. So the load
 log keeps the origin of each unit, which depends only on the location of the file, never on its rows. A file
 does not replace rows of another origin (`store/load/units.py`).
 """
@@ -22,10 +22,10 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a file. `text` is its form in the load log, which shows no path.
+    """A file's origin. `text` is its form in the load log, which shows no path.
 
-    `run` is the run of the folder in which the file lies, None outside any run. `before` is the name that
-    versions without origins gave in the load log to a file outside any run.
+    `run` is the run of the file's folder, `None` outside any run. `before` is the name of a file outside any
+    run in load logs of versions without origins.
     """
 
     text: str
@@ -38,11 +38,10 @@ class Origin:
         return self.text.startswith(OF_SITE)
 
     def may_replace(self, text: str, source_file: str) -> bool:
-        """Return whether this origin may replace rows whose entry in the load log has these two values.
+        """Return whether this origin may replace rows with these two values in the load log.
 
-        A run of this site may replace rows that were loaded from elsewhere. An empty origin comes from a
-        version without origins; such rows belong to the run of this site that they name, or to the same
-        file.
+        A run of this site may replace rows that were loaded from elsewhere. An empty origin was written by a
+        version without origins; such rows belong to the run of this site that they name, or to the same file.
         """
         if text == self.text:
             return True
@@ -56,8 +55,9 @@ class Origin:
 def of_run(run: Run) -> Origin:
     """Return the origin of the files in a run's folder.
 
-    In this site's folder of runs it comes from the secret key of the run, so it is the same at the centre and
-    at its vantage points, and stays the same if the folder of runs moves. InputError for a broken manifest.
+    In this site's folder of runs the origin is derived from the secret key of the run. It is the same at the
+    centre and at the vantage points, and does not change if the folder of runs moves. InputError for a broken
+    manifest.
     """
     folder = run.path.resolve()
     if (runs_root() / run.id).resolve() != folder:
@@ -71,8 +71,8 @@ def of_run(run: Run) -> Origin:
 
 def of_file(path: Path) -> Origin:
     """Return the origin of a file outside any run."""
-    whole = str(path.resolve())
-    return Origin(f"file:{_hash(whole)}", None, whole)
+    absolute = str(path.resolve())
+    return Origin(f"file:{_hash(absolute)}", None, absolute)
 
 
 def name_outside(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""Walks the pages of a Parquet file by their headers, without decoding any.
+"""Walks the pages in a Parquet file. It reads their headers and decodes no page.
 
-The sizes in a file's footer are claims that no reader checks. The header of a page has the size that a reader
-allocates for it, so the walk tells what decoding costs before any is done (Apache Parquet, parquet.thrift,
+Readers do not check the sizes in a file's footer. A page's header has the size that a reader allocates
+for the page, so the walk estimates the cost of decoding in advance (Apache Parquet, parquet.thrift,
 PageHeader; Thrift compact protocol).
 """
 
@@ -24,7 +24,7 @@ _INTEGERS = (4, 5, 6)
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its type, bytes after decompression, number of values, and encoding of the values."""
+    """One page: the type, bytes after decompression, number of values, and encoding of the values."""
 
     type: int
     size: int
@@ -37,7 +37,7 @@ class _Short(Exception):
 
 
 def of_chunk(file: int, start: int, values: int) -> Iterator[Page]:
-    """Yield the pages of a column chunk of `values` values that starts at byte `start` of an open file.
+    """Yield the pages in a column chunk of `values` values that starts at byte `start` of an open file.
 
     Like a reader, it continues until the pages have all values. ValueError if there is no page header.
     """
@@ -60,7 +60,7 @@ def of_chunk(file: int, start: int, values: int) -> Iterator[Page]:
 
 
 def _header(file: int, start: int) -> tuple[dict[int, Any], int]:
-    """Return the fields of the page header at `start`, by number, and its length in bytes."""
+    """Return the fields of the page header at `start`, by number, and the length in bytes."""
     for size in _HEADER_BYTES:
         data = os.pread(file, size, start)
         try:
@@ -96,10 +96,10 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _INTEGERS:
         return _zigzag(data, at)
     if kind == _DOUBLE:
-        return None, _within(data, at + 8)
+        return None, _checked_end(data, at + 8)
     if kind == _BINARY:
         length, at = _varint(data, at)
-        return None, _within(data, at + length)
+        return None, _checked_end(data, at + length)
     if kind == _STRUCT:
         return _struct(data, at, depth + 1)
     # Lists, sets and maps are in no page header.
@@ -107,7 +107,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
 
 
 def _byte(data: bytes, at: int) -> tuple[int, int]:
-    _within(data, at + 1)
+    _checked_end(data, at + 1)
     return data[at], at + 1
 
 
@@ -126,7 +126,7 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), at
 
 
-def _within(data: bytes, end: int) -> int:
+def _checked_end(data: bytes, end: int) -> int:
     if end > len(data):
         raise _Short
     return end

@@ -1,7 +1,7 @@
-"""The part of a unit's rows in a record file: all rows, or the rows of a shard.
+"""The part of a unit's rows in a record file: all rows, or a shard's rows.
 
-The record files of a vantage point with shards have the same units. Each is loaded and replaced alone, so its
-rows must differ from the others': by `source_file`, which all kinds have.
+The record files from a vantage point with shards have the same units. Each file is loaded and replaced
+separately, so its rows must differ from the rows of other shards: in `source_file`, a column of all kinds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from store.sql import literal
 
 @dataclass(frozen=True)
 class Part:
-    """A shard's part of a unit; `prefix` begins the source_file of its rows. Default: all rows."""
+    """A shard's part of a unit: the rows with a source_file that starts with `prefix`. Default: all rows."""
 
     shard: Shard = WHOLE
     prefix: str = ""
@@ -27,7 +27,7 @@ class Part:
 
     @property
     def name(self) -> tuple[str, ...]:
-        """What the load log adds to the name of a unit."""
+        """The words that the load log adds to a unit's name."""
         return () if self.shard.is_whole else (str(self.shard),)
 
     @property
@@ -37,7 +37,7 @@ class Part:
 
     @property
     def of_no_shard(self) -> str:
-        """The SQL condition for rows of a unit that are in no shard's folder."""
+        """The SQL condition for rows in a unit that are in no shard's folder."""
         folders = "/".join([*self.prefix.split("/")[:3], "shard-"])
         return f"NOT startsWith(source_file, {literal(folders)})"
 

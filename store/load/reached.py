@@ -12,7 +12,7 @@ def paths(what: Path) -> Iterator[Path]:
     """Yield the paths to read for a record file, or for the run in the folder `what`, with links resolved."""
     yield what
     for path in what.rglob("*.parquet") if what.is_dir() else [what]:
-        whole = path.resolve()
-        yield whole
-        # The name of a file in a run's folder comes from the run's manifest.
-        yield from (folder for folder in whole.parents if RunLayout(folder).manifest.is_file())
+        absolute = path.resolve()
+        yield absolute
+        # The name of a file in a run's folder is taken from the run's manifest.
+        yield from (folder for folder in absolute.parents if RunLayout(folder).manifest.is_file())

@@ -1,4 +1,4 @@
-"""Reads record files (Parquet) and checks every row against the description of its kind.
+"""Reads record files (Parquet) and checks every row against the description of the record kind.
 
 A row that contradicts the description is never loaded. A null in a column that is not nullable, a value
 outside a closed list, a number out of range, and a missing or unknown column cause the whole file to be
@@ -26,25 +26,19 @@ from store.load.origin import Origin
 from store.load.part import ALL, Part
 
 BATCH_ROWS = 1 << 16
-# Small row groups are joined up to this size. Twice as much takes some 90 MB more for the widest kinds.
+# Small row groups are joined up to this size. Twice this size needs some 90 MB more for the widest kinds.
 BATCH_BYTES = 8 << 20
 _METADATA_KEY = b"firstflight.kind"
-# Files are named after their kind, except this one.
-_KIND_OF_STEM = {"targets": "target"}
-
-# The stems of the names of a run's record files.
-STEMS = frozenset({*records.stored_names(), *_KIND_OF_STEM} - set(_KIND_OF_STEM.values()))
-
 Unit = tuple[str, ...]
 
 
 class Contradiction(InputError):
-    """A readable file whose content contradicts the description of its kind."""
+    """A readable file with content that contradicts the description of the record kind."""
 
 
 @dataclass
 class Content:
-    """The content of a whole file: rows per unit, and first and last time of measurement (ns) per unit."""
+    """A whole file's content: rows per unit, and first and last time of measurement (ns) per unit."""
 
     rows: Counter[Unit] = field(default_factory=Counter)
     first: dict[Unit, int] = field(default_factory=dict)
@@ -54,7 +48,7 @@ class Content:
 class RecordFile:
     """One record file. `filled` has the loader's values: source_file (its name in the load log) and run.
 
-    `part` is the part of its units that it holds, `origin` where it comes from (default: outside any run).
+    `part`: the part of each unit that the file has. `origin`: the file's origin (default: outside any run).
     """
 
     def __init__(
@@ -78,7 +72,7 @@ class RecordFile:
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise InputError(f"cannot read {path}: {os.strerror(error.errno)}") from error
-            raise InputError(f"{path} is not a whole Parquet file: {_short(error)}") from error
+            raise InputError(f"{path} is not a whole Parquet file: {_first_line(error)}") from error
         except ValueError as error:
             raise InputError(f"{path} is damaged: {error}") from error
         self.kind = self._find_kind()
@@ -112,8 +106,8 @@ class RecordFile:
     def _pieces(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Read row group by row group: Arrow's own iteration keeps the data of all earlier groups.
 
-        By one thread, because each keeps memory for itself. Text stays in dictionaries until its length is
-        known (store/load/cost.py).
+        Uses a single thread, because each thread keeps memory for itself. Text stays in dictionaries until
+        its length is known (store/load/cost.py).
         """
         row = 0
         try:
@@ -124,29 +118,29 @@ class RecordFile:
                     columns=columns,
                     use_threads=False,
                 )
-                for whole in stream:
-                    for piece in cost.decoded(whole):
+                for batch in stream:
+                    for piece in cost.decoded(batch):
                         yield piece
                         row += piece.num_rows
         except cost.TooCostly as error:
             raise InputError(f"{self.path} is not a record file of firstflight: {error}") from error
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{self.path} is damaged after row {row}: {_short(error)}") from error
+            raise InputError(f"{self.path} is damaged after row {row}: {_first_line(error)}") from error
 
     def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> Content:
         """Read and check the whole file, and count its rows per unit. `also` checks each batch further."""
-        found = Content()
+        counted = Content()
         for table in self.batches():
             also(table)
-            self._count(table, found)
-        if sum(found.rows.values()) != self.rows:
+            self._count(table, counted)
+        if sum(counted.rows.values()) != self.rows:
             raise InputError(
-                f"{self.path}: its footer gives {self.rows} rows, it contains {sum(found.rows.values())}"
+                f"{self.path}: its footer gives {self.rows} rows, it contains {sum(counted.rows.values())}"
             )
-        return found
+        return counted
 
     def stored(self, table: pa.Table) -> pa.Table:
-        """Return a batch for the store: without derived columns, instants typed, loader's columns added."""
+        """Return a batch for the store: without derived columns, with the loader's columns."""
         for column in self.kind.columns:
             index = table.schema.get_field_index(column.name)
             if column.derived:
@@ -154,15 +148,12 @@ class RecordFile:
             elif column.source == "loader":
                 value = pa.repeat(pa.scalar(self.filled[column.name]), table.num_rows)
                 table = table.append_column(column.name, value)
-            elif column.is_instant:
-                instants = table.column(index).cast(pa.timestamp("ns", "UTC"))
-                table = table.set_column(index, column.name, instants)
         return table
 
     def _find_kind(self) -> records.Kind:
         metadata = self._file.schema_arrow.metadata or {}
         name = metadata.get(_METADATA_KEY, b"").decode(errors="replace")
-        name = name or _KIND_OF_STEM.get(self.path.stem, self.path.stem)
+        name = name or records.of_stem(self.path.stem)
         try:
             kind = records.load(name)
         except records.DescriptionError as error:
@@ -185,7 +176,7 @@ class RecordFile:
         unknown = [name for name in have if name not in want and name not in loaders]
         if missing or unknown:
             faults = [f"lacks {', '.join(missing)}"] * bool(missing) + [
-                f"has {', '.join(unknown)}, which the kind does not know"
+                f"has {', '.join(unknown)}, which the kind does not have"
             ] * bool(unknown)
             raise Contradiction(f"{self.path} is not a {self.kind.name} file: it {' and '.join(faults)}")
 
@@ -198,7 +189,7 @@ class RecordFile:
                 if values.num_chunks > 1:
                     values = pa.chunked_array([values.combine_chunks()])
             except pa.ArrowException as error:
-                raise Contradiction(f"{self.path}: column {column.name}: {_short(error)}") from error
+                raise Contradiction(f"{self.path}: column {column.name}: {_first_line(error)}") from error
             if not column.nullable:
                 self._refuse(pc.is_null(values), column, "is null and must not be", first_row)
             if column.values:
@@ -218,6 +209,9 @@ class RecordFile:
     def _count(self, table: pa.Table, found: Content) -> None:
         from_file = [name for name in self.kind.unit if name not in self.filled]
         time = self.kind.time
+        if time:  # as an integer: a Python datetime has no nanoseconds
+            index = table.schema.get_field_index(time)
+            table = table.set_column(index, time, table.column(time).cast(pa.int64()))
         aggregates: list[tuple[str | list[str], str]] = [([], "count_all")] + (
             [(time, "min"), (time, "max")] if time else []
         )
@@ -272,6 +266,6 @@ def _joined(pieces: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         yield held
 
 
-def _short(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Return the first line of an Arrow error; the rest is advice for programmers."""
     return str(error).strip().split("\n")[0].rstrip(".")

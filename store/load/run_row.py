@@ -1,4 +1,4 @@
-"""The row of a run: its manifest, settings and state."""
+"""A run's row: its manifest, settings and state."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def load(store: Store, run: Run, *, replace: bool = False) -> None:
     store.catch_up("run")
     before = store.rows(f"SELECT {', '.join(texts)} FROM {table} WHERE run = {{run:String}}", {"run": run.id})
     logged = _logged(store, run)
-    own = origin.of_run(run)
+    run_origin = origin.of_run(run)
     is_equal = before == [{name: row[name] for name in texts}]
-    if is_equal and (logged["origin"] == own.text or not own.is_site):
+    if is_equal and (logged["origin"] == run_origin.text or not run_origin.is_site):
         return
     if not (replace or is_equal):
-        if before and not own.may_replace(logged["origin"], str(before[0]["source_file"])):
-            raise _other(run, str(before[0]["source_file"]))
-        for other in load_log.of_site(store, [run.id], own.text):
-            raise _other(run, str(other["source_file"]))
-    # Logged first: a row without an origin would be everybody's if this is killed in between.
-    _log(store, run, row, own.text, int(logged["version"]) + 1)
+        if before and not run_origin.may_replace(logged["origin"], str(before[0]["source_file"])):
+            raise _other_origin(run, str(before[0]["source_file"]))
+        for other in load_log.of_site(store, [run.id], run_origin.text):
+            raise _other_origin(run, str(other["source_file"]))
+    # Logged first: if this process is killed in between, every origin could replace a row without an origin.
+    _log(store, run, row, run_origin.text, int(logged["version"]) + 1)
     if is_equal:
         return
     if before:
@@ -57,7 +57,7 @@ def load(store: Store, run: Run, *, replace: bool = False) -> None:
     store.insert("run", batch.set_column(index, "started_at", instant))
 
 
-def _other(run: Run, source_file: str) -> OtherOrigin:
+def _other_origin(run: Run, source_file: str) -> OtherOrigin:
     return OtherOrigin(
         f"{run.layout.manifest}: run {run.id} is in the store from another origin ({source_file}): give "
         "--replace to replace it with this folder"
@@ -65,7 +65,7 @@ def _other(run: Run, source_file: str) -> OtherOrigin:
 
 
 def _logged(store: Store, run: Run) -> dict[str, Any]:
-    """Return version and origin of the run's row in the load log; of a row that is not there, 0 and empty."""
+    """Return version and origin of the run's row in the load log; 0 and empty without such a row."""
     store.catch_up("load_file")
     rows = store.rows(
         f"SELECT version, origin FROM {load_log.table(store)} FINAL "

@@ -1,7 +1,7 @@
-"""The units of a record file: their rows in the store, and their entries in the load log (`load_file`).
+"""The units in a record file: their rows in the store, and their entries in the load log (`load_file`).
 
-A file of a shard has a part of its units. The part is loaded and replaced alone; what is derived from a unit
-is derived from all its rows, so loaders lease whole units.
+A shard's file has a part of each unit, which is loaded and replaced separately. Derived tables are computed
+from all rows in a unit, so loaders lease whole units.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from firstflight.errors import FirstflightError, InputError
 from schemas.records import Kind
@@ -21,43 +21,67 @@ from store.load.record_file import Content, RecordFile, Unit
 from store.sql import literal
 
 
-class Units:
-    """The units of one file, in the store and in the load log."""
+class Entries(NamedTuple):
+    """Entries of the load log for the units in a record file.
 
-    def __init__(self, store: Store, opened: RecordFile, content: Content, *, replace: bool = False) -> None:
-        """Read the units' entries in the load log; `replace`: allow replacing rows of other origins."""
+    `own`: of the file's part of each unit. `whole`: if the file is a shard's, of units that were loaded
+    whole, from outside the run's folder.
+    """
+
+    own: dict[Unit, dict[str, Any]]
+    whole: dict[Unit, dict[str, Any]]
+
+
+def read_entries(store: Store, opened: RecordFile, content: Content) -> Entries:
+    """Return the entries for a record file; InputError if the store has its units by shards."""
+    # Only the entries for this file and its units: the load log grows with every loaded file.
+    units = " OR ".join(f"startsWith(unit, {literal(unit_text(unit)[:-1])})" for unit in content.rows)
+    rows = store.rows(
+        f"SELECT * FROM {load_log.table(store)} FINAL WHERE kind = {{kind:String}} "
+        f"AND ({units or 'false'} OR source_file = {{source:String}})",
+        {"kind": opened.kind.name, "source": opened.name},
+    )
+    length = len(opened.kind.unit)
+    found = Entries({}, {})
+    for row in rows:
+        words = tuple(json.loads(row["unit"]))
+        unit, part = words[:length], words[length:]
+        if part == opened.part.name:
+            found.own[unit] = row
+        elif not part and may_have_rows(row):
+            found.whole[unit] = row
+        elif not opened.part.name and row["rows"]:
+            raise InputError(
+                f"{opened.path}: {_unit_text(opened.kind, unit)} is in the store by shards, such as "
+                f"{row['source_file']}: load the folder of its run"
+            )
+    return found
+
+
+class Units:
+    """The units in a record file, in the store and in the load log.
+
+    `replace`: allow replacing rows of other origins.
+    """
+
+    @classmethod
+    def read(cls, store: Store, opened: RecordFile, content: Content, *, replace: bool = False) -> Units:
+        """Return the units with their current entries in the load log; InputError as `read_entries`."""
+        for table in ("load_file", opened.kind.name):
+            store.catch_up(table)
+        return cls(store, opened, content, read_entries(store, opened, content), replace=replace)
+
+    def __init__(
+        self, store: Store, opened: RecordFile, content: Content, entries: Entries, *, replace: bool
+    ) -> None:
         self._replace = replace
         self._store = store
         self._file = opened
         self._content = content
         self._table = f"{store.dialect.database}.{opened.kind.name}"
         self._rows = store.dialect.rows_of(opened.kind.name)
-        for table in ("load_file", opened.kind.name):
-            store.catch_up(table)
-        # Only the entries for this file and its units: the load log grows with every loaded file.
-        units = " OR ".join(f"startsWith(unit, {literal(unit_text(unit)[:-1])})" for unit in content.rows)
-        rows = store.rows(
-            f"SELECT * FROM {load_log.table(store)} FINAL WHERE kind = {{kind:String}} "
-            f"AND ({units or 'false'} OR source_file = {{source:String}})",
-            {"kind": opened.kind.name, "source": opened.name},
-        )
-        length = len(opened.kind.unit)
-        self._logged: dict[Unit, dict[str, Any]] = {}
-        # What was loaded of a unit without its run's folder, while this file is a shard's.
-        self._whole: dict[Unit, dict[str, Any]] = {}
-        for row in rows:
-            words = tuple(json.loads(row["unit"]))
-            unit, part = words[:length], words[length:]
-            if part == opened.part.name:
-                self._logged[unit] = row
-            elif not part and may_have_rows(row):
-                self._whole[unit] = row
-            elif not opened.part.name and row["rows"]:
-                raise InputError(
-                    f"{opened.path}: {_shown(opened.kind, unit)} is in the store by shards, such as "
-                    f"{row['source_file']}: load the folder of its run"
-                )
-        # Units that an earlier version of this file contained are removed, too, also if that was broken off.
+        self._logged, self._whole = entries
+        # Units of an earlier version of this file are removed as well, even if loading it was interrupted.
         removed = {
             u for u, row in self._logged.items() if row["source_file"] == opened.name and may_have_rows(row)
         }
@@ -75,13 +99,14 @@ class Units:
         )
 
     def has_origin(self) -> bool:
-        """Return whether the load log needs no other origin for units that are all there."""
+        """Return whether the load log already has the right origin for all units."""
         return all(row["origin"] == self._origin(unit) for unit, row in self._logged.items())
 
     def check_origin(self) -> None:
         """Raise InputError if rows in the store have an origin that this file may not replace.
 
-        A file from elsewhere adds no rows to a run of this site either, which would change its results.
+        Also, a file from elsewhere adds no rows to a run of this site, because they would change the run's
+        results.
         """
         if self._replace:
             return
@@ -91,7 +116,7 @@ class Units:
             if row is None or not may_have_rows(row) or row["sha256"] == sha256:
                 continue
             if not origin.may_replace(row["origin"], row["source_file"]):
-                raise self._other_origin(_shown(self._file.kind, unit), row["source_file"])
+                raise self._other_origin(_unit_text(self._file.kind, unit), row["source_file"])
         known = [self._logged[unit] for unit in self._content.rows if unit in self._logged]
         is_copy = len(known) == len(self._content.rows) and all(row["sha256"] == sha256 for row in known)
         if "run" in self._file.kind.unit and not is_copy:
@@ -100,14 +125,14 @@ class Units:
             for row in load_log.of_site(self._store, runs, origin.text):
                 raise self._other_origin(f"run {row['run']}", row["source_file"])
 
-    def _other_origin(self, what: str, source_file: str) -> InputError:
+    def _other_origin(self, subject: str, source_file: str) -> InputError:
         return InputError(
-            f"{self._file.path}: {what} is in the store from another origin ({source_file}): give --replace "
-            "to replace it with this file"
+            f"{self._file.path}: {subject} is in the store from another origin ({source_file}): give "
+            "--replace to replace it with this file"
         )
 
     def take_over(self) -> None:
-        """Log units that are all there as of this file's origin."""
+        """Log this file's origin for units that are completely in the store."""
         self._log("loaded")
 
     def subjects(self) -> list[str]:
@@ -119,7 +144,7 @@ class Units:
     def token(self, number: int) -> str:
         """Return the token of batch `number`: equal only for the same file, part and load log entries.
 
-        Two shards may have files of the same content: the same certificate, seen by both.
+        Two shards may have files with the same content, for example the same certificate.
         """
         versions = [(unit, self._logged[unit]["version"]) for unit in self._units]
         file = (self._file.kind.name, self._file.sha256, self._file.part.name)
@@ -206,13 +231,13 @@ class Units:
 
     def _origin(self, unit: Unit) -> str:
         """Return the unit's new origin; loading a copy of the same content does not change the origin."""
-        before, own = self._logged.get(unit), self._file.origin
+        before, file_origin = self._logged.get(unit), self._file.origin
         if self._replace or before is None or not may_have_rows(before):
-            return own.text
-        if own.may_replace(before["origin"], before["source_file"]):
-            return own.text
+            return file_origin.text
+        if file_origin.may_replace(before["origin"], before["source_file"]):
+            return file_origin.text
         return str(before["origin"])
 
 
-def _shown(kind: Kind, unit: Unit) -> str:
+def _unit_text(kind: Kind, unit: Unit) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(kind.unit, unit, strict=True))

@@ -34,7 +34,7 @@ class Block:
         return b"".join(self._parts(b""))
 
     def wire(self, revision: int) -> bytes:
-        """Encode the block as the content of a Data packet of that protocol revision."""
+        """Encode the block as the content of a Data packet in this protocol revision."""
         info = _INFO if revision >= WITH_BLOCK_INFO else b""
         return info + b"".join(self._parts(_PLAIN if revision >= WITH_CUSTOM_SERIALIZATION else b""))
 
@@ -47,7 +47,7 @@ class Block:
 
 
 def read_native(window: Window, at: int = 0) -> tuple[Block, int]:
-    """Read the block in the format `Native` that begins at `at`; return it and the offset after it."""
+    """Read the block in the format `Native` at `at`; return it and the offset after it."""
     return _read(window, at, kinds=False)
 
 
@@ -61,7 +61,7 @@ def each_native(data: bytes) -> Iterator[Block]:
 
 
 def read_wire(window: Window, revision: int) -> tuple[Block, int]:
-    """Read the block of a Data packet at the start of `window`; return it and the offset after it.
+    """Read the block in a Data packet at the start of `window`; return it and the offset after it.
 
     ProtocolError for invalid data, UnsupportedType if the end of a column cannot be determined.
     """

@@ -44,11 +44,11 @@ _JSON_AS_TEXT = 1
 
 
 class UnsupportedType(Exception):
-    """A type whose values cannot be passed on, because only the engine can determine their length."""
+    """A type with values that cannot be passed on, because only the engine can determine their length."""
 
 
 class Window:
-    """The bytes of a block received so far; `more` returns further ones, or raises."""
+    """A block's received bytes; `more` returns further ones, or raises."""
 
     def __init__(self, more: Callable[[], bytes], data: bytes = b"") -> None:
         self._more = more
@@ -90,11 +90,11 @@ class Layout:
     """The layout of a type's values in a block: a prefix once per block, then the values of all rows."""
 
     def prefix_end(self, window: Window, at: int) -> int:  # noqa: ARG002
-        """Return the offset after the prefix that begins at `at`."""
+        """Return the offset after the prefix at `at`."""
         return at
 
     def end(self, window: Window, at: int, rows: int) -> int:
-        """Return the offset after the values of `rows` rows that begin at `at`."""
+        """Return the offset after the values of `rows` rows, which start at `at`."""
         raise NotImplementedError
 
 
@@ -113,7 +113,7 @@ class _Texts(Layout):
         data = window.data
         while done < rows:
             try:
-                # Reading a block spends most of its time here.
+                # Reading a block spends most of the time here.
                 for done in range(done, rows):  # noqa: B007, B020
                     length = data[at]
                     if length < 0x80:
@@ -225,7 +225,7 @@ def check_type(type_name: str) -> None:
 
 @lru_cache(maxsize=1024)
 def layout(type_name: str) -> Layout:
-    """Return the layout of a ClickHouse type; UnsupportedType if it is unknown."""
+    """Return a ClickHouse type's layout; UnsupportedType if it is unknown."""
     name, _, rest = type_name.strip().partition("(")
     name = name.strip()
     arguments = _arguments(rest[: rest.rindex(")")]) if ")" in rest else []
@@ -266,7 +266,7 @@ def layout(type_name: str) -> Layout:
 
 def _arguments(text: str) -> list[str]:
     """Split at the commas outside brackets and quotes."""
-    found, depth, begin, quote, skip = [], 0, 0, "", False
+    arguments, depth, begin, quote, skip = [], 0, 0, "", False
     for at, character in enumerate(text):
         if skip:
             skip = False
@@ -280,13 +280,13 @@ def _arguments(text: str) -> list[str]:
         elif character == ")":
             depth -= 1
         elif character == "," and not depth:
-            found.append(text[begin:at].strip())
+            arguments.append(text[begin:at].strip())
             begin = at + 1
     last = text[begin:].strip()
-    return [*found, last] if last else found
+    return [*arguments, last] if last else arguments
 
 
 def _without_name(element: str) -> str:
     """Return the type of a tuple's element, without its optional name."""
-    named = _ELEMENT_NAME.match(element)
-    return element[named.end() :] if named else element
+    match = _ELEMENT_NAME.match(element)
+    return element[match.end() :] if match else element

@@ -60,7 +60,7 @@ def unpack_frame(reader: Reader) -> bytes:
 
 
 def _zstd_size(packed: bytes) -> int | None:
-    """Return the content size that a Zstandard frame declares (RFC 8878, 3.1.1.1); None if it has none."""
+    """Return the content size that a Zstandard frame declares (RFC 8878, 3.1.1.1), or `None`."""
     if packed[:4] != _ZSTD_MAGIC or len(packed) < 5:
         return None
     descriptor = packed[4]

@@ -1,7 +1,7 @@
 """The packets of ClickHouse's native protocol that a server reads and writes.
 
-The fields and their order depend on the shared protocol revision, the lower one of both sides
-(docs/store.md lists what is not supported).
+The fields and their order depend on the shared protocol revision, the lower one of both sides. docs/store.md
+lists the unsupported parts.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a query; an unknown one is an error only if `important`."""
+    """A setting for a query; an unknown one is an error only if `important`."""
 
     value: str
     important: bool
@@ -88,7 +88,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Query:
-    """A query with its settings; `parameters` maps names to quoted literals."""
+    """A query with the settings; `parameters` maps names to quoted literals."""
 
     text: str
     settings: dict[str, Setting]
@@ -107,7 +107,7 @@ class Progress:
 
 
 def read_hello(reader: Reader) -> Hello:
-    """Read the first packet of a connection, without its number."""
+    """Read a connection's first packet, without the number."""
     client = reader.text(_MAX_NAME)
     reader.varint()  # major and minor version
     reader.varint()
@@ -139,7 +139,7 @@ def read_addendum(reader: Reader, revision: int) -> None:
 
 
 def read_query(reader: Reader, revision: int) -> Query:
-    """Read a query, without its packet number."""
+    """Read a query, without the packet number."""
     reader.text()  # query id: the engine assigns its own
     _skip_client_info(reader, revision)
     settings = _read_settings(reader)
@@ -227,5 +227,5 @@ def packet(number: Server) -> bytes:
 
 
 def data(number: Server) -> bytes:
-    """Return the header of a packet with a block: its number, and an empty name of a temporary table."""
+    """Return the header for a packet with a block: its number, and an empty name of a temporary table."""
     return varint(number) + text("")

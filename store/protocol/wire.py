@@ -28,7 +28,7 @@ def varint(number: int) -> bytes:
 
 
 def text(value: str | bytes) -> bytes:
-    """Encode a text, prefixed by its length."""
+    """Encode a text: the length, then the bytes."""
     raw = value.encode() if isinstance(value, str) else value
     return varint(len(raw)) + raw
 
@@ -47,7 +47,7 @@ def unpack_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
 class Reader:
     """Reads elements from a stream of bytes.
 
-    `receive(n)` returns at least one and at most n bytes, or none at the end of the stream.
+    `receive(n)` returns at least one and at most n bytes, or no bytes at the end of the stream.
     """
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
@@ -72,7 +72,7 @@ class Reader:
         self._data, self._at = data + self._data[self._at :], 0
 
     def take(self, size: int) -> bytes:
-        """Read exactly `size` bytes; Disconnected if the stream ends before."""
+        """Read exactly `size` bytes; Disconnected if the stream is shorter."""
         if len(self._data) - self._at >= size:
             self._at += size
             return self._data[self._at - size : self._at]

@@ -9,7 +9,7 @@ from store.statements import vocabulary
 from store.statements.parsed import Parsed
 from store.statements.tokens import Kind
 
-# Table functions with an argument that declares columns in SQL: its index, and the minimum number of
+# Table functions with an argument that declares columns in SQL: the index, and the minimum number of
 # arguments.
 _STRUCTURES = {"format": (1, 3), "values": (0, 1), "generaterandom": (0, 1), "null": (0, 1)}
 _EXPRESSIONS = ("DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL", "TTL", "CONSTRAINT", "INDEX", "PROJECTION")
@@ -17,7 +17,7 @@ _MAY_EXPRESS = re.compile("|".join(_EXPRESSIONS), re.IGNORECASE)
 
 
 def refused_function(engine: Engine, parsed: Parsed) -> str | None:
-    """Return the first function of a statement that is not allowed, or None."""
+    """Return the first function in a statement that is not allowed, or `None`."""
     names = vocabulary.refused_functions(engine)
     for number, token in enumerate(parsed.tokens):
         if not token.is_name or token.text.lower() not in names:
@@ -30,7 +30,7 @@ def refused_function(engine: Engine, parsed: Parsed) -> str | None:
 def _passed_as_argument(parsed: Parsed, number: int) -> bool:
     """Return whether a name may refer to a function without a call: `* APPLY file`, `arrayMap(file, paths)`.
 
-    A function that takes another one takes it as the first of several arguments.
+    In a call, only the first of several arguments can be such a name.
     """
     if not vocabulary.LEFT_OUT.fullmatch(parsed.at(number).text.lower()):
         return False
@@ -52,7 +52,7 @@ def _passed_as_argument(parsed: Parsed, number: int) -> bool:
 
 
 def refused_structure(engine: Engine, parsed: Parsed) -> str | None:
-    """Return why columns declared in a string are refused, or None. Nothing else checks their expressions."""
+    """Return why columns declared in a string are refused, or `None`. No other check covers this."""
     for number, token in enumerate(parsed.tokens):
         which = _STRUCTURES.get(token.text.lower()) if token.is_name else None
         if not which or parsed.sign(number + 1) != "(":
@@ -72,7 +72,7 @@ def refused_structure(engine: Engine, parsed: Parsed) -> str | None:
 
 
 def _is_text(parsed: Parsed, first: range) -> bool:
-    """Return whether this is the scalar function `format`, whose first argument is a template."""
+    """Return whether this is the scalar function `format`: its first argument is a template."""
     token = parsed.at(first.start)
     called = parsed.at(first.start - 2).text.lower()
     return called == "format" and token.kind is Kind.LITERAL and not re.fullmatch(r"\w+", token.text)

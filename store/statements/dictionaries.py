@@ -19,7 +19,7 @@ _LAYOUTS = frozenset({
 
 
 def refused(parsed: Parsed, refused_query: Callable[[str], str | None]) -> str | None:
-    """Return why a CREATE DICTIONARY is refused, or None; `refused_query` checks the queries in it."""
+    """Return why a CREATE DICTIONARY is refused, or `None`; `refused_query` checks the queries in it."""
     if not any(map(parsed.stands, _CREATES)):
         return None
     sources, layouts = _parts(parsed, "SOURCE"), _parts(parsed, "LAYOUT")

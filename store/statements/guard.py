@@ -1,9 +1,9 @@
 """Decides from the parsed text whether a statement is allowed.
 
 This is the third line of defence, after grants (`access`) and, in a confined process, the kernel (`confine`).
-It gives a reason in one sentence, and refuses what those two cannot: the scalar function `file`, statements
-that stop merges or kill queries of others, tables on user-defined disks. It has lists of allowed statements,
-functions and settings, and refuses everything else.
+It gives a reason in a sentence. It also refuses statements that grants and kernel cannot refuse: the scalar
+function `file`, statements that stop merges or kill queries of others, tables on user-defined disks. It has
+lists of allowed statements, functions and settings, and refuses everything else.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def check_reading(engine: Engine, sql: str) -> str:
 def refused_to_clients(
     engine: Engine, text: str, *, asking: bool = False, stored: bool = False
 ) -> str | None:
-    """Return why a parsed statement of a client of `store serve` is refused, or None.
+    """Return why a parsed statement from a client of `store serve` is refused, or `None`.
 
-    `asking`: the statement is part of another one and may only read. `stored`: the engine printed it, and
-    named columns by their expressions. The engine decides whether a client may write.
+    `asking`: the statement is part of another statement and may only read. `stored`: the engine printed the
+    statement, with expressions as names of columns. The engine decides whether a client may write.
     """
     parsed = _parsed(text)
     if parsed is None:
@@ -86,17 +86,34 @@ def refused_to_clients(
     return (None if stored else _names(parsed)) or _parts(engine, parsed)
 
 
-def check_stored(engine: Engine, statement: str) -> None:
+def refused_to_loaders(text: str) -> str | None:
+    """Return why a statement that clients may run is refused to a user who only loads, or `None`.
+
+    Such a user may read, add rows, and delete rows to replace them, but not create, change or drop tables.
+    """
+    parsed = _parsed(text)
+    if parsed is None:
+        return _UNREADABLE
+    if _reads(parsed) or parsed.stands("INSERT INTO") or _only_deletes(parsed):
+        return None
+    return f"this user loads rows and may not run {parsed.words(0)}: use the user of the centre"
+
+
+def _only_deletes(parsed: Parsed) -> bool:
+    """Return whether the statement is an ALTER TABLE with DELETE as its only action."""
+    actions = [n + 1 for n in range(len(parsed)) if not parsed.depth[n] and parsed.sign(n) == "("]
+    return parsed.stands("ALTER TABLE") and bool(actions) and all(parsed.word(n) == "DELETE" for n in actions)
+
+
+def check_stored(engine: Engine, parsed: str | None) -> None:
     """Refuse a stored definition if no client could create it today.
 
-    `statement` is a CREATE as the engine prints it (system.tables.create_table_query,
-    system.functions.create_query). A process that opens a store unconfined evaluates its expressions with all
-    rights of its user. UsageError gives the reason, without the name of the table.
+    `parsed` is a CREATE in the form that the engine's parser prints (formatQuery of
+    system.tables.create_table_query or system.functions.create_query); `None` if it cannot be parsed. A
+    process that opens a store without confinement evaluates the store's expressions with all rights that the
+    user has. UsageError gives the reason, without the table's name.
     """
-    try:
-        reason = refused_to_clients(engine, engine.formatted(statement), stored=True)
-    except EngineError:
-        reason = _UNREADABLE
+    reason = _UNREADABLE if parsed is None else refused_to_clients(engine, parsed, stored=True)
     if reason:
         raise UsageError(reason)
 
@@ -140,23 +157,23 @@ def _parts(engine: Engine, parsed: Parsed) -> str | None:
 
 
 def _clauses(parsed: Parsed) -> str | None:
-    found = [number for phrase in _CLAUSES for number in parsed.where(phrase)]
-    found += [number for number in parsed.where("SETTINGS") if parsed.sign(number + 1) == "("]
+    positions = [number for phrase in _CLAUSES for number in parsed.where(phrase)]
+    positions += [number for number in parsed.where("SETTINGS") if parsed.sign(number + 1) == "("]
     # Grants do not cover tables of `system`. This one exposes the process's state and interrupts its threads.
-    found += [n for n, token in enumerate(parsed.tokens) if token.is_name and token.text == "stack_trace"]
-    # The parser stops at the rows of an insert, so the text after a nested insert would be unchecked.
-    found += [number for number in parsed.where("INSERT INTO") if number]
+    positions += [n for n, token in enumerate(parsed.tokens) if token.is_name and token.text == "stack_trace"]
+    # The parser stops at an insert's rows, so the text after a nested insert would be unchecked.
+    positions += [number for number in parsed.where("INSERT INTO") if number]
     if parsed.stands("ALTER"):
-        found += [
+        positions += [
             number + 1
             for number in range(len(parsed))
             if not parsed.depth[number]
             and parsed.sign(number) == "("
             and parsed.word(number + 1) not in _ALTERS
         ]
-    for number in found:
-        what = parsed.words(number) or parsed.at(number).text
-        return f"{what} is not allowed: it reaches outside the store, uses other rights, or runs by itself"
+    for number in positions:
+        clause = parsed.words(number) or parsed.at(number).text
+        return f"{clause} is not allowed: it reaches outside the store, uses other rights, or runs by itself"
     return None
 
 
@@ -187,7 +204,7 @@ def _named_settings(parsed: Parsed) -> Iterator[str]:
 
 
 def _after_value(parsed: Parsed, at: int) -> int:
-    """Return the number of the token after the value of a setting that begins at `at`."""
+    """Return the number of the token after a setting's value; the value starts at token `at`."""
     if parsed.sign(at) in ("-", "+"):
         at += 1
     if parsed.at(at).is_name and parsed.sign(at + 1) == "(":

@@ -11,7 +11,7 @@ _NOTHING = Token(Kind.OTHER, "", 0, 0)
 
 
 class Parsed:
-    """The tokens of a statement. `depth[n]` counts the brackets around token n, without itself."""
+    """A statement's tokens. `depth[n]` counts the brackets around token n, without itself."""
 
     def __init__(self, text: str) -> None:
         """Split `text` into tokens; ValueError if it is not output of the engine's parser."""
@@ -74,5 +74,5 @@ class Parsed:
 
     def words(self, number: int, count: int = 2) -> str:
         """Return the first words from `number` on, for messages."""
-        found = [self.word(n) for n in range(number, len(self)) if self.word(n)]
-        return " ".join(found[:count])
+        texts = [self.word(n) for n in range(number, len(self)) if self.word(n)]
+        return " ".join(texts[:count])

@@ -18,7 +18,7 @@ _FORMAT_LINE = re.compile(r"^FORMAT \w+\n?", re.MULTILINE)
 _SELECT = re.compile(r"\(*(SELECT|WITH)\b")
 _OTHER_ROWS = re.compile(r"(SHOW|DESCRIBE|DESC|EXPLAIN|EXISTS|CHECK)\b")
 _TOTALS = re.compile(r"^\s*WITH TOTALS$", re.MULTILINE)
-# Rows begin on the next line if there is one, and may be empty lines.
+# Rows start on the next line, if any, and may be empty lines.
 _BEFORE_ROWS = re.compile(r"[ \t\f]*\r?\n?")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "0": "\0", "a": "\a", "v": "\v"}
 _SETTING = re.compile(r"\w+")
@@ -59,7 +59,7 @@ class Statement:
 
     @property
     def gives_rows(self) -> bool:
-        """Whether its answer has rows, possibly none."""
+        """Whether the answer is a table of zero or more rows."""
         return self.is_select or _OTHER_ROWS.match(self.parsed) is not None
 
     @property
@@ -74,12 +74,12 @@ class Statement:
 
     @property
     def insert(self) -> Insert | None:
-        """The insert, if this is one whose rows the client sends in blocks."""
+        """The insert, if the client sends its rows in blocks; else `None`."""
         return self._insert if self._insert and not self._insert.rows else None
 
     @property
     def insert_of_text(self) -> Insert | None:
-        """The insert, if this is one whose rows are in its text."""
+        """The insert, if its rows are in the statement's text; else `None`."""
         return self._insert if self._insert and self._insert.rows else None
 
     @cached_property
@@ -88,10 +88,10 @@ class Statement:
 
 
 def _insert(parsed: Parsed, given: str) -> Insert | None:
-    """Return the insert of rows; None if the statement inserts the result of a SELECT.
+    """Return the insert of rows; `None` if the statement inserts a SELECT's result.
 
-    The text in `given` after the parsed part is rows, and reaches the engine only as rows. Refusal if it is
-    not certain where the rows begin.
+    The text in `given` after the parsed part is rows, and the engine receives it only as rows. Refusal if the
+    start of the rows is uncertain.
     """
     last = len(parsed) - 2
     at = 3
@@ -120,7 +120,7 @@ def _insert(parsed: Parsed, given: str) -> Insert | None:
         raise Refusal(
             NOT_IMPLEMENTED, f"it is not certain where the rows of this INSERT begin: {error}"
         ) from error
-    if format_name == "Values" and _goes_on(rows):
+    if format_name == "Values" and _has_more_text(rows):
         raise Refusal(NOT_IMPLEMENTED, "one statement at a time: nothing can follow the rows of an INSERT")
     return Insert(table, columns, settings, format_name, "" if rows.strip() in ("", ";") else rows)
 
@@ -145,7 +145,7 @@ def _rows(given: str) -> str:
     return ""
 
 
-def _goes_on(rows: str) -> bool:
+def _has_more_text(rows: str) -> bool:
     """Return whether anything but comments follows the end of a statement."""
     ended = False
     try:
@@ -159,14 +159,14 @@ def _goes_on(rows: str) -> bool:
 
 
 def setting_name(name: str) -> str:
-    """Return `name` if it is a valid name of a setting, else a name that no setting has."""
+    """Return `name` if it is a valid name for a setting, else a name that no setting has."""
     return name if _SETTING.fullmatch(name) else "unknown_setting"
 
 
 def unquoted(quoted: str) -> str:
     """Return the text of a quoted literal, the form of parameters in a packet; resolve each escape once."""
     inner = quoted[1:-1] if len(quoted) > 1 and quoted[0] == quoted[-1] == "'" else quoted
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), inner, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), inner, flags=re.DOTALL)
 
 
 def tsv_fields(line: str) -> list[str]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 
 class Kind(Enum):
-    """The kind of a token."""
+    """A token's kind."""
 
     WORD = auto()  # a keyword or a plain name
     QUOTED = auto()  # a name in backquotes or double quotes
@@ -22,8 +22,7 @@ class Kind(Enum):
     OTHER = auto()  # one character
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A token. `text` is the unquoted name or string, or the source text; `begin` and `end` are offsets."""
 
     kind: Kind
@@ -34,7 +33,7 @@ class Token:
     @property
     def is_name(self) -> bool:
         """Whether the token can be a name."""
-        return self.kind in (Kind.WORD, Kind.QUOTED)
+        return self.kind is Kind.WORD or self.kind is Kind.QUOTED
 
 
 _SPACE = re.compile(r"[\s\0]+")
@@ -60,12 +59,19 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _token(text: str, at: int) -> Token:
     first = text[at]
+    # Most tokens match one of these two patterns, and no others do.
+    if first in "(),":
+        return Token(Kind.OTHER, first, at, at + 1)
+    if (first.isascii() and first.isalpha()) or first == "_":
+        word = _WORD.match(text, at)
+        assert word is not None
+        return Token(Kind.WORD, word[0], at, word.end())
     if first in _QUOTED:
         return _quoted(text, at)
     if first == "$":
@@ -91,12 +97,12 @@ def _token(text: str, at: int) -> Token:
 
 def _quoted(text: str, at: int) -> Token:
     quote = text[at]
-    found = _QUOTED[quote].match(text, at + 1)
-    if not found:
+    match = _QUOTED[quote].match(text, at + 1)
+    if not match:
         raise ValueError(f"{quote} at {at} is not terminated")
     kind = Kind.LITERAL if quote == "'" else Kind.QUOTED
-    inside = text[at + 1 : found.end() - 1]
-    return Token(kind, _ESCAPE.sub(lambda escape: _plain(escape, quote), inside), at, found.end())
+    inside = text[at + 1 : match.end() - 1]
+    return Token(kind, _ESCAPE.sub(lambda escape: _plain(escape, quote), inside), at, match.end())
 
 
 def _plain(escape: re.Match[str], quote: str) -> str:

@@ -1,7 +1,7 @@
 """The functions and settings that statements of users and clients may name.
 
-Table functions and settings are allowed by name; scalar functions are allowed if a review of the engine's
-list (system.functions) did not exclude them. A test fails when an engine has functions that were not
+Table functions and settings must be in a list here. Scalar functions are allowed unless a review of the
+engine's list (system.functions) excluded them. A test fails when an engine has functions that were not
 reviewed.
 """
 
@@ -56,10 +56,10 @@ _SETTINGS = frozenset({
     "rows_before_aggregation", "connect_timeout", "receive_timeout", "send_timeout",
     "bool_true_representation", "bool_false_representation", "network_compression_method",
 })  # fmt: skip
-# Settings with these prefixes whose value is an SQL expression, which the guard does not check.
+# Settings with an allowed prefix that take an SQL expression, which the guard does not check.
 _TEXTS_OF_SQL = frozenset({"parallel_replicas_custom_key"})
 _refused: list[frozenset[str]] = []
-# Formats that rows in the text of an INSERT may have: none reads a schema from a file or another host.
+# Formats of rows in an INSERT's text. They read no schema from a file or another host.
 INSERT_FORMATS = re.compile(r"Values|TSV\w*|TabSeparated\w*|CSV\w*|JSON\w*|Native|LineAsString")
 
 
