@@ -1,14 +1,14 @@
-"""Choices that a cell makes and a stack supports or not."""
+"""Values of cell fields that a stack may or may not support."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Answering = Literal["iack", "wfc"]
-"""Instant ACK, or wait for certificate: ACK and ServerHello in one datagram (paper 000, section 2)."""
+"""Instant ACK, or wait for certificate: ACK and ServerHello in a single datagram (paper 000, section 2)."""
 Reordering = Literal["at_once", "ignored", "next_three"]
-"""What a receiver does when packets come out of order (paper 003, section 5.6: D, NR, 3A): it sends an ACK at
-once, or takes no notice, or acknowledges each of the next three packets."""
+"""A receiver's response to reordered packets (paper 003, section 5.6: D, NR, 3A): `at_once` sends an ACK
+immediately, `ignored` does not change the ACKs, `next_three` acknowledges each of the next three packets."""
 Controller = Literal["cubic", "reno", "bbr"]
 CertificateKey = Literal["ecdsa_p256", "rsa_2048"]
 """Keys of the server's chain (lab/certificates.py)."""

@@ -18,18 +18,21 @@ from reports.numbers import compared, gridded
 from reports.numbers.compared import Panel
 from reports.numbers.gridded import Maps
 from reports.page import html
+from testbed import repeat_commands, summary
+from testbed.computed import numeric_page
+from testbed.computed.better_answer_page import Derived
+from testbed.computed.numeric import Numeric
 from testbed.experiment import conditions
 from testbed.experiment.conditions import Condition
-from testbed.experiment.experiment import Experiment, find
-from testbed.measures import gain_page, page, panels, repeat_commands
-from testbed.measures.better_answer_page import Derived
-from testbed.measures.numeric import Numeric
-from testbed.measures.page import Line, Page
+from testbed.experiment.experiment import Experiment
+from testbed.experiment_files import find
+from testbed.measures import Results
+from testbed.summary import Page
 from testbed.trials.captures import block_files
 from testbed.trials.trial_row import Row
 
 _REASONS = 40
-"""The most lines of a table of reasons."""
+"""Maximum number of lines in a table of reasons."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Report:
-    """The content of a page. `outcomes`: trials by outcome, including trials that never started.
+    """A page's content. `outcomes`: trials by outcome, including trials that never started.
 
     `programs`: side, stack, version, build and trials. `hashes`: SHA-256 by block, as `verify` prints it.
     """
@@ -66,8 +69,8 @@ class Report:
 
     @property
     def met(self) -> int:
-        """Return how many expectations are met."""
-        return sum(one.met for one in self.summary.checks)
+        """Return the number of met expectations."""
+        return sum(check.met for check in self.summary.checks)
 
 
 def of_trials(
@@ -75,26 +78,25 @@ def of_trials(
     experiment: Experiment,
     folder: Path,
     rows: Sequence[Row],
-    lines: Sequence[Line],
-    summary: Page,
+    results: Results,
     scenario: Path | None,
 ) -> Report:
-    """Return the content of an experiment's page. `lines` and `summary` are what `measured` made of `rows`.
+    """Return the content of an experiment's page. `results` are the measure's results of `rows`.
 
-    `folder` is the experiment's; `scenario`: its file, if it is not one of the testbed's.
+    `folder` is the experiment's; `scenario`: the experiment's file, if it is not one of the testbed's.
     """
     cells = experiment.cells()
-    what = shlex.quote(name) if scenario is None else f"--scenario {shlex.quote(str(scenario))}"
+    argument = shlex.quote(name) if scenario is None else f"--scenario {shlex.quote(str(scenario))}"
     repetitions = max([row["repetition"] for row in rows], default=experiment.repetitions)
     never = len(cells) * repetitions - len(rows)
     outcomes = dict(Counter(row["outcome"] for row in rows).most_common())
     reasons = _reasons(rows)
     return Report(
         name=name,
-        summary=summary,
-        panels=panels.panels(experiment, lines),
-        data=[one.as_dict() for one in lines],
-        repeat=repeat_commands.commands(what, {what: (experiment, rows)}, verified=scenario is None),
+        summary=results.summary(),
+        panels=results.panels(),
+        data=[line.as_dict() for line in results.lines],
+        repeat=repeat_commands.commands(argument, {argument: (experiment, rows)}, verified=scenario is None),
         conditions=conditions.conditions(cells),
         outcomes={**outcomes, **({"not begun": never} if never > 0 else {})},
         reasons=reasons[:_REASONS],
@@ -103,24 +105,24 @@ def of_trials(
         programs=list(_programs(rows)),
         facts=_facts(experiment, rows, repetitions),
         hashes=block_files.digests(folder),
-        maps=panels.maps(experiment, lines),
+        maps=results.maps(),
     )
 
 
 def of_figure(name: str, figure: Numeric) -> Report:
-    """Return the content of the page of a figure that is computed."""
+    """Return the content of the page for a computed figure."""
     return Report(
         name=name,
-        summary=gain_page.computed(figure),
-        panels=panels.computed(figure),
+        summary=numeric_page.summary(figure),
+        panels=numeric_page.panels(figure),
         data=figure.rows(),
         repeat=[f"firstflight testbed show {shlex.quote(name)}"],
     )
 
 
 def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequence[Row]]) -> Report:
-    """Return the content of the page of a table that is made of several experiments' `rows`, in `out`."""
-    every = [row for own in rows.values() for row in own]
+    """Return the content of the page for a table computed from the `rows` of several experiments in `out`."""
+    every = [row for experiment_rows in rows.values() for row in experiment_rows]
     lines = derived.lines(out, every)
     cells = [cell for source in rows for cell in find(source).cells()]
     reasons = _reasons(every)
@@ -128,9 +130,13 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
         name=name,
         summary=derived.summary(lines, [source for source in derived.sources if source not in rows]),
         panels=derived.panels(lines),
-        data=[one.as_dict() for one in lines],
+        data=[line.as_dict() for line in lines],
         repeat=repeat_commands.commands(
-            shlex.quote(name), {shlex.quote(source): (find(source), own) for source, own in rows.items()}
+            shlex.quote(name),
+            {
+                shlex.quote(source): (find(source), experiment_rows)
+                for source, experiment_rows in rows.items()
+            },
         ),
         conditions=conditions.conditions(cells),
         outcomes=dict(Counter(row["outcome"] for row in every).most_common()),
@@ -138,7 +144,7 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
         reasons_left=max(0, len(reasons) - _REASONS),
         cells=(len({(row["experiment"], row["cell"]) for row in every}), len(cells)),
         programs=list(_programs(every)),
-        facts=_alike(every),
+        facts=_facts_of_rows(every),
         hashes={
             f"{source}/{place}": digest
             for source in rows
@@ -150,7 +156,7 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
 def write(report: Report, path: Path) -> Path:
     """Write the page and return its path. Equal rows and captures give equal bytes.
 
-    FirstflightError: the file cannot be written.
+    FirstflightError if the file cannot be written.
     """
     files.write_text(path, render(report))
     return path
@@ -158,38 +164,39 @@ def write(report: Report, path: Path) -> Path:
 
 def render(report: Report) -> str:
     """Return the page as HTML."""
-    name = "figure"
-    data = _flat(report.data)
-    draw, undrawn = _figure(report, name)
+    data = _flattened(report.data)
+    figure, undrawn = _figure(report, data)
     return html.render(
         "experiment.html",
         page=report,
         summary=report.summary,
-        headings=page.headings(report.summary.columns),
+        headings=summary.headings(report.summary.columns),
         table=list(zip(*(column.cells for column in report.summary.columns), strict=True)),
         right=[column.right for column in report.summary.columns],
-        figure=None if draw is None else html.drawn(name, draw, data),
+        figure=figure,
         better=None if report.maps is None else gridded.counts(report.maps.maps),
         data=html.csv_url(data),
         undrawn=undrawn,
     )
 
 
-def _figure(report: Report, name: str) -> tuple[html.Drawing | None, list[str]]:
-    """Return a function that draws the report's figure (None without one), and the labels not drawn."""
+def _figure(report: Report, data: list[dict[str, Any]]) -> tuple[html.Drawn | None, list[str]]:
+    """Return the report's figure (`None` without one), and the labels not drawn."""
     title = wording.plain_long(report.summary.title)
     if report.maps is not None:
         text = wording.plain_long(gridded.described(report.maps))
-        return partial(map_figures.draw, report.maps, name=name, title=title, description=text), []
+        draw: html.Drawing = partial(map_figures.draw, report.maps)
+        return html.drawn("figure", draw, data, title=title, description=text), []
     if not report.panels:
         return None, []
     text = wording.plain_long(compared.described(report.panels))
     looks = figures.looks(report.panels)
     undrawn = [label for label in compared.labels(report.panels) if label not in looks]
-    return partial(figures.draw, report.panels, name=name, title=title, description=text), undrawn
+    draw = partial(figures.draw, report.panels)
+    return html.drawn("figure", draw, data, title=title, description=text), undrawn
 
 
-def _flat(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _flattened(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return lines with nested mappings flattened into columns."""
     held = {name for line in lines for name, value in line.items() if isinstance(value, Mapping)}
     return [
@@ -200,16 +207,16 @@ def _flat(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _reasons(rows: Sequence[Row]) -> list[Reason]:
-    """Return why trials were not done, most frequent first."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    """Return the reasons of trials that were not done, most frequent first."""
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["outcome"] != "done":
-            found.setdefault((row["outcome"], row["detail"] or ""), []).append(row)
-    made = [
-        Reason(outcome, detail, len(own), len({row["cell"] for row in own}))
-        for (outcome, detail), own in found.items()
+            groups.setdefault((row["outcome"], row["detail"] or ""), []).append(row)
+    reasons = [
+        Reason(outcome, detail, len(group), len({row["cell"] for row in group}))
+        for (outcome, detail), group in groups.items()
     ]
-    return sorted(made, key=lambda one: (-one.trials, one.outcome, one.detail))
+    return sorted(reasons, key=lambda reason: (-reason.trials, reason.outcome, reason.detail))
 
 
 def _programs(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, str, int]]:
@@ -225,16 +232,16 @@ def _programs(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, str, int]]:
 
 def _facts(experiment: Experiment, rows: Sequence[Row], repetitions: int) -> list[tuple[str, str]]:
     asked = (
-        "" if repetitions == experiment.repetitions else f" (of {experiment.repetitions} that it asks for)"
+        "" if repetitions == experiment.repetitions else f" (of {experiment.repetitions} that its file has)"
     )
     return [
-        ("Trials of a cell", f"{repetitions}{asked}, but for one before them, which is not counted"),
-        *_alike(rows),
+        ("Trials of a cell", f"{repetitions}{asked}, and one before them, which is not counted"),
+        *_facts_of_rows(rows),
     ]
 
 
-def _alike(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Return the facts about the rows of one or more experiments."""
+def _facts_of_rows(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Return the facts about rows of experiments."""
 
     def all_of(column: str) -> str:
         return ", ".join(sorted({str(row[column]) for row in rows if row[column] is not None})) or "–"
@@ -248,5 +255,5 @@ def _alike(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _cpu(rows: Sequence[Row]) -> str:
     known = [row["guest_cpu_s"] for row in rows if row["guest_cpu_s"] is not None]
-    # Each row has its share of the guest's.
+    # Each row has its share of the guest's CPU time.
     return f"{sum(known):.0f} s for {len(known)} trials" if known else "–"

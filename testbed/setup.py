@@ -1,4 +1,4 @@
-"""`make testbed-setup`: builds everything that the guest needs, once.
+"""`make testbed-setup`: builds everything that guests need, once.
 
 python -m testbed.setup [--jobs N] [--source NAME=FOLDER]
 """
@@ -24,17 +24,17 @@ def report(text: str) -> None:
 
 
 def _source(text: str) -> tuple[str, Source, Path]:
-    """Return name, manifest and folder of NAME=FOLDER; UsageError if no stack of this name has a `source`."""
+    """Return name, manifest and folder of NAME=FOLDER; UsageError if no stack NAME has a `source`."""
     name, _, folder = text.partition("=")
     source = stacks.find(name).source
     if source is None or not folder:
-        named = ", ".join(each for each, one in stacks.load().items() if one.source)
-        raise UsageError(f"--source {text}: expected NAME=FOLDER, where NAME is one of {named}")
+        names = ", ".join(stack for stack, definition in stacks.load().items() if definition.source)
+        raise UsageError(f"--source {text}: expected NAME=FOLDER, where NAME is one of {names}")
     return name, source, Path(folder)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the kernel unless it is there, servers and clients, unpack programs; return the status."""
+    """Build the kernel if needed, build servers and clients, unpack programs; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m testbed.setup", description="Builds the guest's kernel, once, servers and clients."
     )
@@ -54,10 +54,15 @@ def main(arguments: list[str] | None = None) -> int:
         sources = [_source(text) for text in given.source]
         report(f"the kernel is {kernel.build(report, jobs)}")
         report(f"on changed copies of their stacks: {', '.join(patched.build_all())}")
-        report(f"packages of their own: {', '.join(separate_package.build_all())}")
+        report(f"standalone packages: {', '.join(separate_package.build_all())}")
         for name, source, folder in sources:
             report(f"from {folder}: {from_source.build(name, source, folder, jobs)}")
+        names = [name for name, _, _ in sources]
         for name, stack in stacks.load().items():
+            if stack.source is not None and stack.source.archive is not None and name not in names:
+                program = from_source.build_fetched(name, stack.source, jobs)
+                version = stack.source.version(name)
+                report(f"of {stack.source.archive.package}'s archive: {program}, version {version}")
             if stack.packaged is not None:
                 unpacked = packaged.unpack(name, stack.packaged)
                 report(f"of Debian's packages: {unpacked}, version {stack.packaged.version(name)}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from testbed.experiment.cell import Cell
 
-_NAMES = {
+NAMES = {
     "client": "Client",
     "server": "Server",
     "answering": "Answer (iack: instant ACK; wfc: wait for certificate)",
@@ -36,13 +36,14 @@ _NAMES = {
     "reorder_ms": "How much later those arrive [ms]",
     "body_bytes": "Body of the response [bytes]",
     "congestion_control": "Congestion control of the server",
-    "ack_ratio": "Packets for each ACK, as asked",
-    "ack_delay_ms": "Longest delay of an ACK, as asked [ms]",
-    "ack_reordering": "Answer to reordering, as asked",
+    "ack_ratio": "Requested packets for each ACK",
+    "ack_delay_ms": "Requested maximum delay of an ACK [ms]",
+    "ack_reordering": "Requested response to reordering",
     "client_qlog": "The client writes its own log (qlog)",
     "server_log": "The server writes launch times and windows",
 }
-# Text for fields that a cell leaves unset.
+"""Words for each field in a cell, in a page's order."""
+# Text for fields that a cell does not set.
 _SAME = {
     "delay_to_server_ms": "half",
     "rate_to_server_mbit": "as to the client",
@@ -57,7 +58,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A cell field: its description, and its values in the order of the cells."""
+    """A cell field: the description, and the values in the order of the cells."""
 
     name: str
     values: tuple[str, ...]
@@ -72,13 +73,12 @@ def conditions(cells: Sequence[Cell]) -> list[Condition]:
     """Return every field of `cells`, varied fields first."""
     found = [
         Condition(
-            _NAMES.get(field, field),
+            name,
             tuple(dict.fromkeys(_text(field, getattr(cell, field)) for cell in cells)),
         )
-        for field in Cell.model_fields
-        if field != "named"
+        for field, name in NAMES.items()
     ]
-    return sorted(found, key=lambda one: not one.varied)
+    return sorted(found, key=lambda condition: not condition.varied)
 
 
 def _text(field: str, value: object) -> str:

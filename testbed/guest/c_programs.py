@@ -34,9 +34,9 @@ class Parts:
 
 
 def parts() -> Parts:
-    """Return the programs, built if this version of their source is not there yet.
+    """Return the programs; build them if this version of their source is not in the cache.
 
-    UsageError if gcc is missing; FirstflightError if it fails; OutputError if the cache cannot be written.
+    UsageError if gcc is missing; FirstflightError if gcc fails; OutputError if the cache is not writable.
     """
     sources = b"\0".join((SOURCE / source).read_bytes() for source, _ in _BUILDS.values())
     folder = cache() / f"parts-{hashlib.sha256(sources).hexdigest()[:16]}"
@@ -44,8 +44,8 @@ def parts() -> Parts:
         with explain_os_errors(folder):
             cache().mkdir(parents=True, exist_ok=True)
         with locked(cache() / "parts.lock", "the testbed's cache folder", wait_s=60):
-            for left in cache().glob(f"{_SCRATCH}*"):
-                shutil.rmtree(left, ignore_errors=True)  # of a build that was killed
+            for unfinished in cache().glob(f"{_SCRATCH}*"):
+                shutil.rmtree(unfinished, ignore_errors=True)  # left by a killed build
             if not folder.is_dir():
                 with (
                     explain_os_errors(folder),
@@ -64,5 +64,7 @@ def _build(folder: Path) -> Path:
         done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["it gave no reason"]
-            raise FirstflightError(f"gcc failed: {next((one for one in lines if 'error' in one), lines[-1])}")
+            raise FirstflightError(
+                f"gcc failed: {next((line for line in lines if 'error' in line), lines[-1])}"
+            )
     return folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def cache() -> Path:
     """Return the folder of the testbed in the user's cache (XDG Base Directory Specification)."""
-    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    configured = os.environ.get("XDG_CACHE_HOME", "")
     # The specification: a relative path is invalid and is to be ignored.
-    base = Path(chosen) if Path(chosen).is_absolute() else Path.home() / ".cache"
+    base = Path(configured) if Path(configured).is_absolute() else Path.home() / ".cache"
     return base / "firstflight" / "testbed"

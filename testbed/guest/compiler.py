@@ -10,7 +10,7 @@ from firstflight.errors import FirstflightError
 
 
 def run(argv: list[str], folder: Path, needed: str, environment: Mapping[str, str] | None = None) -> str:
-    """Run a tool in `folder`; return its output. `needed`: what needs it, for the message.
+    """Run a tool in `folder`; return the output. `needed` explains the need, for the message.
 
     FirstflightError if it is not installed, or fails.
     """

@@ -18,14 +18,14 @@ from firstflight.errors import FirstflightError, UsageError
 SOURCES = Path("/etc/apt")
 RELEASE = Path("/etc/os-release")
 PRIORITY = 100
-"""Of the further suite: below the suites of the machine (500), so that it is used only for what they lack."""
+"""Pin priority of the extra suite: below the machine's suites (500), so it only adds missing packages."""
 ORDINARY = 500
-"""As theirs: the newest version counts."""
+"""Pin priority equal to the machine's suites: the newest version wins."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One stanza of sources.list(5): `options` are its further fields, such as Signed-By, as written."""
+    """One stanza of sources.list(5); `options` are its other fields, such as Signed-By, as written."""
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]
@@ -41,7 +41,7 @@ class Source:
 
 
 def parse_deb822(text: str) -> Iterator[Source]:
-    """Yield the enabled binary sources of a `.sources` file (sources.list(5), "deb822-style format")."""
+    """Yield the enabled binary sources in a `.sources` file (sources.list(5), "deb822-style format")."""
     # Comments are not part of a stanza, even inside a field.
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for block in re.split(r"\n\s*\n", "\n".join(lines)):
@@ -70,39 +70,39 @@ def parse_deb822(text: str) -> Iterator[Source]:
 
 
 def parse_list(text: str) -> Iterator[Source]:
-    """Yield the binary sources of a `.list` file (sources.list(5), "one-line-style format")."""
+    """Yield the binary sources in a `.list` file (sources.list(5), "one-line-style format")."""
     for line in text.splitlines():
-        found = re.match(r"\s*deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)([^#]*)", line)
-        if not found:
+        match = re.match(r"\s*deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)([^#]*)", line)
+        if not match:
             continue
         options = []
-        for option in (found[1] or "").split():
+        for option in (match[1] or "").split():
             key, _, value = option.partition("=")
             # The one-line form has arch= where the other has Architectures: (the same for lang=, target=).
             longer = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
             options.append((longer.get(key.lower(), key.title()), value.replace(",", " ")))
-        yield Source((found[2],), (found[3],), tuple(found[4].split()), tuple(options))
+        yield Source((match[2],), (match[3],), tuple(match[4].split()), tuple(options))
 
 
 def read_sources(folder: Path = SOURCES) -> list[Source]:
-    """Return the sources in force below `folder`, in the order of their files."""
+    """Return the enabled sources below `folder`, in the order of their files."""
     parts = folder / "sources.list.d"
     files = [folder / "sources.list", *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
-    found: list[Source] = []
+    sources: list[Source] = []
     for path in files:
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
-            found += parse_deb822(text) if path.suffix == ".sources" else parse_list(text)
-    return found
+            sources += parse_deb822(text) if path.suffix == ".sources" else parse_list(text)
+    return sources
 
 
 def codename(release: Path = RELEASE) -> str:
-    """Return the name of this Debian release, as `bookworm`; UsageError if it has none (os-release(5))."""
+    """Return this Debian release's codename, as `bookworm`; UsageError without one (os-release(5))."""
     text = release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
-    found = re.search(r"^VERSION_CODENAME=[\"']?([a-z]+)[\"']?$", text, re.MULTILINE)
-    if not found:
+    match = re.search(r"^VERSION_CODENAME=[\"']?([a-z]+)[\"']?$", text, re.MULTILINE)
+    if not match:
         raise UsageError(f"{release} names no Debian release: set the testbed up on Debian 12 or newer")
-    return found[1]
+    return match[1]
 
 
 def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], str]:
@@ -112,21 +112,28 @@ def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], 
     Sources of other archives are skipped. UsageError if no source belongs to this release.
     """
     suite = f"{name}-backports"
-    own = [source for source in sources if any(re.match(rf"{name}(?:[-/]|$)", one) for one in source.suites)]
-    main = [source for source in own if name in source.suites]
+    matching = [
+        source
+        for source in sources
+        if any(re.match(rf"{name}(?:[-/]|$)", source_suite) for source_suite in source.suites)
+    ]
+    main = [source for source in matching if name in source.suites]
     if not main:
         raise UsageError(
             f"no source of apt names the suite {name}: add Debian's main archive to {SOURCES}/sources.list.d"
         )
     further = [replace(source, suites=(suite,)) for source in main]
-    return [*own, *(source for source in further if all(suite not in one.suites for one in own))], suite
+    return [
+        *matching,
+        *(source for source in further if all(suite not in source_.suites for source_ in matching)),
+    ], suite
 
 
 class Archive:
     """This machine's mirror, read with separate apt state in `folder`."""
 
     def __init__(self, folder: Path, sources: Iterable[Source], suite: str, priority: int = PRIORITY) -> None:
-        """Write the configuration; by PRIORITY `suite` is used only for packages that no other suite has."""
+        """Write the configuration; with PRIORITY, `suite` only provides packages that no other suite has."""
         self.folder = folder
         self.configuration = folder / "apt.conf"
         self.failure: FirstflightError | None = None
@@ -144,7 +151,7 @@ class Archive:
             "Acquire::Languages": "none",
             # Only this user owns the folder.
             "APT::Sandbox::User": "",
-            # This installs no package, so it takes none of the machine's locks.
+            # This installs no package, so it needs no locks of the machine.
             "Debug::NoLocking": "true",
         }
         self.configuration.write_text("".join(f'{name} "{value}";\n' for name, value in values.items()))
@@ -152,8 +159,8 @@ class Archive:
     def update(self) -> None:
         """Read the lists of packages from the mirror.
 
-        A failure is raised by `candidate`, and only if the package is not to be had: another archive may use
-        the release's name for its suite, and have no backports.
+        Ignores a failure for now: `candidate` raises it only if it does not find the package. Another archive
+        may use the release's name for its suite, and have no backports.
         """
         try:
             self._run("apt-get", "update", "-qq", "-o", "APT::Update::Error-Mode=any")
@@ -161,28 +168,28 @@ class Archive:
             self.failure = error
 
     def candidate(self, package: str) -> str:
-        """Return the version of `package` that would be taken.
+        """Return the version of `package` that apt would install.
 
         UsageError if no suite has it; FirstflightError if the lists of suites could not be read.
         """
-        found = re.search(r"^ *Candidate: (\S+)", self._run("apt-cache", "policy", package), re.MULTILINE)
-        if not found or found[1] == "(none)":
+        match = re.search(r"^ *Candidate: (\S+)", self._run("apt-cache", "policy", package), re.MULTILINE)
+        if not match or match[1] == "(none)":
             if self.failure is not None:
                 raise self.failure
             raise UsageError(
                 f"the mirror of this machine has no package {package}: try a newer Debian release"
             )
-        return found[1]
+        return match[1]
 
     def download(self, package: str, version: str, folder: Path) -> Path:
-        """Put the package's file into the empty `folder`; return its path. apt has compared its hash."""
+        """Download the package's file to the empty `folder`; return its path. apt verifies its hash."""
         self._run("apt-get", "download", "-qq", f"{package}={version}", folder=folder)
         return next(folder.glob(f"{package}_*.deb"))
 
     def fetch(self, packages: Iterable[str]) -> list[Path]:
-        """Return the files of packages and of their dependencies that this machine lacks."""
-        wanted = ("--download-only", "--reinstall", "--no-install-recommends", "--yes", "-qq")
-        self._run("apt-get", "install", *wanted, *packages)
+        """Return the files of packages and of the dependencies that this machine lacks."""
+        options = ("--download-only", "--reinstall", "--no-install-recommends", "--yes", "-qq")
+        self._run("apt-get", "install", *options, *packages)
         return sorted((self.folder / "cache/archives").glob("*.deb"))
 
     def _run(self, *argv: str, folder: Path | None = None) -> str:

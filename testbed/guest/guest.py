@@ -26,11 +26,11 @@ from testbed.guest.c_programs import parts
 from testbed.guest.cache_folder import cache
 
 SHARED_MEMORY = Path("/dev/shm")
-"""Holds the guest's memory, as a file without a name, which the host frees however the guest ends."""
+"""Contains the guest's memory as an unlinked file, which the host frees however the guest exits."""
 STARTS_AT_NS = 1_700_000_000_000_000_000
 """The guest's clock at its start: 2023-11-14 22:13:20 UTC."""
 WRITABLE = ("/tmp", "/var/tmp")
-"""Folders that are empty and in memory in every guest; so are /run and /dev/shm."""
+"""Folders that are empty and in memory in every guest, like /run and /dev/shm."""
 JOB = "/run/job"
 """The job's folder inside the guest, and the command's working directory."""
 _OWN = ".guest"
@@ -89,14 +89,14 @@ def run(
         raise UsageError(f"the seed {seed} is not between 0 and 2^64 - 1: choose another")
     program, built = kernel.find(), parts()
     check_shared_memory(memory_mb)
-    with _own_folder(folder) as own:
-        shutil.copyfile(built.random_device, own / "random_device.so")
+    with _own_folder(folder) as scratch:
+        shutil.copyfile(built.random_device, scratch / "random_device.so")
         variables = {**ENVIRONMENT, **(environment or {})}
-        _write_list(own / "argv", argv)
-        _write_list(own / "environment", (f"{name}={value}" for name, value in variables.items()))
-        _write_list(own / "writable", (*WRITABLE, *writable))
-        _write_list(own / "visible", (str(path.absolute()) for path in visible))
-        # Everything that differs between two runs is in files: this line feeds the guest's random pool.
+        _write_list(scratch / "argv", argv)
+        _write_list(scratch / "environment", (f"{name}={value}" for name, value in variables.items()))
+        _write_list(scratch / "writable", (*WRITABLE, *writable))
+        _write_list(scratch / "visible", (str(path.absolute()) for path in visible))
+        # This line feeds the guest's random pool, so everything that differs between runs is in files.
         command = [str(program), f"mem={memory_mb}M", "root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro"]
         command += [f"init={built.init}", "con=null", "con0=fd:0,fd:1", "quiet", "umid=guest"]
         command += ["time-travel=inf-cpu" if still else "time-travel", f"time-travel-start={STARTS_AT_NS}"]
@@ -104,16 +104,16 @@ def run(
             "LD_PRELOAD": str(built.seeded),
             "FIRSTFLIGHT_SEED": str(seed),
             "TMPDIR": str(SHARED_MEMORY),
-            # The kernel keeps a folder for itself below it, and runs in the job's.
-            "HOME": str(own.absolute()),
+            # The kernel creates a folder for itself below HOME; its working directory is the job's folder.
+            "HOME": str(scratch.absolute()),
         }
-        with (own / "console").open("wb") as console, processor.reserved(cache()) as processors:
+        with (scratch / "console").open("wb") as console, processor.reserved(cache()) as processors:
             with processor.only(processors):
                 process = children.start(
                     command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host
                 )
             cpu_s = _wait(process, limit_s)
-        return _result(own, cpu_s)
+        return _result(scratch, cpu_s)
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
@@ -141,14 +141,14 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
             process.wait()
 
 
-def _result(own: Path, cpu_s: float) -> Result:
-    status = own / "status"
+def _result(scratch: Path, cpu_s: float) -> Result:
+    status = scratch / "status"
     if not status.is_file():
-        lines = (own / "console").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = (scratch / "console").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         reason = next((line for line in lines if line.startswith("guest: ") or "panic" in line), None)
         raise FirstflightError(f"the guest broke down: {reason or (lines or ['it gave no reason'])[0]}")
     number, took_ns = status.read_text().split()
-    stdout, stderr = ((own / name).read_bytes() for name in ("stdout", "stderr"))
+    stdout, stderr = ((scratch / name).read_bytes() for name in ("stdout", "stderr"))
     return Result(int(number), stdout, stderr, int(took_ns), cpu_s)
 
 
@@ -158,14 +158,14 @@ def check_shared_memory(*memory_mb: int) -> None:
     Reasons: it is missing, mounted noexec, or too small.
     """
     try:
-        about = os.statvfs(SHARED_MEMORY)
+        status = os.statvfs(SHARED_MEMORY)
     except OSError as error:
         raise UsageError(f"a guest needs {SHARED_MEMORY}, and it is missing: mount a tmpfs there") from error
-    if about.f_flag & os.ST_NOEXEC:
+    if status.f_flag & os.ST_NOEXEC:
         raise UsageError(
             f"a guest runs programs in {SHARED_MEMORY}, and it is mounted noexec: mount it with exec"
         )
-    free_mb = about.f_bavail * about.f_frsize // 2**20
+    free_mb = status.f_bavail * status.f_frsize // 2**20
     if free_mb >= sum(memory_mb):
         return
     free = f"{SHARED_MEMORY} ({free_mb} MB free)"
@@ -187,28 +187,28 @@ def _own_folder(folder: Path) -> Iterator[Path]:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise InputError(f"cannot read the job's folder {folder}: {error.strerror}") from error
-    own = folder / _OWN
+    scratch = folder / _OWN
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(f"another guest uses {folder}: give each its own folder") from None
-        with explain_os_errors(own):
+        with explain_os_errors(scratch):
             # A killed guest left it.
-            shutil.rmtree(own, ignore_errors=True)
-            own.mkdir()
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
             try:
-                yield own
+                yield scratch
             finally:
-                shutil.rmtree(own, ignore_errors=True)
+                shutil.rmtree(scratch, ignore_errors=True)
     finally:
         os.close(handle)
 
 
 def _write_list(path: Path, strings: Iterable[str]) -> None:
-    """Write strings in the format of testbed/guest/init.c: a zero byte ends each."""
-    listed = list(strings)
-    for one in listed:
-        if "\0" in one:
-            raise UsageError(f"a command line has no zero bytes, and {one!r} has one: remove it")
-    path.write_bytes(b"".join(os.fsencode(one) + b"\0" for one in listed))
+    """Write strings in the format of testbed/guest/init.c: each terminated by a zero byte."""
+    texts = list(strings)
+    for text in texts:
+        if "\0" in text:
+            raise UsageError(f"a command line cannot contain zero bytes, but {text!r} does: remove them")
+    path.write_bytes(b"".join(os.fsencode(text) + b"\0" for text in texts))

@@ -1,10 +1,10 @@
 /*
- * The first process of a guest: mounts, runs one command in the job's folder, writes its status, switches off.
+ * The first process of a guest: mounts, runs one command in the job's folder, writes its status, powers off.
  *
  * The kernel's command line must not differ between runs, because it feeds the random pool. So all parameters are
- * files in JOB/.guest, each a list of strings that end with a zero byte: `argv`, `environment`, `writable`, `visible`. The
- * job's folder is the working directory of the kernel's process on the host. `status` receives the command's exit status (128
- * and the signal if one ended it) and the nanoseconds of the guest's clock that it took.
+ * files in JOB/.guest, each a list of strings terminated by zero bytes: `argv`, `environment`, `writable`, `visible`.
+ * The job's folder is the working directory of the kernel's process on the host. `status` receives the command's exit
+ * status (128 plus the signal's number after a signal) and its duration in nanoseconds of the guest's clock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -45,7 +45,7 @@ static void put(const char *type, const char *folder, const char *data)
         fail(folder);
 }
 
-/* Shows the host's folder at the same path, read-only; what is above it is made. */
+/* Mounts the host's folder read-only at the same path; creates missing parent folders. */
 static void show(char *folder)
 {
     for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
@@ -58,7 +58,7 @@ static void show(char *folder)
         fail(folder);
 }
 
-/* Returns the strings of a parameter file, and NULL after the last. */
+/* Returns the strings of a parameter file, followed by NULL. */
 static char **list(const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -99,7 +99,7 @@ static void redirect(const char *path, int flags, int descriptor)
     close(file);
 }
 
-/* Waits for the first tick: until then timers end with ticks, and clocks say so to programs that ask once, at their start. */
+/* Waits for the first tick: until then, timers expire only with ticks, and clocks report this low resolution. */
 static void wait_for_precise_timers(void)
 {
     struct timespec resolution, pause = {.tv_nsec = 1000000};
@@ -163,7 +163,7 @@ int main(void)
         if (one < 0)
             fail("wait");
     clock_gettime(CLOCK_MONOTONIC, &after);
-    kill(-1, SIGKILL); /* what the command left running */
+    kill(-1, SIGKILL); /* processes that outlived the command */
     while (wait(NULL) > 0)
         ;
     long long took = (after.tv_sec - before.tv_sec) * 1000000000LL + after.tv_nsec - before.tv_nsec;

@@ -25,7 +25,7 @@ PACKAGE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).with_name("uml.config")
 # One patch per change of the source; each starts with its reason.
 CHANGES = Path(__file__).with_name("changes")
-# Program -> Debian package that has it.
+# Program -> Debian package that contains it.
 NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "perl", "patch")}
 NEEDED |= {"xz": "xz-utils", "strip": "binutils", "dpkg-deb": "dpkg"}
 NICENESS = 5
@@ -33,12 +33,12 @@ _SCRATCH = "build-"
 
 
 def recipe() -> str:
-    """Return everything that determines the build: the configuration and the source patches."""
+    """Return all inputs that determine the build: the configuration and the source patches."""
     return "\0".join(path.read_text() for path in (CONFIGURATION, *changes()))
 
 
 def changes() -> list[Path]:
-    """Return the changes of the source, in the order in which they are made."""
+    """Return the patches of the source, in the order of application."""
     return sorted(CHANGES.glob("*.patch"))
 
 
@@ -49,14 +49,14 @@ def key(version: str, made_by: str) -> str:
 
 
 def built() -> Path | None:
-    """Return the newest kernel built from the current recipe; None if there is none."""
+    """Return the newest kernel built from the current recipe, or `None`."""
     made_by = recipe()
-    found = []
+    paths = []
     for path in cache().glob("linux-*/linux"):
         version = path.parent.name.removeprefix("linux-").rpartition("-")[0]
         if path.parent.name == key(version, made_by) and os.access(path, os.X_OK):
-            found.append((_order(version), path))
-    return max(found)[1] if found else None
+            paths.append((_order(version), path))
+    return max(paths)[1] if paths else None
 
 
 def find() -> Path:
@@ -72,16 +72,16 @@ def missing_packages() -> list[str]:
     return sorted(package for program, package in NEEDED.items() if shutil.which(program) is None)
 
 
-def refused(wanted: str, made: str) -> list[str]:
-    """Return the lines of the configuration `wanted` that do not hold in the one `made` from it.
+def refused(requested: str, resulting: str) -> list[str]:
+    """Return the lines of the configuration `requested` that do not hold in `resulting`.
 
-    Kconfig drops an option without a message if something that it depends on is off.
+    Kconfig drops an option without a message if a dependency is off.
     """
-    have = set(made.splitlines())
+    have = set(resulting.splitlines())
     on = {line.partition("=")[0] for line in have}
-    missing = [line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in have]
+    missing = [line for line in requested.splitlines() if line.startswith("CONFIG_") and line not in have]
     # A disabled option has a line only if it could be enabled.
-    off = re.findall(r"^# (CONFIG_\w+) is not set$", wanted, re.MULTILINE)
+    off = re.findall(r"^# (CONFIG_\w+) is not set$", requested, re.MULTILINE)
     return missing + [f"# {name} is not set" for name in off if name in on]
 
 
@@ -95,9 +95,9 @@ def build(report: Callable[[str], None], jobs: int) -> Path:
     with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock", "the testbed's cache folder"):
-        # Only builds that were killed left something here: the lock is ours.
-        for left in folder.glob(f"{_SCRATCH}*"):
-            shutil.rmtree(left, ignore_errors=True)
+        # We hold the lock, so only killed builds can have left these folders.
+        for unfinished in folder.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
         kernel = built()
         if kernel is not None:
             return kernel
@@ -148,7 +148,7 @@ def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs:
 
 def _step(argv: list[str], folder: Path) -> None:
     """Run a program of the build; FirstflightError with its last message if it fails."""
-    # make passes its own options on by these, if this runs below `make testbed-setup`.
+    # make passes its options through these variables, if this runs below `make testbed-setup`.
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
     }
@@ -160,7 +160,7 @@ def _step(argv: list[str], folder: Path) -> None:
         reason = next(
             (line for line in lines if "error" in line.lower()), (lines or ["it gave no reason"])[-1]
         )
-        program = next(one for one in argv if one not in ("nice", "-n", str(NICENESS)))
+        program = next(argument for argument in argv if argument not in ("nice", "-n", str(NICENESS)))
         raise FirstflightError(f"the kernel was not built, {program} failed: {reason.strip()}")
 
 

@@ -1,8 +1,8 @@
 """Gives each guest a processor of the machine.
 
-A guest has one processor, and its processes on the host take turns at each system call. Between two
-processors of the host each turn wakes one up, which takes a virtual machine tens of microseconds; on one it
-takes two.
+A guest has one processor, and its processes on the host take turns at each system call. If these processes
+run on two processors of the host, each turn wakes one up, which takes tens of microseconds on a virtual
+machine. On one processor a turn takes two microseconds.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from firstflight.system.lock import locked
 def reserved(folder: Path) -> Iterator[set[int]]:
     """Yield one of this thread's processors that no other guest of this user has reserved.
 
-    The result is a set of one processor. It is the set of all this thread's processors if each is reserved
+    The result is a set with this processor, or with all this thread's processors if each is reserved
     or if `folder` is not writable. Lock files in `folder` mark reserved processors while guests run.
     """
-    mine = os.sched_getaffinity(0)
+    processors = os.sched_getaffinity(0)
     with ExitStack() as stack:
-        yield next(({one} for one in sorted(mine) if _take(stack, folder, one)), mine)
+        yield next(
+            ({processor} for processor in sorted(processors) if _reserve(stack, folder, processor)),
+            processors,
+        )
 
 
-def _take(stack: ExitStack, folder: Path, number: int) -> bool:
+def _reserve(stack: ExitStack, folder: Path, number: int) -> bool:
     """Reserve a processor until `stack` closes; return whether it was free."""
     try:
         stack.enter_context(locked(folder / f"processor-{number}.lock", f"processor {number}"))

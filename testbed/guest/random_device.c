@@ -1,6 +1,6 @@
 /*
- * Preloaded into programs of the guest: std::random_device of libstdc++ asks the guest's kernel, which is seeded,
- * instead of the processor's RDRAND, which is not. The symbol is std::random_device::_M_getval().
+ * Preloaded into programs of the guest: libstdc++'s std::random_device reads from the guest's kernel, which is seeded,
+ * not from the processor's RDRAND, which is not. The symbol is std::random_device::_M_getval().
  */
 #include <stdlib.h>
 #include <sys/random.h>

@@ -1,9 +1,9 @@
 /*
  * Preloaded into the guest's kernel process: random numbers from a seed instead of from the host.
  *
- * The kernel asks getrandom(2) of the host when it starts and whenever it stirs its pool; all randomness inside the
- * guest comes from there. The generator is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
- * generators", OOPSLA 2014). Not for cryptography: it makes trials repeatable.
+ * The kernel calls getrandom(2) of the host when it starts and whenever it reseeds its pool. These calls are the only
+ * source of randomness inside the guest. The generator is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+ * number generators", OOPSLA 2014). It is not cryptographically secure: its purpose is repeatable trials.
  */
 #include <errno.h>
 #include <stdint.h>

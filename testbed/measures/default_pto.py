@@ -1,6 +1,6 @@
-"""A client's default probe timeout, before any RTT sample, and the datagrams of its second flight.
+"""A client's default probe timeout, before any RTT sample, and the datagrams in the second flight.
 
-Paper 000, Table 4. Both are read from the captures of an experiment, packet by packet.
+Paper 000, Table 4. Both values come from the packets in an experiment's captures.
 """
 
 from __future__ import annotations
@@ -11,20 +11,41 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pydantic import Field
+
+from reports.numbers.compared import Panel, series
 from reports.tables.columns import Column
+from testbed.experiment.expected import Accept
 from testbed.experiment.experiment import Experiment
-from testbed.measures.page import UNAVAILABLE, Check, Page, number, page
+from testbed.experiment.published import OfPaper
+from testbed.measures import Measure, Results
+from testbed.summary import UNAVAILABLE, Check, Page, number, page
 from testbed.trials.captures import captured_packets, second_flight
 from testbed.trials.captures.packets import Packet, crypto_bytes
 from testbed.trials.cell_rows import done
 from testbed.trials.trial_row import Row
 
 
+class Timer(OfPaper):
+    """A client's published default PTO and second flight."""
+
+    client: str = Field(description="The client.")
+    default_pto_ms: float = Field(description="Its default PTO.")
+    second_flight: str = Field(description="Numbers of the datagrams in its second flight, as `2-4`.")
+
+
+class DefaultPto(Experiment):
+    """The client's PTO before any RTT sample, and its second flight (paper 000, Table 4)."""
+
+    timer: tuple[Timer, ...] = Field(default=(), description="Published values.")
+    accept: tuple[Accept, ...] = Field(default=(), description="Expected values of the default PTO.")
+
+
 @dataclass(frozen=True)
 class Client:
-    """A client. `default_pto_ms` is the median of trials in which it probed before any answer; null if none.
+    """A client. `default_pto_ms`: median over trials in which it probed before any answer; null without any.
 
-    `second_flight`: numbers of datagrams, from 1, as `2-4`; null if it probed first in all trials.
+    `second_flight`: datagram numbers, from 1, as `2-4`; null if the client probed first in all trials.
     """
 
     client: str
@@ -42,43 +63,43 @@ class Client:
         return asdict(self)
 
 
-def clients(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Client]:
-    """Return a line for each client of `rows`, sorted; their captures are in `folder`.
+def clients(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> list[Client]:
+    """Return a line for each client of `rows`, sorted; the captures are in `folder`.
 
-    InputError if one was not kept.
+    InputError if a capture was not kept.
     """
     return [_client(experiment, folder, name, rows) for name in sorted({row["client"] for row in rows})]
 
 
-def summary(experiment: Experiment, found: Sequence[Client]) -> Page:
+def summary(experiment: DefaultPto, lines: Sequence[Client]) -> Page:
     """Return the summary of clients."""
-    here = [one for one in found if one.trials]
+    completed = [line for line in lines if line.trials]
     columns = [
-        Column("client\n", [one.client for one in here], right=False),
-        Column("version\n", [one.version or "-" for one in here], right=False),
-        Column("default\nPTO", [number(one.default_pto_ms, 1) for one in here]),
-        Column("second\nflight", [one.second_flight or "-" for one in here]),
-        Column("published\nPTO", [number(one.published_default_pto_ms, 1) for one in here]),
-        Column("\nflight", [one.published_second_flight or "-" for one in here]),
-        Column("trials\n", [str(one.trials) for one in here]),
+        Column("client\n", [line.client for line in completed], right=False),
+        Column("version\n", [line.version or "-" for line in completed], right=False),
+        Column("default\nPTO", [number(line.default_pto_ms, 1) for line in completed]),
+        Column("second\nflight", [line.second_flight or "-" for line in completed]),
+        Column("published\nPTO", [number(line.published_default_pto_ms, 1) for line in completed]),
+        Column("\nflight", [line.published_second_flight or "-" for line in completed]),
+        Column("trials\n", [str(line.trials) for line in completed]),
     ]
     legend = (
-        "PTO: ms from the first packet to the first that brings nothing new, before any answer.\n"
+        "PTO: ms from the first packet to the first packet without new data, before any answer.\n"
         "Flight: numbers of the client's datagrams.\n"
     )
     checks = [
-        Check(one.client, one.expected or "", f"{number(one.default_pto_ms, 1)} ms", one.verdict == "met")
-        for one in here
-        if one.verdict
+        Check(line.client, line.expected or "", f"{number(line.default_pto_ms, 1)} ms", line.verdict == "met")
+        for line in completed
+        if line.verdict
     ]
-    missing = [one.client for one in found if not one.trials]
-    return page(experiment, columns, legend, checks, missing, len(found), without=UNAVAILABLE)
+    missing = [line.client for line in lines if not line.trials]
+    return page(experiment, columns, legend, checks, missing, len(lines), without=UNAVAILABLE)
 
 
 def default_us(packets: Iterable[Packet]) -> int | None:
     """Return when a client first sent an Initial without new handshake bytes, in us from the first packet.
 
-    None if the server answered earlier. `packets`: rows of quic_packet of one connection, in capture order.
+    `None` if the server answered earlier. `packets`: a connection's rows of quic_packet, in capture order.
     """
     known: set[int] = set()
     for packet in packets:
@@ -93,30 +114,52 @@ def default_us(packets: Iterable[Packet]) -> int | None:
     return None
 
 
-def _client(experiment: Experiment, folder: Path, name: str, rows: Sequence[Row]) -> Client:
+def _client(experiment: DefaultPto, folder: Path, name: str, rows: Sequence[Row]) -> Client:
     ended = [row for row in done(rows) if row["client"] == name]
     connections = captured_packets.connections(folder, ended)
-    probes = [default_us(one) for one in connections]
+    probes = [default_us(packets) for packets in connections]
     flights = [
-        second_flight.indices(one) for one, probe in zip(connections, probes, strict=True) if not probe
+        second_flight.indices(packets)
+        for packets, probe in zip(connections, probes, strict=True)
+        if not probe
     ]
-    found = [probe for probe in probes if probe is not None]
-    default_ms = median(found) / 1000 if found else None
-    theirs = next((one for one in experiment.timer if one.client == name), None)
-    accepted = next((one for one in experiment.accept if name in one.clients), None)
+    probed_us = [probe for probe in probes if probe is not None]
+    default_ms = median(probed_us) / 1000 if probed_us else None
+    published = next((timer for timer in experiment.timer if timer.client == name), None)
+    accepted = next((accept for accept in experiment.accept if name in accept.clients), None)
     return Client(
         client=name,
         version=ended[0]["client_version"] if ended else None,
         trials=len(ended),
         default_pto_ms=default_ms,
         second_flight=_flight(flights),
-        published_default_pto_ms=theirs.default_pto_ms if theirs else None,
-        published_second_flight=theirs.second_flight if theirs else None,
+        published_default_pto_ms=published.default_pto_ms if published else None,
+        published_second_flight=published.second_flight if published else None,
         verdict=accepted.verdict(default_ms) if accepted else None,
         expected=accepted.why if accepted else None,
     )
 
 
 def _flight(flights: Sequence[tuple[int, ...]]) -> str | None:
-    shown = sorted({f"{one[0]}-{one[-1]}" if len(one) > 1 else f"{one[0]}" for one in flights if one})
-    return ", ".join(shown) or None
+    texts = sorted(
+        {f"{flight[0]}-{flight[-1]}" if len(flight) > 1 else f"{flight[0]}" for flight in flights if flight}
+    )
+    return ", ".join(texts) or None
+
+
+def panels(lines: Sequence[Client]) -> list[Panel]:
+    """Return the figure: our default PTO and the published one by client."""
+    dots = series("default PTO", [(line.client, line.default_pto_ms) for line in lines])
+    dots += series(
+        "default PTO", [(line.client, line.published_default_pto_ms) for line in lines], published=True
+    )
+    return [Panel("Before any sample", "Default PTO [ms]", dots)] if lines else []
+
+
+def results(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> Results:
+    """Return a line for each client, read from the captures in `folder`."""
+    lines = clients(experiment, folder, rows)
+    return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))
+
+
+MEASURE = Measure(DefaultPto, results)

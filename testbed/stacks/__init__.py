@@ -1,25 +1,25 @@
-"""The stacks of the testbed. A file NAME.toml for each describes how to start its client and server.
+"""The stacks of the testbed. A file NAME.toml per stack describes how to start its client and server.
 
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
             `wheel = true`: the stack is a library inside a wheel; `package = FOLDER`: the program is a
             separate Cargo or Maven package there, which `make testbed-setup` builds;
             `programs = [...]`: programs that it runs, which must be on the PATH
-server      a folder of lab/stacks whose server has the modes `iack` and `wait`, or {program =
+server      a folder of lab/stacks with a server that has the modes `iack` and `wait`, or {program =
             "firstflight-..."}, a testbed-only server, which takes one endpoint of the lab's configuration;
-            `patched = true`: it is one of testbed/patched
+            `patched = true`: the server is in testbed/patched
 version     the source of the version: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
             {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} if installed,
             or {libcurl = LIBRARY} for a library that libcurl is built with; `lock`: the lock file with the
             crate, if it is not the workspace's. Stacks with `source` or `packaged` report their version
 alpn        the client's protocol; default: h3
 http        the value of `http` in the client's requests; default: 3
-bodies      true: its server sends response bodies of a length that the cell chooses
+bodies      true: its server sends response bodies with a length that the cell chooses
 certificate_keys  kinds of keys that its server signs with; default: all kinds that a cell may have
 controllers the server's congestion controllers
 ack_requests  the reordering behaviours that its server can request by ACK_FREQUENCY; empty: its server
             sends no such frame
-answers     the answers of its server; default: both. A server without `iack` cannot wait for a certificate
+answers     the server's answers; default: both. A server without `iack` cannot wait for a certificate
 gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 logging     the program that writes qlog files, if the client is built without qlog
@@ -27,9 +27,11 @@ launch_times  true: its server sets the time at which fq and etf send each datag
             sent as one
 server_log  true: its server writes the launch time of each datagram, and its congestion window
 polls       true: its client polls without reading a clock, so a guest's clock advances while it computes.
-            Runs of its cells are not reproducible
-unavailable why client and server are unavailable; each of its trials has the outcome `unavailable`
-source      how to build its client from a source folder (from_source.py); `unavailable` until then
+            Such runs are not reproducible
+not_with    servers that its client does not complete with, and why; such trials are `unavailable`
+unavailable why client and server are unavailable; trials have the outcome `unavailable`
+source      how to build its programs from source (from_source.py). Without `archive`, it is `unavailable`
+            until the user names the folder of the source
 packaged    its own client and server in Debian packages, which `make testbed-setup` unpacks
             (testbed/stacks/packaged.py)
 """
@@ -38,6 +40,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -58,7 +61,7 @@ FOLDER = Path(__file__).parent
 
 
 class Stack(BaseModel):
-    """A file."""
+    """The content of a stack's file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     client: Program | None = None
@@ -77,45 +80,57 @@ class Stack(BaseModel):
     server_log: bool = False
     qlog: bool = False
     polls: bool = False
+    not_with: Mapping[str, str] = {}
     unavailable: str | None = None
     source: Source | None = None
     packaged: Packaged | None = None
 
     @model_validator(mode="after")
     def _has_something(self) -> Stack:
+        given = (self.client, self.server, self.unavailable)
         if self.packaged is not None:
-            if any(one is not None for one in (self.client, self.server, self.source, self.unavailable)):
-                raise ValueError("`packaged` is client and server: give no other, nor `unavailable`")
+            if any(field is not None for field in (*given, self.source)):
+                raise ValueError("`packaged` has client and server: remove the others and `unavailable`")
+        elif self.source is not None and self.source.archive is not None:
+            if any(field is not None for field in given):
+                raise ValueError("a `source` with `archive` has client and server: remove the others")
         elif (self.unavailable is None) == (self.client is None and self.server is None):
-            raise ValueError("give `client`, `server` or both, or else `unavailable`")
+            raise ValueError("give `client`, `server` or both, or only `unavailable`")
         if self.logging is not None and not self.qlog:
-            raise ValueError("`logging` is a client that writes a log: give `qlog`, too")
-        if self.source is not None and self.unavailable is None:
-            raise ValueError("`source` needs `unavailable`, for as long as nothing is built of it")
+            raise ValueError("`logging` is a client that writes a log: it needs `qlog`")
+        fetched = self.source is not None and self.source.archive is not None
+        if self.source is not None and not fetched and self.unavailable is None:
+            raise ValueError("`source` without `archive` needs `unavailable` until it is built")
         return self
 
     def here(self, name: str) -> Stack:
-        """Return the stack with the client built from source, or with the programs from packages."""
+        """Return the stack with the programs built from source or unpacked from packages."""
         if self.packaged is not None:
-            return self._unpacked(name, self.packaged)
-        command = self.source.command(name) if self.source is not None else None
-        if self.source is None or command is None:
+            argv = self.packaged.client_argv(name), self.packaged.server_argv(name)
+            return self._with_own(name, self.packaged.version(name), "unpacked", *argv)
+        if self.source is None:
             return self
-        client = Program(own=tuple(command))
-        version = Version(source=self.source.version(name))
-        return self.model_copy(update={"client": client, "version": version, "unavailable": None})
+        version = self.source.version(name)
+        if version is None and self.source.archive is None:
+            return self
+        argv = self.source.argv(name, self.source.request), self.source.argv(name, self.source.serve)
+        return self._with_own(name, version, "built", *argv)
 
-    def _unpacked(self, name: str, packaged: Packaged) -> Stack:
-        version = packaged.version(name)
-        missing = None if version else f"{name} is not unpacked: run `make testbed-setup`"
-        answers = own_program.command(name, version or "unknown", packaged.client_argv(name))
-        serves = [sys.executable, "-P", "-m", "testbed.stacks.own_server", *packaged.server_argv(name)]
+    def _with_own(
+        self, name: str, version: str | None, done: str, request: list[str], serve: list[str]
+    ) -> Stack:
+        """Return the stack with its own programs and these arguments; no server if `serve` is empty."""
+        missing = None if version else f"{name} is not {done}: run `make testbed-setup`"
+        answers = own_program.command(name, version or "unknown", request)
+        serves = [sys.executable, "-P", "-m", "testbed.stacks.own_server", *serve]
+        changed = self.source is not None and bool(self.source.change)
         update = {
             "client": Program(own=tuple(answers), missing=missing),
-            "server": Server(own=tuple(serves), missing=missing),
+            "server": Server(own=tuple(serves), missing=missing, patched=changed) if serve else None,
             "version": Version(source=version),
+            "unavailable": None,
         }
-        # Validation would reject client and server together with `packaged`.
+        # Validation would reject client and server together with `packaged` or `source`.
         return self.model_copy(update=update)
 
     def folders(self, name: str) -> list[Path]:
@@ -127,30 +142,32 @@ class Stack(BaseModel):
     @property
     def programs(self) -> tuple[Program, ...]:
         """Return the client's programs."""
-        return tuple(one for one in (self.client, self.logging) if one is not None)
+        return tuple(program for program in (self.client, self.logging) if program is not None)
 
     def client_command(self, *, logged: bool) -> list[str]:
         """Return the client's argument list; `logged`: for the program that writes a log.
 
         UsageError if the program is not built.
         """
-        chosen = self.logging if logged and self.logging is not None else self.client
-        assert chosen is not None
-        return chosen.command()
+        program = self.logging if logged and self.logging is not None else self.client
+        assert program is not None
+        return program.command()
 
     def missing(self) -> list[str]:
         """Return a sentence for each missing prerequisite of the client and the server."""
-        commands = [one.command for one in self.programs] + ([self.server_command] if self.server else [])
-        found = []
+        commands = [program.command for program in self.programs] + (
+            [self.server_command] if self.server else []
+        )
+        missing_parts = []
         for command in commands:
             try:
                 command()
             except UsageError as error:
-                found.append(str(error))
-        return list(dict.fromkeys(found))
+                missing_parts.append(str(error))
+        return list(dict.fromkeys(missing_parts))
 
     def server_speaks(self, alpn: str) -> bool:
-        """Return whether its server takes a protocol."""
+        """Return whether its server supports a protocol."""
         if isinstance(self.server, Server):
             return alpn == "h3"
         return self.server is not None and alpn in lab_stacks.find(self.server).alpn
@@ -167,9 +184,9 @@ class Stack(BaseModel):
 
     @property
     def server_version(self) -> str | None:
-        """Return the server's version for testbed_trial; None if unknown.
+        """Return the server's version for testbed_trial; `None` if unknown.
 
-        A program reports the version it was built with. A new build might use another version.
+        A program reports the version that it was built with. A new build may use another version.
         """
         known = self.version.known()
         if isinstance(self.server, Server):
@@ -184,7 +201,7 @@ class Stack(BaseModel):
 
     @property
     def server_build(self) -> str | None:
-        """Return how its server was built, as testbed_trial has it; None without one."""
+        """Return how its server was built, in the form of testbed_trial; `None` without a server."""
         if self.server is None:
             return None
         own = isinstance(self.server, Server) or lab_stacks.find(self.server).program
@@ -193,13 +210,13 @@ class Stack(BaseModel):
 
 @cache
 def load(folder: Path = FOLDER) -> dict[str, Stack]:
-    """Return all stacks, keyed and sorted by name. UsageError if a file is invalid."""
+    """Return a sorted mapping from name to stack. UsageError if a file is invalid."""
     files = sorted(folder.glob("*.toml"))
     return {file.stem: toml_file.read(file, Stack).here(file.stem) for file in files}
 
 
 def find(name: str) -> Stack:
-    """Return a stack; UsageError names all there are."""
+    """Return a stack; UsageError lists all stacks."""
     if name not in load():
         raise UsageError(f"there is no stack {name!r} in testbed/stacks, only {', '.join(load())}")
     return load()[name]

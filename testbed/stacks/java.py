@@ -1,7 +1,7 @@
 """Builds a client in Java: a folder NAME with pom.xml, sources and the script that starts it.
 
-Maven fetches the stack in the version that pom.xml names: target/release gets the script, target/release/NAME
-the jars.
+Maven fetches the stack in the version in pom.xml. The script is in target/release, and the jars are in
+target/release/NAME.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def build(program: str, source: Path) -> None:
         locked(cache() / "java.lock", "the testbed's clients in Java", wait_s=1800),
         explain_os_errors(target),
     ):
-        # Only builds that were killed left something here: the lock is ours.
-        for left in cache().glob(f"{source.name}-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        # We hold the lock, so only killed builds can have left these folders.
+        for outdated in cache().glob(f"{source.name}-*"):
+            shutil.rmtree(outdated, ignore_errors=True)
         _build(source, source / program, target)
 
 
 def package(source: Path, out: Path) -> None:
-    """Build the project in `source`; write its jar to `out` and the jars of its dependencies to `out`/lib.
+    """Build the project in `source`; write the jar to `out` and the dependencies' jars to `out`/lib.
 
     UsageError if Java or Maven is missing; FirstflightError if the build fails.
     """
@@ -66,11 +66,11 @@ def package(source: Path, out: Path) -> None:
 
 def _build(source: Path, script: Path, target: Path) -> None:
     jars = target / source.name
-    whole = hashlib.sha256()
-    for file in sorted(one for one in source.rglob("*") if one.is_file()):
-        whole.update(f"{file.relative_to(source)}\n".encode() + file.read_bytes())
+    digest = hashlib.sha256()
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(source)}\n".encode() + file.read_bytes())
     stamp = jars / _STAMP
-    if (target / script.name).is_file() and stamp.is_file() and stamp.read_text() == whole.hexdigest():
+    if (target / script.name).is_file() and stamp.is_file() and stamp.read_text() == digest.hexdigest():
         return
     with tempfile.TemporaryDirectory(prefix=f"{source.name}-", dir=cache()) as scratch:
         out = Path(scratch)
@@ -80,4 +80,4 @@ def _build(source: Path, script: Path, target: Path) -> None:
         for jar in (*out.glob("*.jar"), *(out / "lib").glob("*.jar")):
             shutil.copyfile(jar, jars / jar.name)
     shutil.copy(script, target / script.name)
-    stamp.write_text(whole.hexdigest())
+    stamp.write_text(digest.hexdigest())

@@ -27,19 +27,19 @@ _LOG, _BODY = "{log}", "{body}"
 
 
 def command(name: str, version: str, argv: list[str]) -> list[str]:
-    """Return the argument list of a client that answers by `argv`, and calls itself NAME/VERSION."""
+    """Return the argument list for a client that answers by `argv` and reports the name NAME/VERSION."""
     return [sys.executable, "-P", "-m", "testbed.stacks.own_program", f"{name}/{version}", *argv]
 
 
 def filled(text: str, **names: str) -> str:
-    """Return a text with the names in braces that are known; others stay."""
+    """Return a text with known names in braces replaced; unknown names stay."""
     for name, value in names.items():
         text = text.replace(f"{{{name}}}", value)
     return text
 
 
 def answer(request: Request, command: list[str]) -> Answer:
-    """Send a request by the stack's own program, and return how that ended."""
+    """Send a request with the stack's own program, and return the answer."""
     with tempfile.TemporaryDirectory() as body:
         names = {
             "host": request.host,
@@ -50,7 +50,7 @@ def answer(request: Request, command: list[str]) -> Answer:
             "log": os.environ.get("QLOGDIR", ""),
             "body": body,
         }
-        argv = [filled(one, **names) for one in command if names["log"] or _LOG not in one]
+        argv = [filled(argument, **names) for argument in command if names["log"] or _LOG not in argument]
         began, begun = time.time_ns(), time.monotonic()
         end, detail = _run(argv, request.timeout_s)
         took_us = round((time.monotonic() - begun) * 1e6)
@@ -59,7 +59,7 @@ def answer(request: Request, command: list[str]) -> Answer:
 
 
 def _run(argv: list[str], timeout_s: float) -> tuple[str, str | None]:
-    """Run the program; return how that ended, and why it was not complete."""
+    """Run the program; return how it ended, and the reason if it did not complete."""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
@@ -74,7 +74,7 @@ def _run(argv: list[str], timeout_s: float) -> tuple[str, str | None]:
     return "failed", f"status {done.returncode}: {(lines or ['it gave no reason'])[-1]}"
 
 
-def _say(answer: Answer, *, counted: bool) -> None:
+def _write_answer(answer: Answer, *, counted: bool) -> None:
     """Write an answer. Omit its body bytes unless `counted`: their zero would mean "not counted"."""
     known = {name: value for name, value in asdict(answer).items() if counted or name != "body_bytes"}
     sys.stdout.write(json.dumps(known, separators=(",", ":")) + "\n")
@@ -83,9 +83,9 @@ def _say(answer: Answer, *, counted: bool) -> None:
 
 def main(arguments: list[str]) -> int:
     """Answer requests until end of standard input; return the exit status."""
-    lists = [one for one in arguments if one.startswith(_LISTS)]
-    version, *command = [one for one in arguments if one not in lists]
-    counted = any(_BODY in one for one in command)
+    lists = [argument for argument in arguments if argument.startswith(_LISTS)]
+    version, *command = [argument for argument in arguments if argument not in lists]
+    counted = any(_BODY in argument for argument in command)
     try:
         permitted = shared.permitted(lists)
         shared.say_ready(version)
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
                 raise UsageError(f"{line.strip()!r} is no request: {error}") from error
             why = shared.why_not(permitted, request.ip, request.host)
             ended = Answer("blocked", why) if why is not None else answer(request, command)
-            _say(ended, counted=counted)
+            _write_answer(ended, counted=counted)
     except FirstflightError as error:
         sys.stderr.write(f"testbed.own_program: {error}\n")
         return error.exit_status

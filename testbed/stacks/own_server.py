@@ -1,9 +1,11 @@
-"""Starts a stack's own server with the configuration of a trial (testbed/trials/server_config.py).
+"""Starts a stack's own server with the configuration for a trial (testbed/trials/server_config.py).
 
 python -m testbed.stacks.own_server COMMAND... --config FILE
 
-In COMMAND, {ip}, {port}, {key} and {chain} (PEM files), {htdocs} and {congestion_control} come from the
-configuration. The response's body is the file index.html in {htdocs}. Prints READY when the server listens.
+In COMMAND, {ip}, {port}, {key} and {chain} (PEM files), {htdocs}, {congestion_control}, {mode} (`iack` or
+`wait`) and {delay_us} come from the configuration. An argument {no_gso}TEXT is TEXT; it is dropped if the
+server may use GSO. The response's body is the file index.html in {htdocs}. Prints READY when the server
+listens.
 This process then becomes the server, which writes its output to standard error.
 """
 
@@ -19,8 +21,9 @@ from typing import Any
 from testbed.stacks.own_program import filled
 
 DEFAULT = "cubic"
-"""Congestion control unless a cell chooses one."""
+"""The default congestion control of cells."""
 _LISTENS_S = 50.0
+_NO_GSO = "{no_gso}"
 _TABLE = Path("/proc/self/net/udp")
 
 
@@ -38,18 +41,28 @@ def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
         "key": certificate["key"],
         "chain": certificate["chain"],
         "htdocs": str(htdocs),
+        "mode": endpoint["mode"],
+        "delay_us": str(endpoint["delay_us"]),
         "congestion_control": configuration.get("transport", {}).get("congestion_control", DEFAULT),
     }
 
 
+def argv(command: list[str], configuration: dict[str, Any], folder: Path) -> list[str]:
+    """Return COMMAND with a configuration's values. Creates {htdocs} in `folder`."""
+    given = names(configuration, folder)
+    gso = configuration.get("transport", {}).get("gso", False)
+    arguments = [argument for argument in command if not (gso and argument.startswith(_NO_GSO))]
+    return [filled(argument.removeprefix(_NO_GSO), **given) for argument in arguments]
+
+
 def listens(table: str, port: int) -> bool:
-    """Return whether a socket of /proc/net/udp, `table`, has a port."""
+    """Return whether a socket in `table`, the content of /proc/net/udp, has the port."""
     addresses = [line.split()[1] for line in table.splitlines()[1:]]
     return any(int(address.rpartition(":")[2], 16) == port for address in addresses)
 
 
 def _say_ready(port: int) -> None:
-    """Print READY as soon as something listens."""
+    """Print READY as soon as a program listens on the port."""
     until = time.monotonic() + _LISTENS_S
     while time.monotonic() < until:
         if listens(_TABLE.read_text(encoding="ascii"), port):
@@ -60,17 +73,17 @@ def _say_ready(port: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Become the server."""
+    """Replace this process by the server."""
     *command, option, file = arguments
     assert option == "--config", arguments
-    given = names(json.loads(Path(file).read_text(encoding="utf-8")), Path(file).parent)
-    argv = [filled(one, **given) for one in command]
+    configuration = json.loads(Path(file).read_text(encoding="utf-8"))
+    started = argv(command, configuration, Path(file).parent)
     # The parent stops the server by this process's ID, so the server must not be a child.
     if os.fork() == 0:
-        _say_ready(int(given["port"]))
+        _say_ready(configuration["port"])
         os._exit(0)
     os.dup2(2, 1)
-    os.execvp(argv[0], argv)
+    os.execvp(started[0], started)
 
 
 if __name__ == "__main__":

@@ -40,18 +40,18 @@ class Packaged(BaseModel):
     serve: tuple[str, ...] = Field(min_length=1)
 
     def folder(self, name: str) -> Path:
-        """Return where the packages of the stack NAME are unpacked."""
+        """Return the folder for the unpacked packages of the stack NAME."""
         return cache() / f"packaged-{name}"
 
     def version(self, name: str) -> str | None:
-        """Return the unpacked version; None if there is none."""
+        """Return the unpacked version; `None` if it is not unpacked."""
         try:
             return (self.folder(name) / _VERSION).read_text(encoding="utf-8").strip()
         except OSError:
             return None
 
     def client_argv(self, name: str) -> list[str]:
-        """Return `request` with the program and the path of its unpacked libraries."""
+        """Return `request` with the program and the path of the unpacked libraries."""
         return self._argv(name, self.client, self.request)
 
     def server_argv(self, name: str) -> list[str]:
@@ -62,14 +62,16 @@ class Packaged(BaseModel):
         folder = self.folder(name)
         libraries = ":".join(map(str, sorted(folder.glob("usr/lib/*-linux-gnu*"))))
         started = ["env", f"LD_LIBRARY_PATH={libraries}", str(folder / program)]
-        return [word for one in arguments for word in (started if one == "{program}" else [one])]
+        return [
+            word for argument in arguments for word in (started if argument == "{program}" else [argument])
+        ]
 
 
 def unpack(name: str, stack: Packaged) -> Path:
-    """Unpack the packages of a stack unless they are there, with what they need and this machine lacks.
+    """Unpack a stack's packages if needed, with the dependencies that this machine lacks.
 
-    Returns their folder. UsageError: no source of apt has a package; FirstflightError: the mirror does not
-    answer, or a package has no such program; OutputError: the folder cannot be written.
+    Returns their folder. UsageError if no source of apt has a package; FirstflightError if the mirror does
+    not answer, or a package lacks the program; OutputError if the folder cannot be written.
     """
     folder = stack.folder(name)
     with explain_os_errors(folder):
@@ -81,8 +83,8 @@ def unpack(name: str, stack: Packaged) -> Path:
         if stack.version(name) is None:
             # We hold the lock, so any remaining files come from killed runs.
             scratches = f"unpack-{name}."
-            for left in (*cache().glob(f"{scratches}*"), folder):
-                shutil.rmtree(left, ignore_errors=True)
+            for outdated in (*cache().glob(f"{scratches}*"), folder):
+                shutil.rmtree(outdated, ignore_errors=True)
             with tempfile.TemporaryDirectory(prefix=scratches, dir=cache()) as scratch:
                 _unpack(stack, Path(scratch)).rename(folder)
     return folder
@@ -91,7 +93,7 @@ def unpack(name: str, stack: Packaged) -> Path:
 def _unpack(stack: Packaged, scratch: Path) -> Path:
     archive = debian_package.open_archive(scratch, debian_package.ORDINARY)
     archive.update()
-    # If a suite is missing, an older version would look newest and be kept.
+    # If a suite is missing, an older version would look like the newest one and be kept.
     if archive.failure is not None:
         raise archive.failure
     versions = [archive.candidate(package) for package in stack.packages]
@@ -102,7 +104,7 @@ def _unpack(stack: Packaged, scratch: Path) -> Path:
     for program in (stack.client, stack.server):
         if not (root / program).is_file():
             raise FirstflightError(f"no package of {', '.join(stack.packages)} {versions[0]} has {program}")
-    # Without what Debian adds to it.
+    # The upstream version, without Debian's additions.
     upstream = re.sub(r"^\d+:|-[^-]*$|[+~].*$", "", versions[0])
     (root / _VERSION).write_text(f"{upstream}\n", encoding="utf-8")
     return root

@@ -1,4 +1,4 @@
-"""The programs of a stack's client and server, as its manifest names them."""
+"""The programs for a stack's client and server, as specified in its manifest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from firstflight.system import binaries
 
 
 class Program(BaseModel):
-    """A client: a module of Python, a program that is built, or a stack's own."""
+    """A client: a Python module, a program that is built here, or a stack's own program."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     wheel: bool = False
@@ -28,12 +28,12 @@ class Program(BaseModel):
         if [self.module is None, self.program is None, not self.own].count(False) != 1:
             raise ValueError("give either `module` or `program`")
         if self.package and not self.program:
-            raise ValueError("`package` is of a `program`")
+            raise ValueError("`package` needs `program`")
         return self
 
     @property
     def build(self) -> str:
-        """Return how it was built, as testbed_trial has it."""
+        """Return how it was built, in the form of testbed_trial."""
         if self.own:
             return "release"
         return "wheel" if self.wheel else "python" if self.module else "release"
@@ -75,7 +75,7 @@ class Server(BaseModel):
 
 
 def _path(program: str, *, by_testbed_setup: bool) -> str:
-    """Return the path of a program; UsageError if it is not built."""
+    """Return a program's path; UsageError if it is not built."""
     try:
         return str(binaries.find(program))
     except UsageError as error:

@@ -1,8 +1,8 @@
-"""Builds clients that are packages of their own, of Cargo or Maven, outside of the workspace.
+"""Builds clients that are standalone packages of Cargo or Maven, outside of the workspace.
 
-In it their stack would change how other programs are built (a feature that it asks of a crate, a library in
-C that takes minutes), or it is in Java. A client's manifest names the folder (`package`), which pins all
-versions.
+In the workspace, their stack would change the builds of other programs (by enabling a feature in a crate, or
+by a C library that takes minutes to build), or it is in Java. A client's manifest names the folder
+(`package`), which pins all versions.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from testbed.stacks import java
 
 
 def packages(file: str = "") -> dict[str, Path]:
-    """Return the folders of programs in separate packages that contain `file`, keyed by name."""
-    clients = [one for stack in stacks.load().values() for one in stack.programs if one.package]
-    folders = {str(one.program): binaries.repository() / str(one.package) for one in clients}
+    """Return program names and folders of the separate packages that contain `file`."""
+    clients = [client for stack in stacks.load().values() for client in stack.programs if client.package]
+    folders = {str(client.program): binaries.repository() / str(client.package) for client in clients}
     return {program: folder for program, folder in folders.items() if (folder / file).exists()}
 
 
 def build_all() -> list[str]:
-    """Build all that are not up to date into target/release; return their names.
+    """Build all packages that are not up to date into target/release; return their names.
 
-    UsageError if Java or Maven is missing; FirstflightError if cargo is, or a build fails; OutputError if a
-    folder cannot be written.
+    UsageError if Java or Maven is missing; FirstflightError if cargo is missing or a build fails; OutputError
+    if a folder cannot be written.
     """
     found = packages()
     for program, folder in found.items():

@@ -1,4 +1,4 @@
-"""The version of a stack that is here: of a package, a lock file, an installed program."""
+"""A stack's version on this machine: from a package, a lock file, or an installed program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firstflight.system import binaries
 
 
 class Version(BaseModel):
-    """The source of a stack's version: exactly one field (testbed/stacks/__init__.py)."""
+    """The source for a stack's version: exactly one field (testbed/stacks/__init__.py)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     python: str | None = None
@@ -28,14 +28,14 @@ class Version(BaseModel):
     lock: str = "Cargo.lock"
 
     def text(self) -> str:
-        """Return the version that is here, or `unknown`."""
+        """Return the version on this machine, or `unknown`."""
         return self.known() or "unknown"
 
     def known(self) -> str | None:
-        """Return the version that is here, or None."""
+        """Return the version on this machine, or `None`."""
         try:
             if self.libcurl:
-                return dict(one.partition("/")[::2] for one in pycurl.version.split())[self.libcurl]
+                return dict(part.partition("/")[::2] for part in pycurl.version.split())[self.libcurl]
             if self.python:
                 return metadata.version(self.python)
             if self.cargo:
@@ -54,28 +54,28 @@ class Version(BaseModel):
 
 @cache
 def _crates(lock: str) -> dict[str, str]:
-    """Return the crates' versions; read once, because each trial's row has one, and the file is long."""
+    """Return the crates' versions. Cached, because each trial's row has one, and the file is long."""
     text = (binaries.repository() / lock).read_text(encoding="utf-8")
-    # Of several versions of a crate the first one counts.
-    return {str(one["name"]): str(one["version"]) for one in reversed(tomllib.loads(text)["package"])}
+    # If a crate has several versions, the first one counts.
+    return {str(crate["name"]): str(crate["version"]) for crate in reversed(tomllib.loads(text)["package"])}
 
 
 @cache
 def built_with(program: str) -> str | None:
     """Return the stack version that a program was built with, from `PROGRAM VERSION (STACK VERSION)`."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=60)
-    found = re.fullmatch(r"\S+ \S+ \(\S+ (\S+)\)", done.stdout.strip())
-    return found[1] if found else None
+    match = re.fullmatch(r"\S+ \S+ \(\S+ (\S+)\)", done.stdout.strip())
+    return match[1] if match else None
 
 
 @cache
 def _installed(package: str) -> str | None:
-    """Return the version of a Debian package; None if it is not installed."""
+    """Return a Debian package's version; `None` if it is not installed."""
     argv = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}", package]
     return subprocess.run(argv, capture_output=True, text=True, check=False).stdout or None
 
 
 def _in_pom(artifact: str) -> str:
-    """Return the version of an artifact that a client in Java names as a property, ARTIFACT.version."""
+    """Return the version of an artifact from the property ARTIFACT.version in a Java client's pom.xml."""
     text = (binaries.repository() / f"testbed/clients/{artifact}/pom.xml").read_text(encoding="utf-8")
     return text.partition(f"<{artifact}.version>")[2].partition("<")[0]

@@ -1,7 +1,7 @@
-"""A block: some repetitions of one cell in one guest, and a row for each trial.
+"""A block: some repetitions of a cell in a guest, and a row for each trial.
 
 Experiment, cell and first repetition determine the guest's seed. A guest's first trial is repetition 0, which
-is not counted: it reads programs and libraries for the first time, and a guest's clock advances while it
+does not count: it reads programs and libraries for the first time, and a guest's clock advances while it
 waits for a host file.
 """
 
@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 from firstflight.errors import FirstflightError
 from firstflight.system import binaries, files
 from testbed import stacks
@@ -28,13 +30,23 @@ from testbed.trials.captures.block_files import CAPTURE, KEYS, ROWS, SENT, TRIAL
 from testbed.trials.trial_row import Row
 
 TIMEOUT_S = 60.0
-"""Of a trial, in the guest's time."""
+"""Time limit for a trial, in the guest's time."""
+SEEDING = (
+    *("client", "server", "answering", "rtt_ms", "delay_to_server_ms", "rate_mbit", "rate_to_server_mbit"),
+    *("queue_packets", "queue_to_server_packets", "queue_bytes", "qdisc", "gso", "gso_paced"),
+    *("certificate_bytes", "certificate_key", "certificate_delay_ms", "loss_percent"),
+    *("netem_loss_to_client_percent", "netem_loss_to_server_percent", "drop_to_client", "drop_to_server"),
+    *("drop_second_flight", "reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
+    *("body_bytes", "congestion_control", "ack_ratio", "ack_delay_ms", "ack_reordering"),
+    *("named", "client_qlog", "server_log"),
+)
+"""A cell's fields in the order of a seed's text. Add new fields at the end, and to `_ADDED`."""
 _ADDED = (
     *("client_qlog", "server_log", "gso_paced", "named", "certificate_key", "delay_to_server_ms"),
     *("netem_loss_to_client_percent", "netem_loss_to_server_percent"),
     *("reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
 )
-"""Fields of cells that count in a seed only where they differ from their defaults."""
+"""Fields that are in a seed's text only if they differ from their defaults."""
 _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
 
 
@@ -49,25 +61,23 @@ class Block:
 
     @property
     def name(self) -> str:
-        """Return the block's folder below the experiment's."""
+        """Return the block's folder, relative to the experiment's."""
         return f"{self.cell.name}/{self.first:04d}-{self.last:04d}"
 
     @property
     def seed(self) -> int:
         """Return the seed of the guest's random numbers."""
-        # Cells without these have the seeds that they had before there were such.
-        left_out = {name for name in _ADDED if getattr(self.cell, name) == Cell.model_fields[name].default}
-        text = f"{self.experiment}\n{self.cell.model_dump_json(exclude=left_out)}\n{self.first}"
+        text = f"{self.experiment}\n{seed_text(self.cell)}\n{self.first}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     @property
     def trials(self) -> int:
-        """Return the number of its trials, without repetition 0."""
+        """Return the number of trials, without repetition 0."""
         return self.last - self.first + 1
 
     @property
     def cpu_s(self) -> float:
-        """Return the estimated CPU seconds of its guest."""
+        """Return the estimated CPU seconds of the guest."""
         return estimate.cpu_s(self.cell, self.trials)
 
     @property
@@ -81,9 +91,9 @@ class Block:
         return estimate.memory_mb(self.cell, self.trials)
 
     def has_made(self, rows: Sequence[Row]) -> bool:
-        """Return whether `rows` are this block's, not a same-named cell's under other conditions."""
+        """Return whether `rows` are this block's, not from a same-named cell with other conditions."""
         conditions = trial_row.conditions(self.cell)
-        # Without a guest there was no seed.
+        # Rows without a guest have no seed.
         return all(
             row["seed"] == self.seed
             if row["seed"] is not None
@@ -92,62 +102,70 @@ class Block:
         )
 
     def check(self) -> None:
-        """Raise UsageError if its guest could not be started here, because a program is not built."""
+        """Raise UsageError if a guest cannot start here, because a program is not built."""
         client, server = stacks.find(self.cell.client), stacks.find(self.cell.server)
         client.client_command(logged=self.cell.client_qlog)
         server.server_command()
         binaries.find("firstflight-dissect")
 
     def unavailable(self) -> str | None:
-        """Return why its trials cannot be done here, or None."""
+        """Return why the trials cannot run here, or `None`."""
         return unavailable.why(self.cell)
 
 
-def check(chosen: Sequence[Block], jobs: int) -> None:
-    """Raise UsageError if guests of blocks could not be started here, `jobs` at a time.
+def seed_text(cell: Cell, left_out: Sequence[str] = _ADDED) -> str:
+    """Return a cell as JSON, in an order that never changes; `left_out`: fields to omit at their defaults."""
+    # Use the model's form of numbers: 9.0, not 9.
+    given = json.loads(cell.model_dump_json())
+    plain = {name for name in left_out if getattr(cell, name) == Cell.model_fields[name].default}
+    return to_json({name: given[name] for name in SEEDING if name not in plain}).decode()
 
-    A program or the kernel is not built, or there is too little memory. Blocks that are unavailable need
+
+def check(chosen: Sequence[Block], jobs: int) -> None:
+    """Raise UsageError if the guests of blocks cannot start here, `jobs` at a time.
+
+    Reasons: a program or the kernel is not built, or there is too little memory. Unavailable blocks need
     nothing.
     """
-    here = [one for one in chosen if one.unavailable() is None]
-    for one in here:
-        one.check()
-    if here:
+    available = [block for block in chosen if block.unavailable() is None]
+    for block in available:
+        block.check()
+    if available:
         kernel.find()
         # A guest's memory file grows while it runs: another guest may need the memory free at its start.
-        guest.check_shared_memory(*sorted((one.memory_mb for one in here), reverse=True)[:jobs])
+        guest.check_shared_memory(*sorted((block.memory_mb for block in available), reverse=True)[:jobs])
 
 
 def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] = ()) -> list[Block]:
-    """Return the blocks of a cell for the repetitions missing in `kept`."""
-    there = {number for one in kept for number in range(one.first, one.last + 1)}
-    made: list[Block] = []
+    """Return a cell's blocks for the repetitions missing in `kept`."""
+    numbers = {number for block in kept for number in range(block.first, block.last + 1)}
+    missing_blocks: list[Block] = []
     most = estimate.length(cell)
     for first in range(1, repetitions + 1, most):
         for number in range(first, min(first + most - 1, repetitions) + 1):
-            if number in there:
+            if number in numbers:
                 continue
-            if made and first <= made[-1].first and made[-1].last == number - 1:
-                made[-1] = replace(made[-1], last=number)
+            if missing_blocks and first <= missing_blocks[-1].first and missing_blocks[-1].last == number - 1:
+                missing_blocks[-1] = replace(missing_blocks[-1], last=number)
             else:
-                made.append(Block(experiment, cell, number, number))
-    return made
+                missing_blocks.append(Block(experiment, cell, number, number))
+    return missing_blocks
 
 
 def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
     """Return a cell's blocks in an experiment's folder, ordered by first repetition."""
-    found = [_FOLDER.fullmatch(rows.parent.name) for rows in (folder / cell.name).glob(f"*/{ROWS}")]
+    matches = [_FOLDER.fullmatch(rows.parent.name) for rows in (folder / cell.name).glob(f"*/{ROWS}")]
     return sorted(
-        (Block(experiment, cell, int(one[1]), int(one[2])) for one in found if one is not None),
-        key=lambda one: (one.first, one.last),
+        (Block(experiment, cell, int(match[1]), int(match[2])) for match in matches if match is not None),
+        key=lambda block: (block.first, block.last),
     )
 
 
 def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
-    """Run the trials of a block in a guest. Return their rows, also written to ROWS in `folder`.
+    """Run a block's trials in a guest. Return their rows, also written to ROWS in `folder`.
 
     A rename creates `folder` atomically with all its files. Without `captures` it contains only ROWS and
-    logs. UsageError: no kernel, or a program is not built. Other failures become the outcome of its trials.
+    logs. UsageError: no kernel, or a program is not built. Other failures become the trials' outcome.
     """
     with files.explain_os_errors(folder):
         part = folder.with_name(f"{folder.name}.part")
@@ -168,7 +186,7 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
 
 
 def job(block: Block) -> dict[str, Any]:
-    """Return what `inside` is to do for a block in a guest. UsageError: a program is not built."""
+    """Return the input of `inside` for a block in a guest. UsageError: a program is not built."""
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
     return {
         "cell": block.cell.model_dump(),
@@ -187,9 +205,9 @@ def job(block: Block) -> dict[str, Any]:
 
 
 def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
-    """Return the rows of what testbed/trials/inside.py left in `folder`, and its standard error.
+    """Return the rows for the files of testbed/trials/inside.py in `folder`, and its standard error.
 
-    `of_run`: columns that all trials have in common.
+    `of_run`: columns that all trials share.
     """
     by_number = trial_row.by_repetition(folder / TRIALS)
     captured = dissected.of_block(block.cell, folder)
@@ -234,6 +252,6 @@ def _trials(block: Block, folder: Path) -> list[Row]:
 
 
 def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[Row]:
-    """Return a row for each unfinished trial of a block; `of_guest`: the known columns about the guest."""
-    made = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
-    return [{**made, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]
+    """Return a row for each unfinished trial in a block; `of_guest`: the known columns about the guest."""
+    row = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
+    return [{**row, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]

@@ -15,58 +15,58 @@ T = TypeVar("T")
 
 
 def done(rows: Sequence[Row]) -> list[Row]:
-    """Return the trials that were done."""
+    """Return the completed trials."""
     return [row for row in rows if row["outcome"] == "done"]
 
 
 def by_cell(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[Cell, list[Row]]]:
-    """Return the cells that `rows` are of, in the experiment's order, with their rows.
+    """Return the cells of `rows` in the experiment's order, each with its rows.
 
-    InputError if a row is of a cell that the experiment does not have.
+    InputError if a row belongs to a cell that the experiment does not have.
     """
     cells = {cell.name: cell for cell in experiment.cells()}
-    found: dict[str, list[Row]] = {name: [] for name in cells}
+    rows_of_cells: dict[str, list[Row]] = {name: [] for name in cells}
     for row in rows:
-        if row["cell"] not in found:
+        if row["cell"] not in rows_of_cells:
             raise InputError(
                 f"the experiment has no cell {row['cell']} any more: remove the folder of its trials"
             )
-        found[row["cell"]].append(row)
-    return [(cells[name], own) for name, own in found.items() if own]
+        rows_of_cells[row["cell"]].append(row)
+    return [(cells[name], cell_rows) for name, cell_rows in rows_of_cells.items() if cell_rows]
 
 
 def median_of(rows: Sequence[T], value: Callable[[T], float | None]) -> float | None:
-    """Return the median of `value` over `rows`; None if all values are None."""
-    values = [found for row in rows if (found := value(row)) is not None]
+    """Return the median of `value` over `rows`; `None` without values."""
+    values = [measured for row in rows if (measured := value(row)) is not None]
     return median(values) if values else None
 
 
 def median_ms(rows: Sequence[T], value_us: Callable[[T], float | None]) -> float | None:
-    """Return the median of `value_us` over `rows`, in ms; None if all values are None."""
-    found = median_of(rows, value_us)
-    return None if found is None else found / 1000
+    """Return the median of `value_us` over `rows`, in ms; `None` without values."""
+    median_us = median_of(rows, value_us)
+    return None if median_us is None else median_us / 1000
 
 
 def difference(first: float | None, second: float | None) -> float | None:
-    """Return the first minus the second; None if one is not known."""
+    """Return the first minus the second; `None` if either is unknown."""
     return None if first is None or second is None else first - second
 
 
 def column(name: str) -> Callable[[Row], float | None]:
-    """Return what reads a column of a row."""
+    """Return a function that reads a column in a row."""
     return lambda row: row[name]
 
 
 def in_percent(part: float | None, whole: float | None) -> float | None:
-    """Return the first in percent of the second; None if one is not known, or the second is zero."""
+    """Return the first in percent of the second; `None` if either is unknown, or the second is zero."""
     return 100 * part / whole if part is not None and whole else None
 
 
 def quotient(part: str, whole: str) -> Callable[[Row], float | None]:
-    """Return what divides one column by another; None without either, or if that is zero."""
+    """Return a function that divides one column by another; `None` if either is null or zero."""
     return lambda row: row[part] / row[whole] if row[part] is not None and row[whole] else None
 
 
 def percent(part: str, whole: str) -> Callable[[Row], float | None]:
-    """Return what divides one column by another, in percent; None without either, or if that is zero."""
+    """Return a function like `quotient`, in percent."""
     return lambda row: in_percent(row[part], row[whole])

@@ -1,4 +1,4 @@
-"""Whether two runs of the same block are the same, byte by byte."""
+"""Compares two runs of the same block, byte by byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testbed.trials.block import Block
 from testbed.trials.captures import block_files
 
 _HELD = "held"
-"""The lock in a folder of two runs that go on."""
+"""The lock in a folder of two runs in progress."""
 
 
 def repeatable(cell: Cell) -> bool:
@@ -29,31 +29,31 @@ def repeatable(cell: Cell) -> bool:
 
 
 def sample(cells: Sequence[Cell]) -> list[Cell]:
-    """Return a sample of cells whose stacks are available, in their order. The sample is always the same.
+    """Return a sample of cells with available stacks, in their order. The sample is always the same.
 
-    Each stack occurs at least once, on each side.
+    Each stack occurs at least once on each side.
     """
     pairs: dict[tuple[str, str], list[int]] = {}
     for number, cell in enumerate(cells):
         if blocks.blocks("", cell, 1)[0].unavailable() is None and repeatable(cell):
             pairs.setdefault((cell.client, cell.server), []).append(number)
-    # Other pairs in each experiment.
-    draw = random.Random(cells[0].model_dump_json() if cells else None)
+    # The draw differs between experiments.
+    draw = random.Random(blocks.seed_text(cells[0], ()) if cells else None)
     order = list(pairs)
     draw.shuffle(order)
     present: set[tuple[str, int]] = set()
-    chosen = []
+    sampled = []
     for pair in order:
         sides = {(stack, side) for side, stack in enumerate(pair)}
         if not sides <= present:
             present |= sides
-            chosen.append(draw.choice(pairs[pair]))
-    return [cells[number] for number in sorted(chosen)]
+            sampled.append(draw.choice(pairs[pair]))
+    return [cells[number] for number in sorted(sampled)]
 
 
 @dataclass(frozen=True)
 class Twice:
-    """Two runs of a block: their hashes, None for a guest that failed, and how their trials ended."""
+    """Two runs of a block: their hashes (`None` for a failed guest), and the outcomes of their trials."""
 
     block: Block
     hashes: tuple[str | None, str | None]
@@ -61,7 +61,7 @@ class Twice:
 
     @property
     def not_done(self) -> list[str]:
-        """Return how trials ended that were not done."""
+        """Return the outcomes of trials that were not done."""
         return sorted(self.outcomes - {"done"})
 
     @property
@@ -71,7 +71,7 @@ class Twice:
 
     @property
     def same(self) -> bool:
-        """Return whether both gave the same bytes: not if they failed alike."""
+        """Return whether both runs gave the same bytes; false if both failed."""
         return not self.failed and self.hashes[0] == self.hashes[1]
 
 
@@ -94,22 +94,22 @@ def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -
         with ThreadPoolExecutor(jobs) as pool:
             pairs = [[pool.submit(hashed, number, block) for number in (1, 2)] for block in chosen]
             for block, (first, second) in zip(chosen, pairs, strict=True):
-                (one, outcomes), (other, more) = first.result(), second.result()
-                yield Twice(block, (one, other), frozenset(outcomes | more))
+                (first_hash, outcomes), (second_hash, more) = first.result(), second.result()
+                yield Twice(block, (first_hash, second_hash), frozenset(outcomes | more))
 
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """Yield an empty folder, which is removed at the end: at the next start if this one is killed."""
+    """Yield an empty folder and remove it at the end. After a kill, the next start removes it."""
     place = cache() / "twice"
     with files.explain_os_errors(place):
         place.mkdir(parents=True, exist_ok=True)
     with ExitStack() as holding:
         # Keep this lock until the new folder has its own, so no other process treats the folder as abandoned.
         with lock.locked(place / "lock", "the testbed's folder for two runs", wait_s=60):
-            for left in place.iterdir():
-                if left.is_dir() and not lock.is_locked(left / _HELD):
-                    shutil.rmtree(left, ignore_errors=True)
+            for unfinished in place.iterdir():
+                if unfinished.is_dir() and not lock.is_locked(unfinished / _HELD):
+                    shutil.rmtree(unfinished, ignore_errors=True)
             folder = Path(tempfile.mkdtemp(dir=place))
             holding.enter_context(lock.locked(folder / _HELD, f"the folder {folder}"))
         try:

@@ -1,8 +1,8 @@
-"""Runs inside a guest: performs the trials of one cell in sequence, over the cell's path.
+"""Runs inside a guest: performs a cell's trials in sequence, over the cell's path.
 
-python -m testbed.inside: reads job.json in the working directory. Writes trials.jsonl (a line after each
-trial), path.pcap (captured at the client), path.keys and the logs of client, server and capture there. In
-real time (real_time.py) it runs in namespaces of the host, and also writes the lab link's lateness.csv.
+python -m testbed.inside reads job.json in the working directory. There it writes trials.jsonl (a line after
+each trial), path.pcap (captured at the client), path.keys and the logs of client, server and capture. In real
+time (real_time.py) it runs in namespaces of the host, and also writes the lab link's lateness.csv.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from testbed.trials.captures import block_files, second_flight
 from testbed.trials.network import path
 
 PAUSE_S = 2.0
-"""Between trials, when the path's queues are empty: what is still sent belongs to the trial before."""
+"""Pause between trials, so that queues are empty: later packets belong to the previous trial."""
 REAL_UNCOUNTED = 5
-"""Trials that show a client's second flight in real time."""
+"""Number of uncounted trials that show a client's second flight in real time."""
 FLUSHED_S = 0.3
-"""Until the lab's link has written a packet to its log: 100 ms, and what a busy machine adds."""
+"""Time until the lab's link has written a packet to its log: 100 ms, plus a margin for a busy machine."""
 
 
 def main() -> None:
-    """Do what job.json says."""
+    """Run the job in job.json."""
     job = json.loads(Path("job.json").read_text(encoding="utf-8"))
     cell = Cell.model_validate(job["cell"])
-    # Namespaces of a guest have a /run of their own: clients would see neither the job's folder nor the
-    # preload.
+    # Namespaces in a guest have a separate /run, so clients could see neither the job's folder nor the
+    # preload there.
     folder = Path(job["folder"])
     folder.mkdir()
     if given := os.environ.get("LD_PRELOAD"):
@@ -62,7 +62,7 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
     try:
         _repeat(job, cell, folder, authority)
     finally:
-        # Their reports say whether they are whole (testbed/trials/captures/whole_capture.py).
+        # Their final reports show whether they are complete (testbed/trials/captures/whole_capture.py).
         for capture in captures:
             capture.send_signal(signal.SIGINT)
             capture.wait(programs.GRACE_S)
@@ -103,16 +103,16 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
             for _, script in scripts:
                 programs.run(path.NFT, script.encode())
             before = [*(_drops(*queue, "tbf") for queue in queues), _lost_by_netem(cell)]
-            begun = time.time_ns()
+            started_ns = time.time_ns()
             answer = client.ask(request)
             ended = time.time_ns()
             time.sleep(PAUSE_S + path.longest_wait_s(cell))
             if cell.client_qlog:
                 _keep_log(logs, folder, repetition)
-            hit = {table: _hit(table) for table, _ in scripts}
+            hit = {table: _hit_count(table) for table, _ in scripts}
             row = {
                 "repetition": repetition,
-                "begun_ns": begun,
+                "begun_ns": started_ns,
                 "ended_ns": ended,
                 "client_version": client.version,
                 "end": answer.get("end"),
@@ -131,23 +131,23 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
 
 
 def _uncounted(job: dict[str, Any], cell: Cell) -> int:
-    """Return how many trials come before the first that is counted."""
+    """Return the number of uncounted trials before the first counted one."""
     # In real time, read timing changes how a client splits its flights: several trials show the usual split.
     return REAL_UNCOUNTED if job["link"] is not None and cell.drop_second_flight else 1
 
 
 def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
-    """Name the client's log of a trial after its repetition; delete the logs if there are several."""
-    written = list(logs.iterdir())
-    for one in written:
-        if len(written) == 1:
-            one.rename(folder / f"client-{repetition:04d}{one.suffix}")
+    """Rename the client's log for a trial after its repetition; delete the logs if there are several."""
+    log_files = list(logs.iterdir())
+    for file in log_files:
+        if len(log_files) == 1:
+            file.rename(folder / f"client-{repetition:04d}{file.suffix}")
         else:
-            one.unlink()
+            file.unlink()
 
 
 def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
-    """Return the cell that drops the client's second flight, as found in the capture up to now."""
+    """Return the cell with the client's second flight in its drops, as found in the capture so far."""
     argv = [
         dissect,
         "--kind",
@@ -157,21 +157,21 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
         str(folder / block_files.CAPTURE),
     ]
     packets = [json.loads(line) for line in programs.run(argv).splitlines()]
-    found = second_flight.usual(packets)
-    if not found:
+    indices = second_flight.usual(packets)
+    if not indices:
         raise SystemExit("repetition 0 has no second flight of the client to drop")
-    return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *found}))})
+    return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *indices}))})
 
 
-def _hit(table: str) -> int:
+def _hit_count(table: str) -> int:
     """Return how many datagrams of this trial a table of the link has dropped or held back."""
     shown = programs.run([*programs.within(path.LINK), "nft", "-j", "list", "table", "inet", table])
-    rules = [one["rule"]["expr"] for one in json.loads(shown)["nftables"] if "rule" in one]
+    rules = [entry["rule"]["expr"] for entry in json.loads(shown)["nftables"] if "rule" in entry]
     return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
 
 
 def _lost_by_netem(cell: Cell) -> int:
-    """Return how many packets netem has lost since the guest's start, where it does."""
+    """Return the number of packets that netem has dropped at random since the guest's start."""
     lossy = (
         (path.CLIENT, cell.netem_loss_to_client_percent),
         (path.SERVER, cell.netem_loss_to_server_percent),
@@ -182,7 +182,7 @@ def _lost_by_netem(cell: Cell) -> int:
 def _drops(namespace: str, device: str, kind: str) -> int:
     """Return how many packets a device's qdiscs of a kind have dropped since the guest's start."""
     shown = programs.run(["tc", "-n", namespace, "-j", "-s", "qdisc", "show", "dev", device])
-    return sum(one["drops"] for one in json.loads(shown) if one["kind"] == kind)
+    return sum(entry["drops"] for entry in json.loads(shown) if entry["kind"] == kind)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The programs of a trial, each in its namespace: client, server, the lab's link, captures."""
+"""A trial's programs, each in its namespace: client, server, the lab's link, captures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from testbed.trials.captures import block_files
 from testbed.trials.network import path, wire
 
 NAME = "www.testbed.test"
-"""Of the server."""
+"""The server's name."""
 GRACE_S = 5.0
-"""Until a program has ended, or a client that has given up has answered."""
+"""Time until a program has ended, or a client that timed out has answered."""
 _READY_S = 60.0
 _BUFFER_KB = 32_768
-"""Of a capture: some 16,000 packets. With tcpdump's own 2 MB it misses some of a server with GSO."""
+"""A capture's buffer: about 16,000 packets. tcpdump's default, 2 MB, loses packets from a server with GSO."""
 
 
 class Client:
-    """A client in its namespace; it is started again after it died."""
+    """A client in its namespace; it is restarted after it died."""
 
     def __init__(self, argv: list[str], folder: Path) -> None:
         self.argv = [*within(path.CLIENT), *argv, f"allow-net={path.NETWORK}"]
@@ -51,7 +51,7 @@ class Client:
         return {"end": "died", "detail": "the client's answer is no object"}
 
     def close(self) -> None:
-        """End the client: its input is closed."""
+        """End the client by closing the input."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(GRACE_S)
@@ -93,7 +93,7 @@ def server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[by
 
 
 def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
-    """Put the lab's link into the path, and wait until it delays what passes."""
+    """Insert the lab's link into the path, and wait until it delays datagrams."""
     for command in wire.commands():
         run(command)
     file = folder / "link.json"
@@ -107,7 +107,7 @@ def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
-    """Start a capture and wait until it sees packets."""
+    """Start a capture and wait until it captures packets."""
     argv = [*within(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
     # While the clock is stopped, a server sends its whole window before tcpdump gets the processor.
     argv += ["-B", str(_BUFFER_KB), "-Z", "root", "-w", str(folder / name), *wanted.split()]
@@ -133,7 +133,7 @@ def within(namespace: str) -> list[str]:
 
 
 def run(argv: list[str], given: bytes = b"") -> bytes:
-    """Return a command's output; `given` is its input. SystemExit if it fails."""
+    """Return a command's output; `given` is the input. SystemExit if it fails."""
     done = subprocess.run(argv, input=given, capture_output=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")

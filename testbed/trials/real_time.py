@@ -28,21 +28,21 @@ from testbed.trials.network.path import longest_wait_s
 from testbed.trials.trial_row import Row
 
 _START_S = 180.0
-"""Seconds until the first trial begins: three programs start."""
+"""Seconds until the first trial starts: three programs start first."""
 # `ip netns` keeps its namespaces in /run.
 _PREPARED = 'mount -t tmpfs firstflight /run && ip link set lo up && exec "$@"'
 
 
 @dataclass(frozen=True)
 class Real:
-    """The rows of a block, and how many ns after its time the lab's link released each packet."""
+    """A block's rows, and how many ns late the lab's link released each packet."""
 
     rows: list[Row]
     late_ns: list[int]
 
 
 def check(block: Block) -> None:
-    """Raise UsageError if a block cannot be done in real time here."""
+    """Raise UsageError if a block cannot run in real time here."""
     if (why := block.unavailable() or wire.why_not(block.cell)) is not None:
         raise UsageError(f"the cell {block.cell.name} cannot be done in real time: {why}; choose another")
     for name, package in (("unshare", "util-linux"), ("ip", "iproute2"), ("nft", "nftables")):
@@ -50,9 +50,9 @@ def check(block: Block) -> None:
 
 
 def run(block: Block, folder: Path) -> Real:
-    """Run the trials of a block in real time in `folder`, which must be empty and keeps their files.
+    """Run a block's trials in real time in `folder`, which must be empty and keeps their files.
 
-    UsageError if namespaces cannot be created here. Other failures become the outcome of its trials.
+    UsageError if namespaces cannot be created here. Other failures become the trials' outcome.
     """
     check(block)
     trials = folder / "trials"
@@ -68,13 +68,13 @@ def run(block: Block, folder: Path) -> Real:
 
 
 def _limit_s(block: Block) -> float:
-    """Return the longest time in seconds of a block: each trial may last until its end is forced."""
+    """Return the time limit for a block in seconds: each trial may last until its end is forced."""
     each_s = blocks.TIMEOUT_S + programs.GRACE_S + inside.PAUSE_S + longest_wait_s(block.cell)
     return _START_S + (block.trials + inside.REAL_UNCOUNTED) * each_s
 
 
 def _in_namespaces(argv: list[str], folder: Path, limit_s: float) -> bytes:
-    """Run a command in new namespaces, in `folder`; return its standard error. No process outlives it."""
+    """Run a command in new namespaces, in `folder`; return the standard error. No process outlives it."""
     environment = {name: value for name, value in guest.ENVIRONMENT.items() if name != "LD_PRELOAD"}
     with subprocess.Popen(
         [*launch.unshare(), "--mount-proc", "sh", "-c", _PREPARED, "sh", *argv],
@@ -92,7 +92,7 @@ def _in_namespaces(argv: list[str], folder: Path, limit_s: float) -> bytes:
                 f"the trials in {folder} did not end within {limit_s:.0f} s: see the logs of its programs"
             ) from error
         finally:
-            # With it end all in its namespaces: --kill-child.
+            # --kill-child: all processes in its namespaces are killed, too.
             process.kill()
     if stderr.startswith((b"unshare:", b"mount:")):
         wanted = "give root CAP_SYS_ADMIN" if os.geteuid() == 0 else "allow user namespaces"

@@ -16,21 +16,21 @@ KIND = trial_row.KIND
 
 
 def path(out: Path, experiment: str) -> Path:
-    """Return where it is."""
+    """Return the path of the record file."""
     return out / experiment / f"{KIND}.parquet"
 
 
 def write(out: Path, experiment: str) -> Path:
-    """Write the rows of all blocks below OUT to a single file and return its path.
+    """Write the rows of all blocks below OUT to a single file and return the path.
 
     InputError if there are no rows, or a row does not fit the record kind (another firstflight version).
     """
     schema = records.load(KIND).arrow_schema()
     rows = series.rows(out, experiment)
     trial_row.check_version(out / experiment, rows)
-    made = path(out, experiment)
-    with files.explain_os_errors(made):
-        part = made.with_name(f"{made.name}.part")
+    file = path(out, experiment)
+    with files.explain_os_errors(file):
+        part = file.with_name(f"{file.name}.part")
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), part, compression="zstd")
-        part.rename(made)
-    return made
+        part.rename(file)
+    return file

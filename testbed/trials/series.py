@@ -28,7 +28,7 @@ from testbed.trials.trial_row import Row
 
 @dataclass(frozen=True)
 class Plan:
-    """The missing and the present blocks of a series."""
+    """The missing and the present blocks in a series."""
 
     out: Path
     missing: tuple[Block, ...]
@@ -36,11 +36,11 @@ class Plan:
     again: tuple[Block, ...] = ()
     """Present blocks to repeat: their guests failed, or their stack was unavailable."""
     older: tuple[str, ...] = ()
-    """A sentence for each stack whose version in the kept trials differs from the version here."""
+    """A sentence for each stack with another version in the kept trials than here."""
 
     @property
     def trials(self) -> int:
-        """Return how many trials are to be done in guests."""
+        """Return the number of trials to run in guests."""
         return sum(block.trials for block in self.missing if block.unavailable() is None)
 
     @property
@@ -67,12 +67,12 @@ class Plan:
         return max(free)
 
     def folder(self, block: Block) -> Path:
-        """Return where a block's results are."""
+        """Return the folder for a block's results."""
         return self.out / block.experiment / block.name
 
 
 def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:
-    """Return the plan of a series. It has each repetition once, however present blocks divide them.
+    """Return the series' plan. It has each repetition once, however present blocks divide them.
 
     UsageError if OUT has results of these cells and `resume` is false, or results that cannot be kept (other
     conditions, or duplicate repetitions). InputError if they are unreadable, or if results of any cell of the
@@ -82,37 +82,37 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
     _check_version(folder)
     missing: list[Block] = []
     present: list[Block] = []
-    again: list[Block] = []
-    kept: set[versions.Version] = set()
+    repeated: list[Block] = []
+    recorded: set[versions.Version] = set()
     chosen = list(cells)
     for cell in chosen:
-        there: list[Block] = []
-        for block, made in _complete(folder, experiment, cell):
-            if _is_to_repeat(block, made):
-                again.append(block)
+        complete: list[Block] = []
+        for block, rows in _complete(folder, experiment, cell):
+            if _is_to_repeat(block, rows):
+                repeated.append(block)
             else:
-                there.append(block)
-                kept |= versions.of(made)
-        for block, after in itertools.pairwise(there):
+                complete.append(block)
+                recorded |= versions.of(rows)
+        for block, after in itertools.pairwise(complete):
             if after.first <= block.last:
                 raise UsageError(
-                    f"{folder / after.name} has repetitions that {block.name} has, too: remove one of them"
+                    f"{folder / after.name} has repetitions that {block.name} also has: remove one of them"
                 )
-        present += there
-        missing += blocks.blocks(experiment, cell, repetitions, there)
-    named = {block.cell.name for block in (*present, *again)}
-    if named and not resume:
+        present += complete
+        missing += blocks.blocks(experiment, cell, repetitions, complete)
+    names = {block.cell.name for block in (*present, *repeated)}
+    if names and not resume:
         raise UsageError(
-            f"{folder} has results of {len(named)} of these {len(chosen)} cells: give --resume to keep them "
+            f"{folder} has results of {len(names)} of these {len(chosen)} cells: give --resume to keep them "
             "and do the others, or another folder by --out"
         )
-    return Plan(out, tuple(missing), tuple(present), tuple(again), tuple(versions.older(kept)))
+    return Plan(out, tuple(missing), tuple(present), tuple(repeated), tuple(versions.older(recorded)))
 
 
 def check_conditions(out: Path, experiment: str, cells: Iterable[Cell]) -> None:
-    """Raise UsageError if trials that are there are of other conditions than the cells have now.
+    """Raise UsageError if present trials have other conditions than the cells have now.
 
-    InputError if some are of another version of firstflight, which has other columns.
+    InputError if some come from another version of firstflight, which has other columns.
     """
     _check_version(out / experiment)
     for cell in cells:
@@ -121,20 +121,20 @@ def check_conditions(out: Path, experiment: str, cells: Iterable[Cell]) -> None:
 
 
 def _check_version(folder: Path) -> None:
-    for _, made in _found(folder):
-        trial_row.check_version(folder, made)
+    for _, rows in _found(folder):
+        trial_row.check_version(folder, rows)
 
 
 def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block, list[Row]]]:
-    """Yield the blocks of a cell that are in an experiment's folder, with their rows. UsageError as above."""
+    """Yield a cell's complete blocks in an experiment's folder, with their rows. UsageError as above."""
     for block in blocks.complete(folder, experiment, cell):
-        made = block_files.rows(folder / block.name)
-        if not block.has_made(made):
+        rows = block_files.rows(folder / block.name)
+        if not block.has_made(rows):
             raise UsageError(
                 f"{folder / block.name} has trials of other conditions than the cell has now: remove "
                 "this folder, or give another one by --out"
             )
-        yield block, made
+        yield block, rows
 
 
 def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
@@ -154,9 +154,9 @@ def run(
     blocks.check(planned.missing, jobs)
     planned.out.mkdir(parents=True, exist_ok=True)
     with lock.locked(planned.out / "lock", f"the results in {planned.out}"):
-        # Only runs that were killed left the former: the lock is ours.
-        for left in (*planned.out.glob("*/*/*.part"), *map(planned.folder, planned.again)):
-            shutil.rmtree(left, ignore_errors=True)
+        # We hold the lock, so only killed runs can have left the partial folders.
+        for unfinished in (*planned.out.glob("*/*/*.part"), *map(planned.folder, planned.again)):
+            shutil.rmtree(unfinished, ignore_errors=True)
         queue = list(reversed(planned.missing))
         going: dict[Future[list[Row]], tuple[Block, float]] = {}
         with ThreadPoolExecutor(jobs) as pool:
@@ -172,7 +172,7 @@ def run(
 
 
 def rows(out: Path, experiment: str) -> list[Row]:
-    """Return the rows of an experiment. InputError if there are no rows, or a row is invalid."""
+    """Return an experiment's rows. InputError if there are no rows, or a row is invalid."""
     found = _rows(out / experiment)
     if not found:
         raise InputError(
@@ -182,8 +182,8 @@ def rows(out: Path, experiment: str) -> list[Row]:
 
 
 def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[Row]]:
-    """Return the rows of those experiments that have some. InputError if none has, or one is no row."""
-    found = {name: own for name in experiments if (own := _rows(out / name))}
+    """Return the rows of the experiments that have any. InputError without rows, or for an invalid row."""
+    found = {name: rows for name in experiments if (rows := _rows(out / name))}
     if not found:
         raise InputError(
             f"{out} has no trials of {', '.join(experiments)}: `firstflight testbed run {experiments[0]}` "
@@ -193,22 +193,22 @@ def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[Row]]:
 
 
 def _rows(folder: Path) -> list[Row]:
-    found: list[Row] = []
+    all_rows: list[Row] = []
     places: dict[tuple[str, int], Path] = {}
-    for place, made in _found(folder):
-        for row in made:
+    for place, rows in _found(folder):
+        for row in rows:
             before = places.setdefault((row["cell"], row["repetition"]), place)
             if before != place:
                 raise InputError(
                     f"{place} has repetition {row['repetition']} of {row['cell']}, as {before.name} beside "
                     "it has: remove one of these folders"
                 )
-            found.append(row)
-    return found
+            all_rows.append(row)
+    return all_rows
 
 
 def _found(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
-    """Yield the folders of all blocks of an experiment that are complete, with their rows."""
+    """Yield the folders of all complete blocks of an experiment, with their rows."""
     for place in sorted(file.parent for file in folder.glob(f"*/*/{block_files.ROWS}")):
         # Folders of killed runs have a suffix.
         if not place.suffix:

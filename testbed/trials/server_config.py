@@ -1,4 +1,4 @@
-"""The configuration of a trial's server: an endpoint and transport settings (docs/architecture.md)."""
+"""The configuration for a trial's server: an endpoint and transport settings (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLOCKS = {"fq": "monotonic", "etf": "tai"}
 def configuration(
     cell: Cell, name: str, alpn: str, files: ServerCertificate, *, launch_times: bool, log: Path | None = None
 ) -> dict[str, Any]:
-    """Return the configuration of a cell's server, with the certificate `files` of `name`.
+    """Return the configuration for a cell's server, with the certificate `files` of `name`.
 
     `launch_times`: the server can set the times at which fq and etf send its datagrams. `log`: the file for
     these times, if the cell requests it.
@@ -31,19 +31,19 @@ def configuration(
     }
     if cell.body_bytes:
         endpoint["http"] = {**endpoint["http"], "body_bytes": cell.body_bytes}
-    made: dict[str, Any] = {
+    content: dict[str, Any] = {
         "port": path.PORT,
         "listen": [path.SERVER_IP],
         "endpoints": [endpoint],
         "certificates": {"chain": {"chain": str(files.chain), "key": str(files.key)}},
     }
-    # Only servers that have them take these keys.
-    asked = transport(cell, launch_times=launch_times)
+    # Only servers with these features accept these keys.
+    parameters = transport(cell, launch_times=launch_times)
     if cell.server_log:
-        asked["log"] = str(log)
-    if asked:
-        made["transport"] = asked
-    return made
+        parameters["log"] = str(log)
+    if parameters:
+        content["transport"] = parameters
+    return content
 
 
 def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
@@ -51,19 +51,19 @@ def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
 
     `launch_times`: the server can set the times at which fq and etf send its datagrams.
     """
-    asked: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     if cell.gso:
-        asked["gso"] = True
+        parameters["gso"] = True
     if cell.gso_paced:
-        asked["gso_paced"] = True
+        parameters["gso_paced"] = True
     if launch_times and cell.qdisc in _CLOCKS:
-        asked["launch_clock"] = _CLOCKS[cell.qdisc]
+        parameters["launch_clock"] = _CLOCKS[cell.qdisc]
     if cell.congestion_control is not None:
-        asked["congestion_control"] = cell.congestion_control
+        parameters["congestion_control"] = cell.congestion_control
     if cell.ack_ratio is not None:
-        # Numbers of draft-ietf-quic-ack-frequency: packets beyond which an ACK is due; when reordering is.
-        asked["ack_eliciting_threshold"] = cell.ack_ratio - 1
-        asked["ack_reordering_threshold"] = 0 if cell.ack_reordering == "ignored" else 1
+        # draft-ietf-quic-ack-frequency: an ACK is due after more packets than this; reordering threshold.
+        parameters["ack_eliciting_threshold"] = cell.ack_ratio - 1
+        parameters["ack_reordering_threshold"] = 0 if cell.ack_reordering == "ignored" else 1
         if cell.ack_delay_ms is not None:
-            asked["ack_delay_us"] = round(cell.ack_delay_ms * 1000)
-    return asked
+            parameters["ack_delay_us"] = round(cell.ack_delay_ms * 1000)
+    return parameters

@@ -1,4 +1,4 @@
-"""The row of a trial (record kind testbed_trial): its cell, its outcome and values from the capture."""
+"""The row for a trial (record kind testbed_trial): its cell, its outcome and values from the capture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from testbed.trials.network import path
 Row = dict[str, Any]
 
 KIND = "testbed_trial"
-"""The record kind of a row."""
+"""A row's record kind."""
 _OUTCOMES = {"complete": "done", "limit": "done", "connect_failed": "no_connection", "timeout": "timeout"}
 MEASURES = (
     *("first_answer", "first_ack_us", "ack_us", "partial_ack_us", "server_hello_us", "handshake_done_us"),
@@ -27,7 +27,7 @@ MEASURES = (
     *("datagrams_client", "datagrams_server", "ip_bytes_client", "ip_bytes_server"),
     "min_ack_delay_us_client",
 )
-"""Columns of quic_connection that a trial takes over."""
+"""Columns of quic_connection that a trial's row contains."""
 ACK_MEASURES = (
     *("peer_eliciting", "ack_packets", "ack_only_packets", "bundled_packets"),
     *("ack_only_ip_bytes", "ack_only_ip_bytes_p50"),
@@ -49,18 +49,18 @@ ACK_MEASURES = (
         "bytes_other",
     ),
 )
-"""Columns of quic_ack, of the client's acknowledgements, that a trial takes over."""
+"""Columns of quic_ack, for the client's acknowledgements, that a trial's row contains."""
 PACING_MEASURES = ("gap_p50_ns", "share_in_trains_1", "share_in_trains_le5", "longest_train")
-"""Columns of pacing, of what the server sent, that a trial takes over."""
+"""Columns of pacing, for the server's datagrams, that a trial's row contains."""
 _TRAIN_POINT = 10
-"""Of gaps_up_to: 0.1 ms, the paper's limit of a train."""
+"""Index in gaps_up_to of 0.1 ms, the paper's limit for gaps in a train."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """The content of a guest's captures: rows of quic_connection, quic_ack and pacing, and link lateness.
+    """The content in a guest's captures: rows of quic_connection, quic_ack and pacing, and link lateness.
 
-    `fault`: why they are incomplete, or None.
+    `fault`: why they are incomplete, or `None`.
     """
 
     connections: Sequence[Row] = ()
@@ -72,9 +72,9 @@ class Captured:
 
 def by_repetition(lines: Path) -> dict[int, Row]:
     """Return a guest's finished trials, keyed by repetition, as written by `inside`."""
-    # A guest that ended early may have left a part of a line.
-    whole = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
-    trials = [json.loads(line) for line in whole.splitlines()]
+    # A guest that ended early may have left an incomplete line.
+    complete = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
+    trials = [json.loads(line) for line in complete.splitlines()]
     return {trial["repetition"]: trial for trial in trials}
 
 
@@ -105,7 +105,7 @@ def conditions(cell: Cell) -> Row:
 
 
 def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> Row:
-    """Return the row of a trial that was not done: what only a trial has is null."""
+    """Return the row for a trial that was not done: columns that need a trial are null."""
     client, server = stacks.find(cell.client), stacks.find(cell.server)
     return {
         "experiment": experiment,
@@ -135,27 +135,32 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
 def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
     """Return `row`, the result of `without_trial`, completed with a finished trial.
 
-    `trial`: its record by testbed/trials/inside.py; `captured`: the content of its guest's captures.
+    `trial`: its record by testbed/trials/inside.py; `captured`: the content of the guest's captures.
     """
-    own = [one for one in captured.connections if is_of(one["start_time_ns"], trial)]
+    connections = [
+        connection for connection in captured.connections if is_of(connection["start_time_ns"], trial)
+    ]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
-    # Null: a client does not count them (testbed/stacks/own_program.py).
+    # Null if the client does not count them (testbed/stacks/own_program.py).
     if outcome == "done" and row["body_bytes"] and trial["body_received"] not in (None, row["body_bytes"]):
         outcome = "failed"
-        detail = f"{trial['body_received']} of {row['body_bytes']} bytes of the body came"
+        detail = f"{trial['body_received']} of {row['body_bytes']} bytes of the body arrived"
     faults = [captured.fault] if captured.fault else []
-    if len(own) != 1:
-        faults.append(f"the capture has {len(own)} connections of the trial")
+    if len(connections) != 1:
+        faults.append(f"the capture has {len(connections)} connections of the trial")
     if faults and outcome == "done":
         outcome, detail = "not_captured", "; ".join(faults)
     elif faults:
         # The client's own message is the reason, so it stays first.
         detail = "; ".join([detail, *faults] if detail else faults)
-    found = own[0] if len(own) == 1 else {}
+    connection_row = connections[0] if len(connections) == 1 else {}
+    # The programs of picoquic and quicly exit with status 0 after a failed handshake.
+    if outcome == "done" and connection_row and connection_row["first_stream_us"] is None:
+        outcome, detail = "failed", "the client reports success, but the capture has no stream of the server"
     clients = [
-        one for one in captured.acks if is_of(one["start_time_ns"], trial) and one["acks_from"] == "client"
+        ack for ack in captured.acks if is_of(ack["start_time_ns"], trial) and ack["acks_from"] == "client"
     ]
-    acked = clients[0] if len(own) == len(clients) == 1 else {}
+    acked = clients[0] if len(connections) == len(clients) == 1 else {}
     return {
         **row,
         "client_version": _client_version(row["client"], trial["client_version"]),
@@ -165,34 +170,34 @@ def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
             name: trial[name]
             for name in ("drop_to_server", "dropped", "reordered", "queue_drops", "queue_to_server_drops")
         },
-        **{name: found.get(name) for name in MEASURES},
+        **{name: connection_row.get(name) for name in MEASURES},
         **{name: acked.get(name) for name in ACK_MEASURES},
         **_paced(
             [
-                one
-                for one in captured.pacing
-                if is_of(one["start_time_ns"], trial) and one["src_ip"] == path.SERVER_IP
+                flow
+                for flow in captured.pacing
+                if is_of(flow["start_time_ns"], trial) and flow["src_ip"] == path.SERVER_IP
             ]
         ),
         "link_late_p99_us": captured.late_p99_us(trial["begun_ns"], trial["ended_ns"]),
         "transfer_us": trial["transfer_us"] if outcome == "done" else None,
-        "rtt_first_us": _first(found, "rtt_series_us"),
-        "pto_first_us": _first(found, "pto_series_us"),
+        "rtt_first_us": _first(connection_row, "rtt_series_us"),
+        "pto_first_us": _first(connection_row, "pto_series_us"),
     }
 
 
-def _paced(own: Sequence[Row]) -> Row:
+def _paced(flows: Sequence[Row]) -> Row:
     """Return the server's pacing columns; null unless `own` has exactly one row, for one flow direction."""
-    if len(own) != 1:
+    if len(flows) != 1:
         return dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share"))
-    (found,) = own
-    upto, gaps = json.loads(found["gaps_up_to"] or "[]"), found["packets"] - 1
+    (flow,) = flows
+    upto, gaps = json.loads(flow["gaps_up_to"] or "[]"), flow["packets"] - 1
     share = upto[_TRAIN_POINT] / gaps if upto and gaps else None
-    return {**{name: found[name] for name in PACING_MEASURES}, "gaps_up_to_100us_share": share}
+    return {**{name: flow[name] for name in PACING_MEASURES}, "gaps_up_to_100us_share": share}
 
 
 def check_version(folder: Path, rows: Sequence[Row]) -> None:
-    """Raise InputError if one of `rows`, which are in `folder`, has other columns than its kind has here."""
+    """Raise InputError if one of `rows`, which are in `folder`, has other columns than the record kind."""
     columns = {column.name for column in records.load(KIND).file_columns}
     for row in rows:
         if set(row) != columns:
@@ -210,7 +215,7 @@ def is_of(start_time_ns: int, trial: Row) -> bool:
 def _client_version(client: str, ready: str) -> str | None:
     """Return the version of the stack. Its client reports NAME/VERSION when it is ready."""
     name, _, version = ready.partition("/")
-    # A stack inside another program, as ngtcp2 in libcurl.
+    # A stack inside another program, such as ngtcp2 in libcurl.
     return version if name == client else stacks.find(client).version.known()
 
 

@@ -9,7 +9,7 @@ from testbed import stacks
 from testbed.trials.trial_row import Row
 
 Version = tuple[str, str, str]
-"""A stack, its side (`client` or `server`), its version."""
+"""A stack, its side (`client` or `server`), and its version."""
 
 
 def of(rows: Sequence[Row]) -> set[Version]:
@@ -18,26 +18,26 @@ def of(rows: Sequence[Row]) -> set[Version]:
         (row[side], side, row[f"{side}_version"])
         for row in rows
         for side in ("client", "server")
-        # Without a trial the row has the version that was here when it was written.
+        # The row for a trial that was not done has the version on this machine when it was written.
         if row["client_version"] is not None and row[f"{side}_version"] is not None
     }
 
 
-def several(found: Iterable[Version]) -> Iterator[str]:
+def several(recorded: Iterable[Version]) -> Iterator[str]:
     """Yield a sentence for each stack with several versions."""
-    for (stack, side), own in itertools.groupby(sorted(found), lambda one: one[:2]):
-        known = [version for _, _, version in own]
+    for (stack, side), versions in itertools.groupby(sorted(recorded), lambda version: version[:2]):
+        known = [version for _, _, version in versions]
         if len(known) > 1:
-            yield f"The {side} {stack} is of several versions in these trials: {', '.join(known)}."
+            yield f"The {side} {stack} has several versions in these trials: {', '.join(known)}."
 
 
-def older(found: Iterable[Version]) -> Iterator[str]:
+def older(recorded: Iterable[Version]) -> Iterator[str]:
     """Yield a sentence for each version that differs from the version here."""
-    for stack, side, version in sorted(found):
-        one = stacks.find(stack)
-        here = one.version.known() if side == "client" else one.server_version
-        if here not in (None, version):
+    for stack, side, version in sorted(recorded):
+        definition = stacks.find(stack)
+        current = definition.version.known() if side == "client" else definition.server_version
+        if current not in (None, version):
             yield (
-                f"the {side} {stack} is {version} in trials that are kept, and {here} is here: give another "
-                "folder by --out to measure that"
+                f"the {side} {stack} is {version} in the kept trials, and {current} here: use another folder "
+                "(--out) to measure the version here"
             )

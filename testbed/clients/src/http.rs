@@ -1,28 +1,25 @@
-//! The bytes of one HTTP/3 exchange (RFC 9114): SETTINGS, a GET request, and what comes back on its stream.
+//! The bytes of one HTTP/3 exchange (RFC 9114): SETTINGS, a GET request, and the response stream.
 
-use crate::contract::Request;
+use firstflight_contract::Request;
 use firstflight_wire::Writer;
 use firstflight_wire::http3::{ResponseStream, write_control_stream, write_request};
 
-/// The protocol as ALPN names it.
+/// The ALPN identifier of HTTP/3.
 pub const ALPN: &[u8] = b"h3";
-/// Code of a connection that ends in order.
+/// The code to close a connection with after a complete exchange (H3_NO_ERROR).
 pub const NO_ERROR: u32 = 0x100;
 const HEADER_SECTION: u64 = 64 << 10;
 const ROOM: usize = 4096;
 
-/// What the client sends: the beginning of its control stream, and the whole request stream.
+/// The bytes that the client sends: the start of its control stream, and the whole request stream.
 pub struct Sent {
     pub control: Vec<u8>,
     pub request: Vec<u8>,
 }
 
-/// Encodes a request; an error is one sentence.
+/// Encodes a request; errors are one sentence.
 pub fn sent(request: &Request) -> Result<Sent, String> {
-    let authority = match request.port {
-        443 => request.host.clone(),
-        port => format!("{}:{port}", request.host),
-    };
+    let authority = request.authority();
     let fields = [
         (":method", "GET"),
         (":scheme", "https"),
@@ -42,7 +39,7 @@ pub fn sent(request: &Request) -> Result<Sent, String> {
     })
 }
 
-/// A reader of the response.
+/// Returns a reader for the response stream.
 pub fn response() -> ResponseStream {
     ResponseStream::new(HEADER_SECTION as usize)
 }
@@ -54,7 +51,7 @@ mod tests {
     fn request(path: &str) -> Request {
         serde_json::from_value(serde_json::json!({
             "host": "a.test", "ip": "::1", "port": 4433, "path": path, "user_agent": "x", "timeout_s": 1,
-            "roots": "r.pem", "verify": true
+            "max_bytes": 1, "roots": "r.pem", "verify": true
         }))
         .expect("a request")
     }

@@ -1,4 +1,4 @@
-//! The log (qlog) that a stack writes of a connection, as a file in the folder QLOGDIR.
+//! The log (qlog) that a stack writes for a connection, as a file in the folder QLOGDIR.
 
 use crate::own_tls::hex;
 use std::fs;
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A connection's log, in memory until the connection is over.
+/// A connection's log, in memory until the connection is closed.
 #[derive(Clone)]
 pub struct OwnLog {
     folder: Option<PathBuf>,
@@ -20,7 +20,7 @@ struct Log {
 }
 
 impl OwnLog {
-    /// A log that is written if the environment names a folder for it.
+    /// Creates a log; it is written only if QLOGDIR is set.
     pub fn new() -> Self {
         Self {
             folder: std::env::var_os("QLOGDIR").map(PathBuf::from),
@@ -28,8 +28,8 @@ impl OwnLog {
         }
     }
 
-    /// Begins the log of a new connection, by its original destination connection ID, and returns where the stack writes it;
-    /// None: no log is asked for.
+    /// Starts the log of the connection with the original destination connection ID `original`. Returns the writer for
+    /// the stack, or `None` if QLOGDIR is not set.
     pub fn begin(&self, original: &[u8]) -> Option<Box<dyn Write + Send + Sync>> {
         self.folder.as_ref()?;
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ impl OwnLog {
         Some(Box::new(Memory(self.log.clone())))
     }
 
-    /// Writes the file ODCID_client.sqlog. An error is one sentence.
+    /// Writes the file ODCID_client.sqlog. Errors are one sentence.
     pub fn write(&self) -> Result<(), String> {
         let Some(folder) = &self.folder else {
             return Ok(());
@@ -59,8 +59,9 @@ impl Default for OwnLog {
     }
 }
 
-/// Enters the original destination connection ID into the first record, as `group_id` of the common fields: these stacks
-/// leave out which connection their log is of. None: that record is no JSON-SEQ (RFC 7464), or names one.
+/// Adds the original destination connection ID to the first record, as `group_id` of the common fields: these stacks do
+/// not log which connection a log belongs to. `None`: the record is not JSON-SEQ (RFC 7464), or already has a
+/// `group_id`.
 fn with_connection(text: &[u8], odcid: &str) -> Option<Vec<u8>> {
     let end = text.iter().position(|&byte| byte == b'\n')?;
     let mut header: serde_json::Value =

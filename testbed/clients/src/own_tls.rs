@@ -1,32 +1,32 @@
-//! What clients share whose stack brings TLS of its own: roots, and the file that SSLKEYLOGFILE names.
+//! Roots and key log for clients of stacks that include TLS.
 
-use crate::contract::Request;
+use firstflight_contract::Request;
 use std::fmt::Write;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// A stack that adds the machine's own roots to those of a request finds none from now on.
+/// Makes sure that a stack adds no root of the machine to a request's roots.
 ///
 /// # Safety
 ///
 /// No other thread may run.
 pub unsafe fn trust_no_others() {
     for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees it.
         unsafe { std::env::set_var(name, "/dev/null") };
     }
 }
 
-/// The file of the roots that certificates are verified by. An error is one sentence.
+/// Returns the file with the roots that verify certificates. Errors are one sentence.
 pub fn roots(request: &Request) -> Result<&str, String> {
-    request.verifies()?;
+    crate::verifies(request)?;
     match Path::new(&request.roots).is_file() {
         true => Ok(&request.roots),
         false => Err(format!("{}: there is no such file", request.roots)),
     }
 }
 
-/// A file that secrets are added to; None: the environment names none. An error is one sentence.
+/// Opens the file in SSLKEYLOGFILE to append secrets; `None` if it is not set. Errors are one sentence.
 pub fn key_log() -> Result<Option<File>, String> {
     let Some(path) = std::env::var_os("SSLKEYLOGFILE").map(PathBuf::from) else {
         return Ok(None);
@@ -37,7 +37,7 @@ pub fn key_log() -> Result<Option<File>, String> {
     }
 }
 
-/// Bytes as key logs and logs of connections have them.
+/// Formats bytes in hexadecimal, as in key logs and qlog files.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {

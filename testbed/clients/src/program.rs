@@ -1,25 +1,27 @@
-//! A client as a program: its arguments, the networks that it may contact, and one answer for each request.
+//! A client as a program: its arguments, the networks that it may contact, and one answer per request.
 
-use crate::contract::{Answer, End, Request};
 use crate::http;
+use firstflight_contract::answer::now_ns;
+use firstflight_contract::program::{self, Stopped};
+use firstflight_contract::{Answer, End, Request};
 use ipnet::IpNet;
-use std::io::{BufRead, Write};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::io::Write;
+use std::time::{Duration, Instant};
 
-/// After the answer, the longest wait for the end of the connection.
+/// Maximum time to wait for the connection to close after the answer.
 pub const CLOSING: Duration = Duration::from_secs(1);
 
-/// A request's end that is not complete: its class, and one sentence.
+/// A failed request: the class of its end, and one sentence.
 pub type Failure = (End, String);
 
-/// What has happened to a request so far.
+/// The progress of a request.
 pub struct Progress {
     begun: Instant,
     tls_us: Option<u64>,
-    /// When the exchange was over, before the connection was closed, which takes three probe timeouts.
+    /// Time at the end of the exchange, before the connection closes, which takes three probe timeouts.
     ended_us: Option<u64>,
     response: firstflight_wire::http3::ResponseStream,
-    /// What the stack keeps until the connection is closed.
+    /// State that the stack needs until the connection is closed.
     pub kept: Option<Box<dyn std::any::Any>>,
 }
 
@@ -38,12 +40,12 @@ impl Progress {
         self.begun.elapsed().as_micros() as u64
     }
 
-    /// The handshake is complete.
+    /// Records that the handshake is complete.
     pub fn connected(&mut self) {
         self.tls_us = Some(self.elapsed_us());
     }
 
-    /// The exchange is over, and its end one of the contract's; None: it took longer than the request allows.
+    /// Records the end of the exchange and maps it to the contract; `None`: the exchange exceeded the time limit.
     pub fn finish(&mut self, result: Option<Result<(), String>>) -> Result<(), Failure> {
         self.ended_us = Some(self.elapsed_us());
         match result {
@@ -55,20 +57,20 @@ impl Progress {
         }
     }
 
-    /// Bytes of the response's stream.
+    /// Adds bytes of the response stream.
     pub fn received(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.response.push(bytes).map_err(|error| error.to_string())
     }
 
-    /// The response's stream is over.
+    /// Records the end of the response stream.
     pub fn finished(&mut self) -> Result<(), String> {
         self.response.finish().map_err(|error| error.to_string())
     }
 }
 
-/// Runs the program NAME: requests on standard input, answers on standard output. Returns the exit status. `stack` is
-/// what it is built with, NAME/VERSION.
-/// `exchange` sends a request to an address that is permitted, on a new connection, and waits until that is closed.
+/// Runs the program `name`: requests on standard input, answers on standard output. Returns the exit status. `stack` is
+/// the stack and version that it is built with, as NAME/VERSION. `exchange` sends a request to a permitted address, on
+/// a new connection, and waits until the connection is closed.
 pub fn run(
     name: &str,
     stack: &str,
@@ -88,36 +90,21 @@ fn answer_all(
     stack: &str,
     exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>,
 ) -> Result<(), String> {
-    let mut out = std::io::stdout().lock();
-    let mut say = |line: &str| {
-        writeln!(out, "{line}")
-            .and_then(|()| out.flush())
-            .map_err(|error| format!("standard output: {error}"))
-    };
+    let text = |stopped: Stopped| stopped.to_string();
     let given: Vec<String> = std::env::args().skip(1).collect();
-    match given.first().map(String::as_str) {
-        Some("--help" | "-h") => return say(&help(name)),
-        Some("--version" | "-V") => return say(&format!("{name} {}", env!("CARGO_PKG_VERSION"))),
-        _ => {}
+    let version = env!("CARGO_PKG_VERSION");
+    if program::explains(&given, name, version, &help(name)).map_err(text)? {
+        return Ok(());
     }
     let networks = networks(&given)?;
-    say(&format!(r#"{{"ready":"{stack}"}}"#))?;
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| format!("standard input: {error}"))?;
-        let request: Request = serde_json::from_str(&line)
-            .map_err(|error| format!("{line:?} is no request: {error}"))?;
-        let answer = if networks.iter().any(|one| one.contains(&request.ip)) {
-            answered(&exchange, &request)
+    let answer = |request: &Request| {
+        if networks.iter().any(|network| network.contains(&request.ip)) {
+            answered(&exchange, request)
         } else {
-            Answer {
-                end: End::Blocked,
-                detail: Some(format!("{} is in no network of allow-net", request.ip)),
-                ..Answer::default()
-            }
-        };
-        say(&serde_json::to_string(&answer).map_err(|error| error.to_string())?)?;
-    }
-    Ok(())
+            Answer::blocked(format!("{} is in no network of allow-net", request.ip))
+        }
+    };
+    program::serve(stack, answer).map_err(text)
 }
 
 fn help(name: &str) -> String {
@@ -146,7 +133,7 @@ fn networks(arguments: &[String]) -> Result<Vec<IpNet>, String> {
     arguments.iter().map(network).collect()
 }
 
-/// Returns whether a network leads to no machines of others, by the list that the scanner's policy has.
+/// Returns whether a network contains no machines of third parties, by the list of the scanner's policy.
 fn is_allowable(network: &IpNet) -> bool {
     const RANGES: &str = include_str!("../../../firstflight/egress/special_networks.csv");
     RANGES
@@ -161,9 +148,7 @@ fn answered(
     request: &Request,
 ) -> Answer {
     let mut progress = Progress::new();
-    let started_at = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64);
+    let started_at = now_ns();
     let (end, detail) = match exchange(request, &mut progress) {
         Ok(()) => (End::Complete, None),
         Err((end, detail)) => (end, Some(detail)),
@@ -176,6 +161,7 @@ fn answered(
         duration_us: Some(progress.ended_us.unwrap_or_else(|| progress.elapsed_us())),
         status: progress.response.response().map(|found| found.status),
         body_bytes: progress.response.content_bytes(),
+        ..Answer::default()
     }
 }
 

@@ -1,15 +1,15 @@
-//! Clients whose stack runs on tokio and takes TLS from rustls.
+//! Clients for stacks that run on tokio and use rustls.
 
-use crate::contract::{End, Request};
 use crate::http::{self, Sent};
 use crate::program::{self, CLOSING, Failure, Progress};
 use crate::tls;
+use firstflight_contract::{End, Request};
 use rustls::ClientConfig;
 use std::future::Future;
 
-/// What a client's stack does: connect, exchange, close. Errors are one sentence.
+/// The operations in a client's stack: connect, exchange, close. Errors are one sentence.
 pub trait Stack {
-    /// Exchanges the request on a new connection. `progress` learns what has happened so far.
+    /// Exchanges the request on a new connection and updates `progress`.
     fn exchange(
         &self,
         request: &Request,
@@ -18,18 +18,18 @@ pub trait Stack {
         progress: &mut Progress,
     ) -> impl Future<Output = Result<(), String>>;
 
-    /// Waits until the connection that `exchange` made is closed, and its last datagram sent.
+    /// Waits until the connection of `exchange` is closed and the last datagram sent.
     fn closed(&self, progress: &mut Progress) -> impl Future<Output = ()>;
 }
 
-/// Runs the program NAME, which is built with `version`, as `program::run` does.
+/// Runs the program `name`, built with `version`, like `program::run`.
 pub fn run(name: &str, version: &str, stack: &impl Stack) -> u8 {
     program::run(name, version, |request, progress| {
         exchanged(stack, request, progress)
     })
 }
 
-/// Makes a runtime of one thread for one request: nothing of a connection outlives it.
+/// Creates a single-threaded runtime for one request, so that nothing of its connection remains afterwards.
 fn exchanged(
     stack: &impl Stack,
     request: &Request,

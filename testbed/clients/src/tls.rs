@@ -1,7 +1,7 @@
 //! TLS 1.3 by rustls with ring, and the secrets of each connection in the file that SSLKEYLOGFILE names.
 
-use crate::contract::Request;
 use crate::http::ALPN;
+use firstflight_contract::Request;
 use rustls::client::Resumption;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -9,9 +9,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, KeyLogFile, RootCertStore};
 use std::sync::Arc;
 
-/// The configuration of one connection, which resumes none; an error is one sentence.
+/// The configuration of one connection, without resumption; errors are one sentence.
 pub fn config(request: &Request) -> Result<ClientConfig, String> {
-    request.verifies()?;
+    crate::verifies(request)?;
     let unreadable = |error: &dyn std::fmt::Display| format!("{}: {error}", request.roots);
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_file_iter(&request.roots).map_err(|error| unreadable(&error))? {
@@ -26,7 +26,7 @@ pub fn config(request: &Request) -> Result<ClientConfig, String> {
     made.alpn_protocols = vec![ALPN.to_vec()];
     made.key_log = Arc::new(KeyLogFile::new());
     made.resumption = Resumption::disabled();
-    // As rustls does by itself: another program of the workspace has it built with compression.
+    // The default of rustls; another program of the workspace enables its compression feature.
     made.cert_compressors = Vec::new();
     made.cert_decompressors = Vec::new();
     Ok(made)

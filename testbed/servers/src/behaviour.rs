@@ -1,34 +1,34 @@
-//! The one endpoint of a server's configuration, checked at the start.
+//! The endpoint in a server's configuration, checked at the start.
 
 use firstflight_listener::{Answer, CertificateFiles, Config, Endpoint, Transport};
 use std::time::Duration;
 
-/// The only protocol that these servers speak.
+/// The only protocol of these servers.
 pub const PROTOCOL: &str = "h3";
 
-/// How the server answers a ClientHello while it has no certificate.
+/// The answer to a ClientHello while the server has no certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// An ACK at once.
+    /// An immediate ACK.
     InstantAck,
-    /// Nothing.
+    /// No answer.
     Wait,
 }
 
-/// What the endpoint declares.
+/// The declared behaviour of the endpoint.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
     pub mode: Mode,
-    /// From the complete ClientHello until the certificate is there.
+    /// Delay from the complete ClientHello until the certificate is available.
     pub delay: Duration,
     pub certificate: CertificateFiles,
-    /// The answer to requests; `None`: they stay without one.
+    /// The answer to requests; `None`: requests get no answer.
     pub http: Option<Answer>,
     pub transport: Transport,
 }
 
 impl Behaviour {
-    /// Returns the behaviour of the one endpoint; an error is a sentence.
+    /// Returns the behaviour of the only endpoint; errors are one sentence.
     pub fn of(config: &Config) -> Result<Self, String> {
         let [endpoint] = &config.endpoints[..] else {
             let count = config.endpoints.len();
@@ -50,7 +50,7 @@ fn mode(endpoint: &Endpoint) -> Result<Mode, String> {
     if endpoint.alpn != PROTOCOL {
         let alpn = &endpoint.alpn;
         return Err(format!(
-            "`alpn` is `{alpn}`, but this server speaks {PROTOCOL} alone"
+            "`alpn` is `{alpn}`, but this server supports only {PROTOCOL}"
         ));
     }
     match endpoint.mode.as_str() {
@@ -97,7 +97,7 @@ mod tests {
                 ENDPOINT
                     .replace("\"c\"}", "\"c\", \"alpn\": \"h2\"}")
                     .as_str(),
-                "speaks h3 alone",
+                "supports only h3",
             ),
         ] {
             let Err(error) = behaviour(given) else {

@@ -1,14 +1,14 @@
-//! Whether a client's ClientHello is complete: from its datagrams, or from the bytes of its CRYPTO stream.
+//! Whether a client's ClientHello is complete, from its datagrams or from CRYPTO stream bytes.
 
 use firstflight_wire::{CryptoStream, Frame, Frames, InitialSecret, Keys, PacketType, Packets};
 
-/// More than any ClientHello takes.
+/// Larger than any ClientHello.
 const MOST_BYTES: usize = 64 << 10;
 const HEADER: usize = 4;
-/// Only long headers are read, and those say how long their connection IDs are.
+/// Only long headers are read; they contain the lengths of their connection IDs.
 const SHORT_DCID: usize = 0;
 
-/// Returns whether bytes from the beginning of the CRYPTO stream hold one whole handshake message.
+/// Returns whether `stream`, the start of a CRYPTO stream, contains one whole handshake message.
 pub fn is_whole(stream: &[u8]) -> bool {
     let Some([_, a, b, c]) = stream.first_chunk::<HEADER>() else {
         return false;
@@ -16,7 +16,7 @@ pub fn is_whole(stream: &[u8]) -> bool {
     stream.len() >= HEADER + u32::from_be_bytes([0, *a, *b, *c]) as usize
 }
 
-/// The Initials of one client, read beside the stack.
+/// A client's Initials, read in addition to the stack.
 pub struct Hello {
     keys: Option<Keys>,
     largest: Option<u64>,
@@ -34,7 +34,8 @@ impl Default for Hello {
 }
 
 impl Hello {
-    /// Reads one datagram of the client; returns whether its ClientHello is complete. What cannot be opened is left to the stack.
+    /// Reads a datagram of the client; returns whether its ClientHello is complete. Ignores packets that it cannot
+    /// decrypt.
     pub fn read(&mut self, datagram: &[u8]) -> bool {
         for packet in Packets::new(datagram, SHORT_DCID).map_while(Result::ok) {
             if packet.kind != PacketType::Initial {

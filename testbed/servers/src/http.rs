@@ -1,4 +1,4 @@
-//! The bytes that a server sends in HTTP/3 (RFC 9114): SETTINGS when the handshake is complete, and the answer.
+//! The HTTP/3 bytes from a server (RFC 9114): SETTINGS after the handshake, and the response.
 
 use bytes::Bytes;
 use firstflight_listener::Answer;
@@ -14,14 +14,14 @@ const CHUNK: usize = 64 << 10;
 /// Type of a DATA frame (RFC 9114, section 7.2.1).
 const DATA: u64 = 0;
 
-/// The answer to a request, as bytes of its stream, and how long after the request it is sent.
+/// The response to a request, as stream bytes, and the delay after the request.
 #[derive(Debug, Clone)]
 pub struct Response {
     pub bytes: Pieces,
     pub delay: Duration,
 }
 
-/// Bytes of a stream: a beginning, and zeros behind it.
+/// A stream's bytes: a start, followed by zeros.
 #[derive(Debug, Clone)]
 pub struct Pieces {
     begin: Bytes,
@@ -39,7 +39,7 @@ impl Pieces {
         }
     }
 
-    /// The bytes that come next; empty at the end.
+    /// The next bytes; empty at the end.
     pub fn front(&self) -> Bytes {
         if !self.begin.is_empty() {
             return self.begin.clone();
@@ -48,7 +48,7 @@ impl Pieces {
         self.chunk.slice(..size)
     }
 
-    /// `count` bytes of `front` are sent.
+    /// Removes `count` sent bytes from `front`.
     pub fn advance(&mut self, count: usize) {
         if self.begin.is_empty() {
             self.zeros -= count as u64;
@@ -58,12 +58,12 @@ impl Pieces {
     }
 }
 
-/// Returns the beginning of the server's control stream; an error is a sentence.
+/// Returns the start of the server's control stream; errors are one sentence.
 pub fn control() -> Result<Vec<u8>, String> {
     written(|writer| write_control_stream(writer, MOST_FIELDS))
 }
 
-/// Returns the declared answer; an error is a sentence.
+/// Returns the declared response; errors are one sentence.
 pub fn response(answer: &Answer) -> Result<Response, String> {
     let status = answer.status.to_string();
     let declared = answer.headers.iter();
@@ -71,7 +71,7 @@ pub fn response(answer: &Answer) -> Result<Response, String> {
         .chain(declared.map(|(name, value)| (name.as_str(), value.as_str())))
         .collect();
     let begin = written(|writer| {
-        // A response's HEADERS frame is written as a request's.
+        // A response's HEADERS frame has the same encoding as a request's.
         write_request(writer, &fields)?;
         if answer.body_bytes > 0 {
             writer.varint(DATA)?;

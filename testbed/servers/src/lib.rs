@@ -1,12 +1,13 @@
-//! What the testbed's servers in Rust share. A server takes the lab's configuration (docs/architecture.md) with one endpoint,
-//! prints `READY` when it listens, and answers by `mode`: `iack`, an ACK at once and all else `delay_us` after the
-//! ClientHello was complete; `wait`, nothing until then. Meanwhile it goes on with everything else.
+//! Shared code of the testbed's servers in Rust. A server takes the lab's configuration (docs/architecture.md) with one
+//! endpoint, and prints `READY` when it listens. With `mode` `iack` it sends an ACK immediately and everything else
+//! `delay_us` after the complete ClientHello. With `wait` it sends nothing until then. It keeps handling other events
+//! during the delay.
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`behaviour`] | what the one endpoint declares |
+//! | [`behaviour`] | the declared behaviour of the endpoint |
 //! | [`hello`] | whether the ClientHello is complete |
-//! | [`http`] | what a server sends |
+//! | [`http`] | the bytes that a server sends |
 //! | [`tls`] | rustls with ring |
 //! | `quinn`, `s2n` | the stacks |
 

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;
 
-/// Reads the certificate; an error is a sentence.
+/// Reads the certificate; errors are one sentence.
 pub fn config(files: &CertificateFiles) -> Result<ServerConfig, String> {
     let unreadable = |file: &std::path::Path, error: &dyn std::fmt::Display| {
         format!("{}: {error}", file.display())
@@ -26,7 +26,7 @@ pub fn config(files: &CertificateFiles) -> Result<ServerConfig, String> {
         .map_err(|error| unreadable(&files.chain, &error))?;
     made.alpn_protocols = vec![PROTOCOL.as_bytes().to_vec()];
     made.send_tls13_tickets = 0;
-    // The chain is as long as the cell says, whatever other programs of the workspace make rustls able to.
+    // No compression, so that the chain has the cell's length, whatever features other programs enable in rustls.
     made.cert_compressors = Vec::new();
     made.cert_decompressors = Vec::new();
     Ok(made)

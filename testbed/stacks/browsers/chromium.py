@@ -35,7 +35,7 @@ _ARGUMENTS = (
     "--no-pings",
     "--log-level=3",
 )
-# Errors of the browser (net/base/net_error_list.h) by the end that they mean; the others are `failed`.
+# The browser's errors (net/base/net_error_list.h) and the ends they mean; all others are `failed`.
 _ENDS = {
     "net::ERR_QUIC_PROTOCOL_ERROR": "connect_failed",
     "net::ERR_QUIC_HANDSHAKE_FAILED": "connect_failed",
@@ -68,20 +68,20 @@ class Chromium:
         self._tools = DevTools(argv, {**os.environ, "HOME": str(home)})
 
     def close(self) -> None:
-        """End the browser."""
+        """Stop the browser."""
         self._tools.close()
 
     def load(self, request: Request, end: float) -> Answer:
-        """Load a resource in a new browser context, which is then disposed: see `session.Browser`."""
+        """Load a resource in a new browser context, and dispose of the context: see `session.Browser`."""
         tools = self._tools
         context = tools.command("Target.createBrowserContext", end)["browserContextId"]
         try:
-            made = tools.command("Target.createTarget", end, url="about:blank", browserContextId=context)
-            page = made["targetId"]
+            target = tools.command("Target.createTarget", end, url="about:blank", browserContextId=context)
+            page = target["targetId"]
             tab = tools.command("Target.attachToTarget", end, targetId=page, flatten=True)["sessionId"]
             tools.command("Network.enable", end, tab)
             tools.command("Network.setUserAgentOverride", end, tab, userAgent=request.user_agent)
-            started_at, begun = time.time_ns(), time.monotonic_ns()
+            started_at, started_ns = time.time_ns(), time.monotonic_ns()
             found = tools.command(
                 "Network.loadNetworkResource",
                 end,
@@ -100,7 +100,7 @@ class Chromium:
                     answer = replace(answer, end="limit")
                 if chunk.get("eof"):
                     break
-            return replace(answer, duration_us=(time.monotonic_ns() - begun) // 1000)
+            return replace(answer, duration_us=(time.monotonic_ns() - started_ns) // 1000)
         finally:
             # If this fails, the next request still uses a new context.
             with suppress(FirstflightError, TimeoutError):

@@ -15,7 +15,7 @@ from firstflight.errors import FirstflightError
 from firstflight.system import children
 
 LONGEST = 16 << 20
-"""Most bytes of a message."""
+"""Maximum bytes in a message."""
 _STOP_S = 5.0
 # The browser reads descriptor 3 and writes descriptor 4. Ours are higher, so the shell keeps them.
 _SHELL = 'exec "$@" 3<&"$FROM" 4>&"$TO"'
@@ -49,10 +49,10 @@ class DevTools:
     def command(
         self, method: str, end: float, session: str | None = None, **parameters: Any
     ) -> dict[str, Any]:
-        """Return the result of a command, in a `session` with a page or with the browser itself.
+        """Return a command's result, in a `session` with a page or with the browser itself.
 
         TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser refuses it,
-        BrowserClosed if it is gone.
+        BrowserClosed if the browser has exited.
         """
         self._last += 1
         message: dict[str, Any] = {"id": self._last, "method": method, "params": parameters}
@@ -70,7 +70,7 @@ class DevTools:
         return dict(answer["result"])
 
     def close(self) -> None:
-        """End the browser."""
+        """Stop the browser."""
         children.stop(self._process, _STOP_S)
         os.close(self._commands)
         os.close(self._messages)
@@ -79,8 +79,8 @@ class DevTools:
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
         while b"\0" not in self._read:
-            left = end - time.monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
+            remaining_s = end - time.monotonic()
+            if remaining_s <= 0 or not poll.poll(remaining_s * 1000):
                 raise TimeoutError("the browser says nothing")
             chunk = os.read(self._messages, 1 << 16)
             self._read += chunk

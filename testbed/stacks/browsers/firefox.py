@@ -21,7 +21,7 @@ from testbed.stacks.browsers.marionette import Marionette
 
 PROGRAM = "firefox-esr"
 _STOP_S = 5.0
-# Turns off the vendor's services, contact with any address but the request's, and session resumption.
+# Turn off the vendor's services, contact with other addresses than the request's, and session resumption.
 _SETTINGS: dict[str, bool | int | str] = {
     "app.update.enabled": False,
     "browser.aboutwelcome.enabled": False,
@@ -79,7 +79,7 @@ channel.asyncOpen({
   },
 });
 """
-# Names of errors (xpcom/base/ErrorList.py) by the end that they mean; the others are `failed`.
+# Error names (xpcom/base/ErrorList.py) and the ends they mean; all others are `failed`.
 _ENDS = {
     "NS_ERROR_CONNECTION_REFUSED": "connect_failed",
     "NS_ERROR_NET_TIMEOUT": "timeout",
@@ -127,12 +127,12 @@ class Firefox:
             raise
 
     def close(self) -> None:
-        """End the browser."""
+        """Stop the browser."""
         self._marionette.close()
         children.stop(self._process, _STOP_S)
 
     def load(self, request: Request, end: float) -> Answer:
-        """Load a resource: `session.Browser`."""
+        """Load a resource: see `session.Browser`."""
         self._loads += 1
         tools = self._marionette
         tools.command("WebDriver:SetTimeouts", end, script=int(request.timeout_s * 1000) + 1000)
@@ -142,16 +142,16 @@ class Firefox:
 
 
 def of_load(found: dict[str, Any], max_bytes: int) -> Answer:
-    """Return the answer that the script's result means."""
-    begun = int(found["asyncOpen"])
+    """Return the answer for the script's result."""
+    opened_at = int(found["asyncOpen"])
 
     def us(name: str) -> int | None:
-        return int(found[name]) - begun if found.get(name) else None
+        return int(found[name]) - opened_at if found.get(name) else None
 
     error, status = found.get("error"), found.get("status")
     fields = {str(name).lower(): str(value) for name, value in found.get("fields", {}).items()}
     times: dict[str, Any] = {
-        "started_at": begun * 1000,
+        "started_at": opened_at * 1000,
         "tls_us": us("connectEnd"),
         "first_byte_us": us("responseStart"),
         "duration_us": us("responseEnd"),

@@ -10,7 +10,7 @@ from typing import Any
 from firstflight.errors import FirstflightError
 
 LONGEST = 16 << 20
-"""Most bytes of a message."""
+"""Maximum bytes in a message."""
 _AGAIN_S = 0.05
 
 
@@ -22,12 +22,12 @@ class Marionette:
         self._socket = _connected(port, end)
         self._read = b""
         self._last = 0
-        self._message(end)  # it says what it is
+        self._message(end)  # the browser's greeting
 
     def command(self, name: str, end: float, **parameters: Any) -> Any:
-        """Return the result of a command.
+        """Return a command's result.
 
-        TimeoutError at `end`; FirstflightError if the browser refuses it, or is gone.
+        TimeoutError at `end`; FirstflightError if the browser refuses the command or has exited.
         """
         self._last += 1
         text = json.dumps([0, self._last, name, parameters]).encode()
@@ -53,10 +53,10 @@ class Marionette:
             if colon and len(rest) >= (length := int(digits)):
                 self._read = rest[length:]
                 return json.loads(rest[:length])
-            left = end - time.monotonic()
-            if left <= 0:
+            remaining_s = end - time.monotonic()
+            if remaining_s <= 0:
                 raise TimeoutError("the browser says nothing")
-            self._socket.settimeout(left)
+            self._socket.settimeout(remaining_s)
             try:
                 chunk = self._socket.recv(1 << 16)
             except TimeoutError:

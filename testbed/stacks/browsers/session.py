@@ -46,17 +46,17 @@ class Browser(Protocol):
     """A running browser."""
 
     def load(self, request: Request, end: float) -> Answer:
-        """Load a resource by a new connection.
+        """Load a resource on a new connection.
 
         TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser fails.
         """
 
     def close(self) -> None:
-        """End the browser."""
+        """Stop the browser."""
 
 
 class Client:
-    """One browser at a time, for the way that the last request took."""
+    """One browser at a time, for the destination of the last request."""
 
     def __init__(
         self, permitted: Permitted, folder: Path, start: Callable[[Way, Path, float], Browser]
@@ -68,7 +68,7 @@ class Client:
         self._way: Way | None = None
 
     def answer(self, request: Request) -> Answer:
-        """Do a request; failures of the server or the browser never raise."""
+        """Answer a request; failures of the server or the browser do not raise."""
         refused = shared.why_not(self._permitted, request.ip, request.host)
         address = ipaddress.ip_address(request.ip)
         if refused is None and self._permitted.needs_contact(int(address), int(address), address.version):
@@ -112,19 +112,22 @@ class Client:
 
 def fields(headers: dict[str, str]) -> dict[str, object]:
     """Return the answer's fields from the response's header fields."""
-    found = {str(name).lower(): str(value) for name, value in headers.items()}
+    headers_by_name = {str(name).lower(): str(value) for name, value in headers.items()}
     return {
-        "content_length": shared.content_length(found),
-        "headers": {name: found[name][:MOST_OF_A_HEADER] for name in sorted(KEPT_HEADERS & set(found))},
+        "content_length": shared.content_length(headers_by_name),
+        "headers": {
+            name: headers_by_name[name][:MOST_OF_A_HEADER]
+            for name in sorted(KEPT_HEADERS & set(headers_by_name))
+        },
     }
 
 
 def program(name: str) -> str:
-    """Return the path of a program; UsageError if it is missing."""
-    found = shutil.which(name)
-    if found is None:
+    """Return a program's path; UsageError if it is missing."""
+    path = shutil.which(name)
+    if path is None:
         raise UsageError(f"{name} is missing: install Debian's package {_PACKAGES[name]}")
-    return found
+    return path
 
 
 def printed(name: str, *arguments: str) -> str:
@@ -139,10 +142,10 @@ def printed(name: str, *arguments: str) -> str:
 def trust(roots: Path, database: Path) -> None:
     """Make a database of certificates (NSS) that trusts a PEM file; FirstflightError if it cannot."""
     database.mkdir(parents=True, exist_ok=True)
-    where = f"sql:{database}"
+    store_name = f"sql:{database}"
     try:
-        printed(TRUST, "-N", "-d", where, "--empty-password")
-        printed(TRUST, "-A", "-d", where, "-n", "roots", "-t", "C,,", "-a", "-i", str(roots))
+        printed(TRUST, "-N", "-d", store_name, "--empty-password")
+        printed(TRUST, "-A", "-d", store_name, "-n", "roots", "-t", "C,,", "-a", "-i", str(roots))
     except FirstflightError as error:
         raise FirstflightError(f"certutil cannot take {roots}: {error}") from error
 
@@ -153,10 +156,10 @@ def serve(
     start: Callable[[Way, Path, float], Browser],
     arguments: Iterable[str],
 ) -> None:
-    """Answer requests until the end of standard input. Arguments as of `shared.permitted`.
+    """Answer requests until the end of standard input. Arguments as in `shared.permitted`.
 
-    `start` starts a browser for a way, with its files in a folder, until a time of time.monotonic. Exit
-    status 2, and one sentence, for an argument or a line that is wrong.
+    `start` starts a browser for a destination, with its files in a folder, until a time of time.monotonic.
+    Exits with status 2 and one sentence if an argument or a line is invalid.
     """
     try:
         permitted = shared.permitted(arguments)

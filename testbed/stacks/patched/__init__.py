@@ -1,4 +1,4 @@
-"""Servers on a patched copy of a stack whose interface cannot delay an answer: a folder for each.
+"""Servers with a patched copy of a stack whose interface cannot delay an answer. Each server has a folder.
 
 NAME/changes.toml:
 
@@ -23,27 +23,21 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from firstflight.errors import FirstflightError
 from firstflight.system import binaries
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
 from testbed import toml_file
 from testbed.guest import compiler
 from testbed.guest.cache_folder import cache
+from testbed.stacks import changes
+from testbed.stacks.changes import Change
 
 FOLDER = Path(__file__).parent
 GO_SERVER = "lab/stacks/quic-go"
 
 
-class _Change(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    file: str
-    old: str = Field(min_length=1)
-    new: str
-
-
 class Patched(BaseModel):
-    """A file changes.toml."""
+    """The content of a file changes.toml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     program: str = Field(pattern=r"^firstflight-[a-z0-9-]+$")
@@ -52,7 +46,7 @@ class Patched(BaseModel):
     library: str = ""
     main: str = ""
     add: tuple[str, ...] = ()
-    change: tuple[_Change, ...]
+    change: tuple[Change, ...]
 
     @model_validator(mode="after")
     def _is_one(self) -> Patched:
@@ -62,7 +56,7 @@ class Patched(BaseModel):
 
 
 def load() -> dict[str, Patched]:
-    """Return all patched servers, keyed and sorted by name. UsageError if a file is invalid."""
+    """Return a sorted mapping from name to patched server. UsageError if a file is invalid."""
     return {file.parent.name: toml_file.read(file, Patched) for file in sorted(FOLDER.glob("*/changes.toml"))}
 
 
@@ -75,28 +69,28 @@ def build_all() -> list[str]:
     with explain_os_errors(cache()):
         cache().mkdir(parents=True, exist_ok=True)
     with locked(cache() / "patched.lock", "the testbed's changed copies", wait_s=1800):
-        for name, one in load().items():
+        for name, patched in load().items():
             with explain_os_errors(cache()):
-                copy = changed(name, one, source(one))
-                (_build_go if one.go else _build_crate)(name, one, copy)
-    return [one.program for one in load().values()]
+                copy = changed(name, patched, source(patched))
+                (_build_go if patched.go else _build_crate)(name, patched, copy)
+    return [patched.program for patched in load().values()]
 
 
-def source(one: Patched) -> Path:
+def source(patched: Patched) -> Path:
     """Return the folder of the stack's own source, in the version in use.
 
     FirstflightError if it is not fetched.
     """
-    return _go_source(one.go) if one.go else _crate_source(str(one.crate))
+    return _go_source(patched.go) if patched.go else _crate_source(str(patched.crate))
 
 
-def changed(name: str, one: Patched, original: Path) -> Path:
-    """Return the folder of the changed copy of `original`, which is made if it is not there.
+def changed(name: str, patched: Patched, original: Path) -> Path:
+    """Return the folder of the patched copy of `original`; create it if it does not exist.
 
-    FirstflightError if a change does not fit.
+    FirstflightError if a change does not apply.
     """
-    key = hashlib.sha256(f"{original}\n{one.model_dump_json()}".encode())
-    for added in one.add:
+    key = hashlib.sha256(f"{original}\n{patched.model_dump_json()}".encode())
+    for added in patched.add:
         key.update((FOLDER / name / added).read_bytes())
     folder = cache() / f"{name}-{key.hexdigest()[:16]}"
     if folder.is_dir():
@@ -105,72 +99,62 @@ def changed(name: str, one: Patched, original: Path) -> Path:
     shutil.rmtree(part, ignore_errors=True)
     # Go's module cache is read-only. A copy with its permissions could not be changed or removed.
     shutil.copytree(original, part, copy_function=shutil.copyfile)
-    for directory in (part, *(one for one in part.rglob("*") if one.is_dir())):
+    for directory in (part, *(path for path in part.rglob("*") if path.is_dir())):
         directory.chmod(0o755)
-    for added in one.add:
+    for added in patched.add:
         shutil.copyfile(FOLDER / name / added, part / added)
-    for change in one.change:
-        file = part / change.file
-        text = file.read_text(encoding="utf-8")
-        if (times := text.count(change.old)) != 1:
-            beginning = change.old.strip().splitlines()[0].strip()
-            raise FirstflightError(
-                f"{original / change.file} is not as testbed/stacks/patched/{name}/changes.toml expects: "
-                f"{beginning!r} and what follows is there {times} times"
-            )
-        file.write_text(text.replace(change.old, change.new), encoding="utf-8")
+    changes.apply(patched.change, part, original, f"testbed/stacks/patched/{name}/changes.toml")
     part.rename(folder)
     return folder
 
 
 def _go_source(module: str) -> Path:
-    found = _run(["go", "list", "-m", "-json", module], binaries.repository() / GO_SERVER)
-    return Path(json.loads(found)["Dir"])
+    module_json = _run(["go", "list", "-m", "-json", module], binaries.repository() / GO_SERVER)
+    return Path(json.loads(module_json)["Dir"])
 
 
 def _crate_source(crate: str) -> Path:
-    # Without a platform, crates of other systems would be missing.
-    about = _run(["rustc", "-vV"], binaries.repository())
-    host = next(line.partition(" ")[2] for line in about.splitlines() if line.startswith("host: "))
+    # Without a platform, the result would lack crates of other systems.
+    version = _run(["rustc", "-vV"], binaries.repository())
+    host = next(line.partition(" ")[2] for line in version.splitlines() if line.startswith("host: "))
     argv = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", host]
     packages = json.loads(_run(argv, binaries.repository()))["packages"]
-    (found,) = (one["manifest_path"] for one in packages if one["name"] == crate)
-    return Path(found).parent
+    (manifest,) = (entry["manifest_path"] for entry in packages if entry["name"] == crate)
+    return Path(manifest).parent
 
 
-def _build_go(name: str, one: Patched, copy: Path) -> None:
+def _build_go(name: str, patched: Patched, copy: Path) -> None:
     server = binaries.repository() / GO_SERVER
     with_copy = cache() / f"{name}.mod"
     text = (server / "go.mod").read_text(encoding="utf-8")
-    with_copy.write_text(f"{text}\nreplace {one.go} => {copy}\n", encoding="utf-8")
+    with_copy.write_text(f"{text}\nreplace {patched.go} => {copy}\n", encoding="utf-8")
     shutil.copyfile(server / "go.sum", with_copy.with_suffix(".sum"))
-    out = binaries.repository() / "target/release" / one.program
+    out = binaries.repository() / "target/release" / patched.program
     _run(["go", "build", "-trimpath", f"-modfile={with_copy}", "-tags", "held", "-o", str(out), "."], server)
 
 
-def _build_crate(name: str, one: Patched, copy: Path) -> None:
+def _build_crate(name: str, patched: Patched, copy: Path) -> None:
     root = binaries.repository()
     package = cache() / f"{name}-program"
     (package / "src").mkdir(parents=True, exist_ok=True)
-    library = f"path = {json.dumps(str(root / one.library))}, default-features = false"
+    library = f"path = {json.dumps(str(root / patched.library))}, default-features = false"
     lines = [
         "[package]",
-        f'name = "{one.program}"',
+        f'name = "{patched.program}"',
         'version = "0.1.0"',
         'edition = "2024"',
         "[workspace]",
         "[dependencies]",
-        f'{_crate_name(root / one.library)} = {{ {library}, features = ["{name}"] }}',
+        f'{_crate_name(root / patched.library)} = {{ {library}, features = ["{name}"] }}',
         "[patch.crates-io]",
-        f"{one.crate} = {{ path = {json.dumps(str(copy))} }}",
+        f"{patched.crate} = {{ path = {json.dumps(str(copy))} }}",
         # The same profile as the repository's, so that this build reuses its compiled crates.
         "[profile.release]",
-        'debug = "line-tables-only"',
-        'lto = "thin"',
+        'lto = "off"',
     ]
     _write(package / "Cargo.toml", "".join(f"{line}\n" for line in lines))
-    _write(package / "src/main.rs", one.main)
-    # The same versions as in all other programs.
+    _write(package / "src/main.rs", patched.main)
+    # Use the same versions as all other programs.
     shutil.copyfile(root / "Cargo.lock", package / "Cargo.lock")
     target = str(root / "target")
     _run(["cargo", "build", "--quiet", "--release", "--offline", "--target-dir", target], package)
@@ -182,12 +166,12 @@ def _crate_name(folder: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file, unless it is the same already: a compiler looks at its time."""
+    """Write a file unless its content is the same: compilers look at its time."""
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
         file.write_text(text, encoding="utf-8")
 
 
 def _run(argv: list[str], folder: Path) -> str:
-    # All that a copy needs has been fetched for the build.
+    # The build has already fetched everything that a copy needs.
     environment = {**os.environ, "GOPROXY": "off"}
     return compiler.run(argv, folder, "a changed copy of a stack needs it", environment)

@@ -13,20 +13,20 @@ ROWS = "testbed_trial.jsonl"
 CAPTURE = "path.pcap"
 """The capture at the client; a block without it has no hash."""
 SENT = "sender.pcap"
-"""The capture behind the server."""
+"""The capture at the server, before the link."""
 KEYS = "path.keys"
 SENDER_LOG = "sender.jsonl"
-"""What the server writes of its datagrams and windows."""
+"""The server's log of datagrams and windows."""
 TRIALS = "trials.jsonl"
-"""What the guest wrote of its trials."""
+"""The guest's records of trials."""
 RESULTS = (TRIALS, "*.pcap", "*qlog", SENDER_LOG)
-"""What a second run repeats byte for byte: trials, captures, logs of clients and of the server."""
+"""Files that a second run repeats byte for byte: trials, captures, logs of clients and of the server."""
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows (testbed_trial) of a block that is complete in `folder`.
+    """Return the rows (testbed_trial) in a complete block in `folder`.
 
-    InputError if one is no row.
+    InputError if a line is not a row.
     """
     file = folder / ROWS
     try:
@@ -36,14 +36,14 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def digest(folder: Path) -> str:
-    """Return the SHA-256 over names and contents of RESULTS, for a block whose guest exited normally."""
-    whole = hashlib.sha256()
+    """Return the SHA-256 over names and contents of RESULTS, for a block with a normal exit of the guest."""
+    sha256 = hashlib.sha256()
     for file in sorted({file for pattern in RESULTS for file in folder.glob(pattern)}):
-        whole.update(f"{file.name}\n{file.stat().st_size}\n".encode() + file.read_bytes())
-    return whole.hexdigest()
+        sha256.update(f"{file.name}\n{file.stat().st_size}\n".encode() + file.read_bytes())
+    return sha256.hexdigest()
 
 
 def digests(folder: Path) -> dict[str, str]:
     """Return hashes keyed by block name, for the blocks in an experiment's folder that have captures."""
-    found = sorted(path.parent for path in folder.glob(f"*/*/{CAPTURE}"))
-    return {f"{one.parent.name}/{one.name}": digest(one) for one in found if not one.suffix}
+    blocks = sorted(path.parent for path in folder.glob(f"*/*/{CAPTURE}"))
+    return {f"{block.parent.name}/{block.name}": digest(block) for block in blocks if not block.suffix}

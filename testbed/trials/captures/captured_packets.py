@@ -13,27 +13,31 @@ from testbed.trials.trial_row import Row, by_repetition, is_of
 
 
 def connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
-    """Return the packets of the connections of `rows`, which are trials that were done.
+    """Return the packets of the connections of `rows`, which must be completed trials.
 
     `folder` is the experiment's. InputError if a capture was not kept.
     """
-    return [one for own in _by_capture(rows) for one in _connections(folder, own)]
+    return [connection for block_rows in _by_capture(rows) for connection in _connections(folder, block_rows)]
 
 
 def summaries(folder: Path, rows: Sequence[Row]) -> list[Packet]:
-    """Return the rows of quic_connection of the captures of `rows`. InputError as `connections`."""
+    """Return the rows of quic_connection in the captures of `rows`. InputError as in `connections`."""
     captures = {(row["cell"], row["capture_file"]): row for row in rows}
-    return [one for row in captures.values() for one in _dissected(folder, row, "quic_connection")]
+    return [summary for row in captures.values() for summary in _dissected(folder, row, "quic_connection")]
 
 
 def summaries_of(folder: Path, rows: Sequence[Row]) -> list[Packet]:
-    """Return the rows of quic_connection of `rows`, which are trials that were done. InputError as above."""
-    made: list[Packet] = []
-    for own in _by_capture(rows):
-        connections = _dissected(folder, own[0], "quic_connection")
-        trials = _trials(folder, own)
-        made += [one for one in connections if any(is_of(one["start_time_ns"], trial) for trial in trials)]
-    return made
+    """Return the rows of quic_connection of `rows`, which must be completed trials. InputError as above."""
+    summaries: list[Packet] = []
+    for block_rows in _by_capture(rows):
+        connections = _dissected(folder, block_rows[0], "quic_connection")
+        trials = _trials(folder, block_rows)
+        summaries += [
+            summary
+            for summary in connections
+            if any(is_of(summary["start_time_ns"], trial) for trial in trials)
+        ]
+    return summaries
 
 
 def _by_capture(rows: Iterable[Row]) -> list[list[Row]]:
@@ -45,11 +49,13 @@ def _by_capture(rows: Iterable[Row]) -> list[list[Row]]:
 
 
 def _connections(folder: Path, rows: Sequence[Row]) -> list[list[Packet]]:
-    """Return the packets of each connection that started during a trial of one capture."""
+    """Return the packets of each connection that started during a trial of the capture."""
     row = rows[0]
-    found = by_connection(_dissected(folder, row, "quic_packet"))
+    connections = by_connection(_dissected(folder, row, "quic_packet"))
     trials = _trials(folder, rows)
-    return [one for one in found if any(is_of(one[0]["time_ns"], trial) for trial in trials)]
+    return [
+        packets for packets in connections if any(is_of(packets[0]["time_ns"], trial) for trial in trials)
+    ]
 
 
 def _trials(folder: Path, rows: Sequence[Row]) -> list[Row]:
@@ -61,7 +67,7 @@ def _trials(folder: Path, rows: Sequence[Row]) -> list[Row]:
 def _dissected(folder: Path, row: Row, kind: str) -> list[Packet]:
     if row["capture_file"] is None or row["keys_file"] is None:
         raise InputError(
-            f"{folder}: the captures of cell {row['cell']} were not kept, and this table is of them"
+            f"{folder}: the captures of cell {row['cell']} were not kept, and this table needs them"
         )
     keys, capture = (str(folder / row[name]) for name in ("keys_file", "capture_file"))
     return dissected.rows(kind, "--keys", keys, capture)

@@ -9,9 +9,9 @@ from pathlib import Path
 _NANOSECONDS = 0xA1B23C4D
 _FILE_HEADER, _RECORD = 24, struct.Struct("=IIII")
 _HEADERS = 14 + 20 + 8
-"""Of Ethernet, IPv4 and UDP."""
+"""Headers of Ethernet, IPv4 and UDP."""
 _SAME = slice(64)
-"""Of a payload, by which a datagram is known again: packet protection leaves no two alike."""
+"""The part of a payload that identifies a datagram: packet protection makes it unique."""
 
 
 class Lateness:
@@ -32,7 +32,7 @@ class Lateness:
         ]
 
     def p99_us(self, begun_ns: int, ended_ns: int) -> int | None:
-        """Return the 99th percentile of datagrams that entered in this period, floored; None without any."""
+        """Return the floored 99th percentile over datagrams that entered in this period, or `None`."""
         late = sorted(late for time_ns, late in self._late if begun_ns <= time_ns <= ended_ns)
         return late[(len(late) - 1) * 99 // 100] // 1000 if late else None
 

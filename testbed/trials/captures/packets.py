@@ -10,12 +10,12 @@ Packet = dict[str, Any]
 
 
 def by_connection(packets: Iterable[Packet]) -> list[list[Packet]]:
-    """Return the packets of each connection of a capture, in the capture's order."""
-    found: dict[tuple[Any, ...], list[Packet]] = {}
+    """Return the packets of each connection in a capture, in the capture's order."""
+    connections: dict[tuple[Any, ...], list[Packet]] = {}
     for packet in packets:
         key = (packet["client_ip"], packet["client_port"], packet["odcid"])
-        found.setdefault(key, []).append(packet)
-    return list(found.values())
+        connections.setdefault(key, []).append(packet)
+    return list(connections.values())
 
 
 def crypto_bytes(frames: str | None) -> Iterator[int]:
@@ -29,4 +29,4 @@ def crypto_bytes(frames: str | None) -> Iterator[int]:
 
 def has_stream(frames: str | None) -> bool:
     """Return whether a STREAM frame is among a packet's frames, as quic_packet names them."""
-    return any(one.split()[:1] == ["stream"] for one in (frames or "").split("; "))
+    return any(frame.split()[:1] == ["stream"] for frame in (frames or "").split("; "))

@@ -11,15 +11,15 @@ _REPORTED = re.compile(r"^(\d+) packets? (captured|dropped by kernel)$", re.MULT
 
 
 def fault(file: Path) -> str | None:
-    """Return why a capture is incomplete, or None. FILE.log, next to the capture, has tcpdump's messages."""
+    """Return why a capture is incomplete, or `None`. FILE.log next to the capture has tcpdump's messages."""
     log = file.with_name(f"{file.name}.log").read_text(encoding="utf-8", errors="replace")
-    reported = {what: int(count) for count, what in _REPORTED.findall(log)}
+    reported = {counter: int(count) for count, counter in _REPORTED.findall(log)}
     if len(reported) < 2:
         last = (log.strip().splitlines() or ["it gave no reason"])[-1]
         return f"tcpdump did not end {file.name} in order: {last}"
     if reported["dropped by kernel"]:
         return f"tcpdump missed {reported['dropped by kernel']} packets of {file.name}"
-    # tcpdump counts a packet that it could not write, too.
+    # tcpdump also counts packets that it could not write.
     held = sum(1 for _ in datagrams(file))
     if held != reported["captured"]:
         return f"{file.name} holds {held} of {reported['captured']} packets: the guest's memory was full"

@@ -1,4 +1,4 @@
-"""Which datagrams random loss drops. Only loss rate, direction and repetition determine them.
+"""The datagrams that random loss drops. Only loss rate, direction and repetition determine them.
 
 Cells that differ in other fields lose the same datagrams in the same repetition, so they can be compared in
 pairs. A queueing discipline's random numbers would diverge once one cell sends an additional packet.
@@ -16,9 +16,9 @@ _SMALLEST_BYTES = 1000
 
 
 def drawn(cell: Cell, direction: Direction, repetition: int) -> tuple[int, ...]:
-    """Return the numbers of a trial's lost datagrams in a direction, counted from 1, ascending.
+    """Return the numbers for a trial's lost datagrams in a direction, counted from 1, ascending.
 
-    The numbers end at several times the datagrams that a trial needs; later datagrams are not lost.
+    Numbers stop at several times the datagrams that a trial needs; later datagrams are not lost.
     """
     return share(cell.loss_percent, f"{direction} {repetition}", cell.body_bytes)
 
@@ -26,7 +26,7 @@ def drawn(cell: Cell, direction: Direction, repetition: int) -> tuple[int, ...]:
 def share(percent: float, of: str, body_bytes: int) -> tuple[int, ...]:
     """Return a random share of the datagram numbers, determined by `percent` and `of`.
 
-    `body_bytes`: the size of the trial's response, which limits the number of its datagrams.
+    `body_bytes`: the size of the trial's response, which limits the number of datagrams.
     """
     if not percent:
         return ()

@@ -18,28 +18,28 @@ CLIENT, LINK, SERVER = "client", "link", "server"
 """The namespaces."""
 CLIENT_IP, SERVER_IP = "10.91.1.2", "10.91.2.2"
 GATEWAY_IP = "10.91.1.1"
-"""Of the client: an address of LINK."""
+"""The client's gateway: an address of LINK."""
 PORT = 443
 DEVICE = "path0"
-"""The device of either end."""
+"""The device of each end."""
 NETWORK = "10.91.0.0/16"
-"""The path's addresses: private ones, not the lab's, which clients contact in the lab alone."""
+"""The path's addresses: private ones, not the lab's, which clients may only contact in the lab."""
 TAP = f"to_{SERVER}"
-"""The link's device where what the server sends comes in, before anything shapes it."""
+"""The link's device that receives the server's datagrams, before any shaping."""
 BUFFER_BYTES = 50 << 20
-"""Of sockets, as in paper 001, where a response has a body. What waits in the path's queue counts against the
-sender's, and a server that does not block loses what does not fit, before any queue that the cell names."""
+"""Socket buffers if a response has a body, as in paper 001. Datagrams in the path's queue count against the
+sender's buffer, and a server that does not block loses the excess before any queue of the cell."""
 DROPS = "drops"
-"""The nft table in LINK that counts and drops datagrams of one trial."""
+"""The nft table in LINK that counts and drops datagrams in a trial."""
 REORDERED = "reordered"
-"""The one that counts them, too, and marks those of one trial that are held back."""
+"""The nft table that also counts them, and marks the datagrams in a trial to delay longer."""
 
 _ENDS = ((CLIENT, "10.91.1", "1"), (SERVER, "10.91.2", "2"))
 _ETHERNET_BYTES = 14
 _CLASSES = 3
-"""The handle of the qdisc whose second class is the longer delay."""
+"""The handle of the qdisc with the longer delay as its second class."""
 _LARGEST_FRAME = 1514
-# Longer than any delay-bandwidth product of a cell: only the queue at the sender drops.
+# Longer than the delay-bandwidth product of any cell, so only the queue at the sender drops.
 _DELAYED_PACKETS = 1_000_000
 # Settings of paper 001. etf dequeues a datagram `delta` ns before its launch time.
 _OF_SERVER = {
@@ -56,7 +56,7 @@ def macs(number: str) -> tuple[str, str]:
 
 
 def commands(cell: Cell, *, delayed: bool = True) -> list[list[str]]:
-    """Return the commands that create the path of a cell, in order; each is an argument list.
+    """Return the commands that create a cell's path, in order; each is an argument list.
 
     MAC addresses and neighbours are fixed, so runs do not differ in them and send no ARP. If `delayed` is
     false and the qdisc is pfifo, the path has no delay; testbed/trials/network/wire.py adds it.
@@ -71,7 +71,7 @@ def commands(cell: Cell, *, delayed: bool = True) -> list[list[str]]:
             f"ip -n {name} addr add {network}.2/24 dev {DEVICE}",
             f"ip -n {LINK} addr add {network}.1/24 dev to_{name}",
             f"ip -n {name} link set lo up",
-            # A datagram is a packet of the capture: no segmentation, no checksum left to a device.
+            # Without segmentation and checksum offload, each datagram is a separate packet in the capture.
             f"ip netns exec {name} ethtool -K {DEVICE} {offloads}",
             f"ip -n {name} link set {DEVICE} up",
             f"ip -n {LINK} link set to_{name} up",
@@ -106,7 +106,7 @@ def _queues(cell: Cell, end: str, *, delayed: bool) -> list[str]:
 
 
 def _delays(cell: Cell, end: str, link: str, parent: str, packets: int) -> list[str]:
-    """Return the commands for the delay towards an end: one for all, or two if some arrive later."""
+    """Return the commands for the delay towards an end: one delay, or two if some datagrams arrive later."""
     delay_ms, loss_percent = (
         (cell.down_delay_ms, cell.netem_loss_to_client_percent)
         if end == CLIENT
@@ -116,13 +116,13 @@ def _delays(cell: Cell, end: str, link: str, parent: str, packets: int) -> list[
     if reordering.reorders(cell, "to_client" if end == CLIENT else "to_server"):
         delays_ms.append(delay_ms + (cell.reorder_ms or 0))
     loss = f" loss random {loss_percent:.10g}%" if loss_percent else ""
-    netems = [f"netem delay {one * 1000:.0f}us{loss} limit {packets}" for one in delays_ms]
+    netems = [f"netem delay {delay_ms * 1000:.0f}us{loss} limit {packets}" for delay_ms in delays_ms]
     if len(netems) == 1:
         return [f"{link} {parent} {netems[0]}"]
     # Datagrams without a class from the table REORDERED use the first class.
     return [
         f"{link} {parent} handle {_CLASSES}: prio bands 2 priomap {' '.join('0' * 16)}",
-        *(f"{link} parent {_CLASSES}:{number} {one}" for number, one in enumerate(netems, 1)),
+        *(f"{link} parent {_CLASSES}:{number} {netem}" for number, netem in enumerate(netems, 1)),
     ]
 
 
@@ -132,11 +132,11 @@ def bottleneck(cell: Cell) -> tuple[str, str]:
 
 
 NFT = ["ip", "netns", "exec", LINK, "nft", "-f", "-"]
-"""Takes the scripts of a trial on standard input: an argument list would not have room for all of one."""
+"""Takes the scripts for a trial on standard input, because they may be too long for an argument list."""
 
 
 def scripts(cell: Cell, repetition: int) -> list[tuple[str, str]]:
-    """Return the nft tables and scripts that drop and delay datagrams of a trial, for NFT."""
+    """Return the nft tables and scripts that drop and delay datagrams in a trial, for NFT."""
     both = (DROPS, drops(cell, repetition)), (REORDERED, reordered(cell, repetition))
     return [(table, script) for table, script in both if script is not None]
 
@@ -144,7 +144,7 @@ def scripts(cell: Cell, repetition: int) -> list[tuple[str, str]]:
 def drops(cell: Cell, repetition: int) -> str | None:
     """Return the script that resets the datagram counter and drops the trial's datagrams.
 
-    None if the cell drops none in any trial.
+    `None` if the cell drops no datagram in any trial.
     """
     if not (cell.drop_to_client or cell.drop_to_server or cell.loss_percent):
         return None
@@ -156,7 +156,7 @@ def drops(cell: Cell, repetition: int) -> str | None:
 def reordered(cell: Cell, repetition: int) -> str | None:
     """Return the script that resets the datagram counter and gives the trial's datagrams the longer delay.
 
-    None if the cell reorders no datagram in any trial.
+    `None` if the cell reorders no datagram in any trial.
     """
     if not cell.reorders:
         return None
@@ -178,24 +178,24 @@ def _script(
                 f"add rule inet {table} forward ip daddr {address} udp dport != 0 oifname to_{name} "
                 f"numgen inc mod 1000000000 {{ {numbers} }} counter {verdict}"
             )
-    made = [
+    commands = [
         f"add table inet {table}",
         f"delete table inet {table}",
         f"add table inet {table}",
         f"add chain inet {table} forward {{ type filter hook forward priority {priority} ; }}",
         *rules,
     ]
-    return "".join(f"{line}\n" for line in made)
+    return "".join(f"{line}\n" for line in commands)
 
 
 def longest_wait_s(cell: Cell) -> float:
-    """Return the longest time in seconds that a datagram can be on the path: a full queue, and its delay."""
+    """Return the longest time in seconds that a datagram can be on the path: a full queue plus the delay."""
     queued_ms = max(_queued_ms(cell, end) for end in (CLIENT, SERVER))
     return (queued_ms + max(cell.up_delay_ms, cell.down_delay_ms) + (cell.reorder_ms or 0)) / 1000
 
 
 def _queued_ms(cell: Cell, end: str) -> float:
-    """Return how long the full queue of an end takes to run empty."""
+    """Return the time in which the full queue of an end empties."""
     rate_mbit, packets = (
         (cell.up_mbit, cell.up_queue_packets) if end == CLIENT else (cell.rate_mbit, cell.down_queue_packets)
     )

@@ -1,7 +1,7 @@
-"""The delay of a path in real time: the lab's link, in a namespace between the client and the path's link.
+"""A path's delay in real time: the lab's link, in a namespace between the client and the path's link.
 
-A host's kernel may lack netem. Everything else is the same as in a guest (path.py): rates and queues at both
-ends, and the datagrams that the path's link drops.
+A host's kernel may lack netem. Everything else is as in a guest (path.py): rates and queues at both ends, and
+the datagrams that the path's link drops.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from testbed.experiment.cell import Cell
 from testbed.trials.network import path
 
 NAMESPACE = "wire"
-"""Forwards nothing: the lab's link alone reads from its devices, and writes to them."""
+"""Forwards nothing: only the lab's link reads from its devices and writes to them."""
 _TO_CLIENT, _TO_LINK = f"to_{path.CLIENT}", f"to_{path.LINK}"
 _CLIENT, _LINK = path.macs("1")
 _OWN = "02:00:00:00:03:01"
 
 
 def why_not(cell: Cell) -> str | None:
-    """Return why a cell cannot be done in real time, or None."""
+    """Return why a cell cannot run in real time, or `None`."""
     if cell.qdisc != "pfifo":
         return (
-            f"with the qdisc {cell.qdisc} the rate is behind the delay, which the lab's link has no part for"
+            f"with the qdisc {cell.qdisc} the rate follows the delay, which the lab's link does not support"
         )
     if cell.body_bytes:
-        return "the buffers of sockets that a response's body needs are a setting of the whole machine"
+        return "a response's body needs socket buffers, which are a setting of the whole machine"
     if cell.reorders or cell.netem_loss_to_client_percent or cell.netem_loss_to_server_percent:
-        return "the lab's link holds no datagram back and has no random loss, which netem does in a guest"
+        return "the lab's link does not reorder datagrams and has no random loss, which netem has in a guest"
     if cell.up_delay_ms != cell.down_delay_ms:
-        return "the lab's link delays both ways alike"
+        return "the lab's link has the same delay in both directions"
     return None
 
 
 def commands() -> list[list[str]]:
     """Return the commands that insert the namespace into a path that `path.commands` made without delay.
 
-    They move the client's peer device into the namespace. The path's link gets a new device of that name.
+    They move the client's peer device into the namespace. The path's link gets a new device with that name.
     """
     lines = [
         f"ip netns add {NAMESPACE}",

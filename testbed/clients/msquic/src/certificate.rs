@@ -1,9 +1,9 @@
-//! Whether a server's certificate is for the name that was asked: msquic verifies the chain alone where OpenSSL is its TLS.
+//! Checks the name in a server's certificate: with OpenSSL, msquic verifies only the chain.
 
 use rustls_pki_types::{CertificateDer, ServerName};
 use webpki::EndEntityCert;
 
-/// Returns why a certificate (DER) is not for `name`, in one sentence.
+/// Returns why a certificate (DER) is not valid for `name`; `None` if it is.
 pub fn why_not(certificate: &[u8], name: &str) -> Option<String> {
     let is_for = |name: &str| {
         let name = ServerName::try_from(name).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! A connection of msquic and its streams. Callbacks come from threads of msquic, and do nothing but report what happened.
+//! An msquic connection and its streams. Callbacks run on threads of msquic and only send events to a channel.
 
 use crate::certificate;
 use crate::secrets::Secrets;
-use firstflight_testbed_clients::contract::Request;
+use firstflight_testbed_clients::Request;
 use firstflight_testbed_clients::http::{ALPN, NO_ERROR, Sent};
 use firstflight_testbed_clients::program::{CLOSING, Progress};
 use msquic::ffi::QUIC_BUFFER;
@@ -16,28 +16,28 @@ use std::ffi::c_void;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The server's control stream, and those of QPACK.
+/// The server's control stream and its two QPACK streams.
 const SERVER_STREAMS: u16 = 3;
-/// Longest time without an ACK that msquic takes as a setting, in ms.
+/// Maximum disconnect timeout of msquic, in ms.
 const LONGEST_DISCONNECT: u128 = 600_000;
 
-/// What a callback reports.
+/// An event from a callback.
 enum Event {
     Connected,
     Received(Vec<u8>),
     Finished,
-    /// Why the connection or the stream ends, in one sentence.
+    /// The connection or the stream failed; the reason is one sentence.
     Failed(String),
-    /// Nothing more comes of the connection.
+    /// The connection is closed; no event follows.
     Closed,
 }
 
-/// A connection and what msquic uses until it is closed; dropped in this order.
+/// A connection and everything that msquic uses until it is closed. The order of the fields is the order of drops.
 pub struct Exchange {
     streams: Vec<Stream>,
     connection: Connection,
     secrets: Secrets,
-    /// Bytes that streams send, and the list of buffers over each, to which msquic points.
+    /// Bytes to send on streams, each with the list of buffers that msquic points to.
     sent: Vec<(Vec<u8>, Box<[BufferRef; 1]>)>,
     _configuration: Configuration,
     reports: Sender<Event>,
@@ -46,7 +46,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Begins a connection to the request's address, which may take `patience` with all that follows. An error is one sentence.
+    /// Connects to the request's address. Connection and exchange together may take `patience`. Errors here are one
+    /// sentence.
     pub fn begin(
         registration: &Registration,
         request: &Request,
@@ -55,12 +56,12 @@ impl Exchange {
         let until = Instant::now() + patience;
         let (reports, events) = channel();
         let configuration = configuration(registration, request, patience)?;
-        // Before the connection, so that it is there for longer.
+        // Before the connection, so that it outlives it.
         let secrets = Secrets::new();
         let connection =
             Connection::open(registration, handler(&reports, &request.host)).map_err(text)?;
         let address = Addr::from(request.address());
-        // SAFETY: msquic copies the address; `Self` keeps the secrets' room for longer than the connection.
+        // SAFETY: msquic copies the address; `Self` drops the secrets after the connection.
         unsafe {
             set(&connection, PARAM_CONN_REMOTE_ADDRESS, &raw const address)?;
             set(&connection, PARAM_CONN_TLS_SECRETS, secrets.room())?;
@@ -80,7 +81,7 @@ impl Exchange {
         })
     }
 
-    /// Exchanges the request; None: it takes longer than it may. An error is one sentence.
+    /// Exchanges the request; `None` if it exceeds the time limit.
     pub fn go_on(&mut self, sent: Sent, progress: &mut Progress) -> Option<Result<(), String>> {
         let mut sent = Some(sent);
         loop {
@@ -103,7 +104,7 @@ impl Exchange {
         }
     }
 
-    /// Ends the connection, waits until it is closed, and writes its secrets. An error is one sentence.
+    /// Closes the connection, waits until it is closed, and writes the secrets.
     pub fn close(self) -> Result<(), String> {
         let until = Instant::now() + CLOSING;
         self.connection
@@ -120,7 +121,7 @@ impl Exchange {
         self.secrets.write()
     }
 
-    /// Opens the control stream, which stays, and the request's.
+    /// Opens the control stream, which stays open, and the request stream.
     fn ask(&mut self, sent: Sent) -> Result<(), String> {
         let ignored = |_: StreamRef, _: StreamEvent<'_>| Ok(());
         self.send(
@@ -159,7 +160,7 @@ impl Exchange {
         let stream = Stream::open(&self.connection, open, handler).map_err(text)?;
         stream.start(StreamStartFlags::NONE).map_err(text)?;
         let buffers = Box::new([BufferRef::from(bytes.as_slice())]);
-        // SAFETY: `self` keeps bytes and buffers for longer than the connection.
+        // SAFETY: `self` drops bytes and buffers after the connection.
         unsafe { stream.send(&*buffers, last, std::ptr::null()) }.map_err(text)?;
         self.sent.push((bytes, buffers));
         self.streams.push(stream);
@@ -167,7 +168,7 @@ impl Exchange {
     }
 }
 
-/// msquic's own settings, but for the time-outs of the request.
+/// msquic's default settings, with the timeouts of the request.
 fn configuration(
     registration: &Registration,
     request: &Request,
@@ -193,7 +194,7 @@ fn configuration(
     Ok(made)
 }
 
-/// What reports the events of a connection to the server `host`.
+/// The callback for events of the connection to the server `host`.
 fn handler(
     reports: &Sender<Event>,
     host: &str,
@@ -203,7 +204,7 @@ fn handler(
         let found = match event {
             ConnectionEvent::Connected { .. } => Some(Event::Connected),
             ConnectionEvent::PeerCertificateReceived { certificate, .. } => {
-                // SAFETY: portable certificates are buffers with DER, valid until the callback's end.
+                // SAFETY: portable certificates are buffers with DER, valid until the callback returns.
                 let buffer = unsafe { &*certificate.cast::<QUIC_BUFFER>() };
                 let der = BufferRef::from_ffi_ref(buffer).as_bytes();
                 if let Some(why) = certificate::why_not(der, &host) {
@@ -229,7 +230,7 @@ fn handler(
     }
 }
 
-/// A stream of the server is taken and not read: it has no part in the answer.
+/// Accepts a stream of the server without reading it, since no such stream carries the response.
 fn ignored(stream: StreamRef, event: StreamEvent<'_>) -> Result<(), Status> {
     if let StreamEvent::ShutdownComplete { .. } = event {
         // SAFETY: it is the last event of this stream, and nothing else has its handle.
@@ -240,20 +241,20 @@ fn ignored(stream: StreamRef, event: StreamEvent<'_>) -> Result<(), Status> {
 
 fn report(reports: &Sender<Event>, found: Option<Event>) -> Result<(), Status> {
     if let Some(found) = found {
-        // Nobody waits for it any more when the request is over.
+        // Fails if the request has finished: then the event does not matter.
         let _ = reports.send(found);
     }
     Ok(())
 }
 
-/// Sets a parameter of a connection. An error is one sentence.
+/// Sets a parameter for a connection.
 ///
 /// # Safety
 ///
-/// `value` is what the parameter needs, for as long as it needs it.
+/// `value` must have the type that `parameter` requires, and live as long as msquic uses it.
 unsafe fn set<T>(connection: &Connection, parameter: u32, value: *const T) -> Result<(), String> {
     let length = u32::try_from(size_of::<T>()).map_err(text)?;
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     unsafe {
         Api::set_param(
             connection.as_raw(),
@@ -265,7 +266,7 @@ unsafe fn set<T>(connection: &Connection, parameter: u32, value: *const T) -> Re
     .map_err(text)
 }
 
-/// An error as a sentence.
+/// Formats an error.
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

@@ -1,18 +1,18 @@
-//! The testbed's client on msquic, which has TLS of its own (OpenSSL) and threads that call back.
+//! The testbed's client for msquic, which includes its TLS (OpenSSL) and calls back on its own threads.
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`certificate`] | whether a certificate is for a name, which msquic does not ask |
-//! | [`exchange`] | a connection and its streams: what their callbacks report, by a channel |
-//! | [`secrets`] | what SSLKEYLOGFILE gets |
+//! | [`certificate`] | checks the name in a certificate, which msquic does not |
+//! | [`exchange`] | a connection and its streams; their callbacks send events to a channel |
+//! | [`secrets`] | writes the key log |
 
 mod certificate;
 mod exchange;
 mod secrets;
 
 use exchange::Exchange;
-use firstflight_testbed_clients::contract::{End, Request};
 use firstflight_testbed_clients::program::{self, Failure, Progress};
+use firstflight_testbed_clients::{End, Request};
 use firstflight_testbed_clients::{http, own_tls};
 use msquic::{Registration, RegistrationConfig};
 use std::cell::OnceCell;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     .into()
 }
 
-/// `registration`: msquic's threads, which begin with the first request.
+/// `registration`: msquic's threads, which start with the first request.
 fn exchanged(
     registration: &OnceCell<Registration>,
     request: &Request,
@@ -41,7 +41,7 @@ fn exchanged(
     let sent = http::sent(request).map_err(failed)?;
     if registration.get().is_none() {
         let made = Registration::new(&RegistrationConfig::default());
-        // Nobody else sets it.
+        // This is the only place that sets it.
         let _ = registration.set(made.map_err(|error| failed(error.to_string()))?);
     }
     let registration = registration

@@ -1,31 +1,31 @@
-//! The secrets of a connection, as a key log (NSS's format), in the file that SSLKEYLOGFILE names.
+//! A connection's secrets, as a key log (NSS's format), in the file that SSLKEYLOGFILE names.
 
 use firstflight_testbed_clients::own_tls::{self, hex};
 use msquic::ffi::QUIC_TLS_SECRETS;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// What msquic fills in until a connection is closed, which has to be before this is dropped.
+/// Memory that msquic fills in until a connection is closed; it must outlive the connection.
 pub struct Secrets(*mut QUIC_TLS_SECRETS);
 
 impl Secrets {
-    /// Room for them.
+    /// Allocates zeroed memory.
     pub fn new() -> Self {
-        // SAFETY: all of it are numbers, which may be zero.
+        // SAFETY: all fields are numbers, for which zero is valid.
         Self(Box::into_raw(Box::new(unsafe { std::mem::zeroed() })))
     }
 
-    /// Where msquic writes.
+    /// The memory that msquic writes to.
     pub fn room(&self) -> *mut QUIC_TLS_SECRETS {
         self.0
     }
 
-    /// Appends what is known to the file, if the environment names one; the connection is closed. An error is one sentence.
+    /// Appends the known secrets to the file in SSLKEYLOGFILE, if set. The connection must be closed.
     pub fn write(&self) -> Result<(), String> {
         let Some(mut file) = own_tls::key_log()? else {
             return Ok(());
         };
-        // SAFETY: nothing else writes to it any more.
+        // SAFETY: the connection is closed, so msquic no longer writes to it.
         let text = lines(unsafe { &*self.0 });
         file.write_all(text.as_bytes())
             .map_err(|error| format!("SSLKEYLOGFILE: {error}"))
@@ -34,7 +34,7 @@ impl Secrets {
 
 impl Drop for Secrets {
     fn drop(&mut self) {
-        // SAFETY: it is of `new`, and dropped once.
+        // SAFETY: `new` allocated it, and it is dropped once.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_line_for_each_secret_that_is_known() {
         let made = Secrets::new();
-        // SAFETY: nothing else has it.
+        // SAFETY: there is no other reference to it.
         let secrets = unsafe { &mut *made.room() };
         assert_eq!(lines(secrets), "");
         secrets.SecretLength = 2;

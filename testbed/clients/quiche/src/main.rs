@@ -1,4 +1,4 @@
-//! `firstflight-quic-download`, with the log (qlog) that quiche writes of each connection, in the folder QLOGDIR.
+//! `firstflight-quic-download` with a qlog file per connection, which quiche writes into the folder QLOGDIR.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ struct Logged(OwnLog);
 
 impl Observer for Logged {
     fn opened(&mut self, quic: &mut quiche::Connection) -> Result<(), String> {
-        // Until the server's first packet this is what the client has drawn (RFC 9000, 7.2).
+        // Until the server's first packet, this is the ID that the client chose at random (RFC 9000, 7.2).
         let original = quic.destination_id().to_vec();
         if let Some(log) = self.0.begin(&original) {
             quic.set_qlog(log, NAME.to_owned(), String::new());

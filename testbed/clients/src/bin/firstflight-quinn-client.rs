@@ -1,6 +1,6 @@
-//! The testbed's client on quinn.
+//! The testbed's client for quinn.
 
-use firstflight_testbed_clients::contract::Request;
+use firstflight_testbed_clients::Request;
 use firstflight_testbed_clients::http::{NO_ERROR, Sent};
 use firstflight_testbed_clients::program::Progress;
 use firstflight_testbed_clients::runtime::{self, Stack};
@@ -55,8 +55,8 @@ impl Stack for Quinn {
     }
 }
 
-/// As `Endpoint::client` makes one, but for RFC 9287: a server whose client takes packets without the fixed bit
-/// sends such ones, which tshark does not read.
+/// Like `Endpoint::client`, but without RFC 9287: if a client accepts packets without the fixed bit, its server sends
+/// them, and tshark does not read them.
 fn endpoint(local: SocketAddr) -> Result<Endpoint, String> {
     let socket = UdpSocket::bind(local).map_err(text)?;
     let runtime = default_runtime().ok_or("no asynchronous runtime")?;
@@ -65,13 +65,13 @@ fn endpoint(local: SocketAddr) -> Result<Endpoint, String> {
     Endpoint::new(config, None, socket, runtime).map_err(text)
 }
 
-/// quinn's own settings, but for the idle time-out of the request, and without segmentation offload: a datagram is a packet of
-/// the capture.
+/// quinn's default settings, with the idle timeout of the request and without segmentation offload, so that each
+/// datagram is a separate packet in the capture.
 fn config(request: &Request, tls: rustls::ClientConfig) -> Result<ClientConfig, String> {
     let tls = QuicClientConfig::try_from(tls).map_err(text)?;
     let mut made = ClientConfig::new(Arc::new(tls));
     let mut transport = TransportConfig::default();
-    let patience = request.patience().unwrap_or_default();
+    let patience = request.limit()?;
     transport.max_idle_timeout(Some(IdleTimeout::try_from(patience).map_err(text)?));
     transport.enable_segmentation_offload(false);
     made.transport_config(Arc::new(transport));

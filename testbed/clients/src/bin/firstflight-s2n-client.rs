@@ -1,7 +1,7 @@
-//! The testbed's client on s2n-quic.
+//! The testbed's client for s2n-quic.
 
 use bytes::Bytes;
-use firstflight_testbed_clients::contract::Request;
+use firstflight_testbed_clients::Request;
 use firstflight_testbed_clients::http::{NO_ERROR, Sent};
 use firstflight_testbed_clients::program::Progress;
 use firstflight_testbed_clients::runtime::{self, Stack};
@@ -52,7 +52,8 @@ impl Stack for S2n {
     }
 }
 
-/// s2n-quic's own settings, but for the time-outs of the request, and without offloads: a datagram is a packet of the capture.
+/// s2n-quic's default settings, with the timeouts of the request and without offloads, so that each datagram is a
+/// separate packet in the capture.
 fn client(request: &Request, tls: rustls::ClientConfig) -> Result<Client, String> {
     let any: IpAddr = match request.ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -64,7 +65,7 @@ fn client(request: &Request, tls: rustls::ClientConfig) -> Result<Client, String
         .and_then(Builder::with_gro_disabled)
         .and_then(Builder::build)
         .map_err(text)?;
-    let patience = request.patience().unwrap_or_default();
+    let patience = request.limit()?;
     let limits = Limits::new()
         .with_max_idle_timeout(patience)
         .and_then(|limits| limits.with_max_handshake_duration(patience))

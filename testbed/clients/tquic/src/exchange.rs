@@ -1,4 +1,4 @@
-//! What a connection calls: it sends the request once the handshake is complete, and keeps what comes back on its stream.
+//! Callbacks for a connection: they send the request once the handshake is complete, and store the response.
 
 use bytes::Bytes;
 use firstflight_testbed_clients::http::Sent;
@@ -9,20 +9,20 @@ use std::rc::Rc;
 use tquic::error::ConnectionError;
 use tquic::{Connection, Error, TransportHandler};
 
-/// What has happened since one last looked.
+/// Events since the last call of `take`.
 #[derive(Default)]
 pub struct Happened {
     pub connected: bool,
-    /// Bytes of the response's stream.
+    /// Bytes of the response stream.
     pub received: Vec<u8>,
-    /// That stream is over.
+    /// The response stream has finished.
     pub finished: bool,
     pub closed: bool,
-    /// Why the exchange cannot go on.
+    /// The reason why the exchange failed.
     pub failed: Option<String>,
 }
 
-/// Of a connection: its request, and what is to be known of it.
+/// A connection's request and progress.
 pub struct Exchange {
     sent: Sent,
     stream: Option<u64>,
@@ -40,7 +40,7 @@ impl Exchange {
         }
     }
 
-    /// Opens the control stream and the request's.
+    /// Opens the control stream and the request stream.
     fn ask(&mut self, connection: &mut Connection) -> tquic::Result<()> {
         let control = connection.stream_uni_new(0, false)?;
         write(connection, control, &self.sent.control, false)?;
@@ -50,7 +50,7 @@ impl Exchange {
         connection.stream_want_read(stream, true)
     }
 
-    /// Takes what has come on a stream. Of others than the response's, which are the server's own, nothing is kept.
+    /// Reads a stream. Discards bytes of the server's own streams.
     fn take(&mut self, connection: &mut Connection, stream: u64) -> tquic::Result<()> {
         let mut room = [0; 16 << 10];
         loop {
@@ -115,7 +115,7 @@ impl TransportHandler for Exchange {
     }
 
     fn on_stream_writable(&mut self, connection: &mut Connection, stream: u64) {
-        // All has been written: without this tquic asks every millisecond.
+        // Everything is written; otherwise tquic calls this every millisecond.
         let _ = connection.stream_want_write(stream, false);
     }
 
@@ -124,7 +124,7 @@ impl TransportHandler for Exchange {
     fn on_new_token(&mut self, _: &mut Connection, _: Vec<u8>) {}
 }
 
-/// Writes all, or fails: a server that has no room for a request of some hundred bytes takes none.
+/// Writes all bytes or fails. A server that does not accept the few hundred bytes in a request accepts no byte.
 fn write(connection: &mut Connection, stream: u64, bytes: &[u8], last: bool) -> tquic::Result<()> {
     let written = connection.stream_write(stream, Bytes::copy_from_slice(bytes), last)?;
     if written < bytes.len() {
@@ -133,7 +133,7 @@ fn write(connection: &mut Connection, stream: u64, bytes: &[u8], last: bool) -> 
     connection.stream_want_write(stream, false)
 }
 
-/// Why a connection is closed, in one sentence.
+/// The reason why a connection is closed, in one sentence.
 pub fn why(connection: &Connection) -> String {
     if let Some(error) = connection.peer_error() {
         format!("closed by the server: {}", named(error))
@@ -148,7 +148,7 @@ pub fn why(connection: &Connection) -> String {
     }
 }
 
-/// The code of an error, of the transport (RFC 9000, section 20.1) or of HTTP/3, and its reason.
+/// The code of an error, of the transport (RFC 9000, section 20.1) or of HTTP/3, and the reason.
 fn named(error: &ConnectionError) -> String {
     let layer = match error.is_app {
         true => "HTTP/3",

@@ -1,19 +1,19 @@
-//! The testbed's client on tquic, which has TLS of its own (BoringSSL) and no runtime: a loop over a socket and a timer.
+//! The testbed's client for tquic, which includes TLS (BoringSSL) and has no runtime: a loop over a socket and a timer.
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`exchange`] | what the connection calls: sends the request, keeps what comes back |
+//! | [`exchange`] | callbacks of the connection: send the request, store the response |
 //! | [`network`] | the socket and how long to wait for it |
 
 mod exchange;
 mod network;
 
 use exchange::{Exchange, Happened};
-use firstflight_testbed_clients::contract::{End, Request};
 use firstflight_testbed_clients::http::{self, ALPN, NO_ERROR};
 use firstflight_testbed_clients::own_log::OwnLog;
 use firstflight_testbed_clients::own_tls;
 use firstflight_testbed_clients::program::{self, CLOSING, Failure, Progress};
+use firstflight_testbed_clients::{End, Request};
 use network::{LONGEST, Network};
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -51,18 +51,18 @@ fn exchanged(request: &Request, progress: &mut Progress) -> Result<(), Failure> 
     result.and(log.write().map_err(failed))
 }
 
-/// A connection, and what it runs on.
+/// A connection with the endpoint and socket.
 struct Client {
     endpoint: Endpoint,
     network: Rc<Network>,
     happened: Rc<RefCell<Happened>>,
-    /// Where a datagram is received.
+    /// Buffer for received datagrams.
     room: Vec<u8>,
     until: Instant,
 }
 
 impl Client {
-    /// Exchanges the request; None: it takes longer than the request allows. An error is one sentence.
+    /// Exchanges the request; `None` if it exceeds the time limit. Errors are one sentence.
     fn exchange(
         &mut self,
         request: &Request,
@@ -107,20 +107,20 @@ impl Client {
             }
         };
         if let Some(connection) = self.endpoint.conn_get_mut(number) {
-            // An error says that the connection is closed already.
+            // It fails only if the connection is already closed.
             let _ = connection.close(true, NO_ERROR.into(), b"");
         }
         ended
     }
 
-    /// Why a connection cannot go on, in one sentence, if it is closing or draining.
+    /// Returns the reason, in one sentence, if a connection is closing or draining.
     fn closing(&mut self, number: u64) -> Option<String> {
         let connection = self.endpoint.conn_get_mut(number)?;
         let over = connection.is_closing() || connection.is_draining();
         over.then(|| exchange::why(connection))
     }
 
-    /// Sends the end of the connection, and waits until its closing period (RFC 9000, section 10.2) is over.
+    /// Sends CONNECTION_CLOSE and waits for the end of the closing period (RFC 9000, section 10.2).
     fn close(&mut self) {
         self.until = Instant::now() + CLOSING;
         while self.endpoint.process_connections().is_ok() {
@@ -131,7 +131,7 @@ impl Client {
         self.endpoint.close(true);
     }
 
-    /// Waits for datagrams or the connection's timer, and hands them over; false: there is no time left.
+    /// Waits for datagrams or the connection's timer and passes them to tquic; `false` if no time is left.
     fn wait(&mut self) -> Result<bool, String> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -140,7 +140,7 @@ impl Client {
         let wait = self.endpoint.timeout().map_or(left, |wait| wait.min(left));
         self.network.wait(wait)?;
         while let Some((length, info)) = self.network.receive(&mut self.room)? {
-            // A datagram that is no valid packet is dropped; what it does to the connection is known by its end.
+            // tquic drops invalid packets. An effect on the connection shows in its state.
             let _ = self.endpoint.recv(&mut self.room[..length], &info);
         }
         self.endpoint.on_timeout(Instant::now());
@@ -148,7 +148,7 @@ impl Client {
     }
 }
 
-/// tquic's own settings, but for the time-outs of the request.
+/// tquic's default settings, with the timeouts of the request.
 fn config(request: &Request, patience: Duration) -> Result<Config, String> {
     let roots = own_tls::roots(request)?;
     let unreadable = |error| format!("{roots}: {error}");
@@ -163,7 +163,7 @@ fn config(request: &Request, patience: Duration) -> Result<Config, String> {
     Ok(config)
 }
 
-/// An error as a sentence.
+/// Formats an error.
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

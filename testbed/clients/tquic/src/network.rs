@@ -1,4 +1,4 @@
-//! One UDP socket, which does not block, and the wait for it.
+//! A non-blocking UDP socket, and waiting for it.
 
 use crate::text;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,17 +8,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use tquic::{PacketInfo, PacketSendHandler};
 
-/// The longest datagram there is.
+/// Maximum length of a datagram.
 pub const LONGEST: usize = 65_535;
 
-/// The socket of one connection.
+/// A connection's socket.
 pub struct Network {
     socket: UdpSocket,
     local: SocketAddr,
 }
 
 impl Network {
-    /// A socket that reaches `remote`; an error is one sentence.
+    /// Opens a socket that can reach `remote`; errors are one sentence.
     pub fn new(remote: IpAddr) -> Result<Self, String> {
         let any: IpAddr = match remote {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -30,12 +30,12 @@ impl Network {
         Ok(Self { socket, local })
     }
 
-    /// Its own address, as tquic shall see it.
+    /// The socket's address, as passed to tquic.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Waits for a datagram, up to so long. To the nanosecond: a wait in whole milliseconds would make timers late.
+    /// Waits for a datagram, at most `longest`. The limit is exact to the nanosecond, so that timers are not late.
     pub fn wait(&self, longest: Duration) -> Result<(), String> {
         let longest = Timespec::try_from(longest).map_err(text)?;
         let mut sockets = [PollFd::new(&self.socket, PollFlags::IN)];
@@ -45,7 +45,7 @@ impl Network {
         }
     }
 
-    /// Takes a datagram, if there is one, into `room`: its length, whence and when.
+    /// Receives a pending datagram into `room`; returns the length, source and time.
     pub fn receive(&self, room: &mut [u8]) -> Result<Option<(usize, PacketInfo)>, String> {
         match self.socket.recv_from(room) {
             Ok((length, from)) => {
@@ -63,7 +63,7 @@ impl Network {
 }
 
 impl PacketSendHandler for Network {
-    /// Sends what the socket takes; tquic keeps the rest for the next time.
+    /// Sends packets until the socket would block; tquic sends the rest next time.
     fn on_packets_send(&self, packets: &[(Vec<u8>, PacketInfo)]) -> tquic::Result<usize> {
         for (number, (datagram, info)) in packets.iter().enumerate() {
             match self.socket.send_to(datagram, info.dst) {

@@ -1,4 +1,4 @@
-//! The testbed's server on s2n-quic.
+//! The testbed's server for s2n-quic.
 
 use std::process::ExitCode;
 

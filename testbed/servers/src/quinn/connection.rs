@@ -12,16 +12,16 @@ pub struct Connection {
     pub quic: quinn_proto::Connection,
     certificate: Arc<Certificate>,
     local: SocketAddr,
-    /// Nothing is sent.
+    /// The connection must not send yet.
     silent: bool,
     /// The release is queued.
     released: bool,
     connected: bool,
-    /// Requests that are not complete.
+    /// Incomplete requests.
     asking: Vec<StreamId>,
-    /// Complete requests, and when they are answered.
+    /// Complete requests and the times to answer them.
     pending: Vec<(Instant, StreamId)>,
-    /// Bytes of streams that quinn has not taken yet; each ends its stream if the flag is set.
+    /// Bytes of streams that quinn has not accepted yet; the flag finishes the stream after them.
     unsent: Vec<(StreamId, Pieces, bool)>,
     /// The earliest instant for which a wake-up is queued.
     armed: Option<Instant>,
@@ -48,20 +48,20 @@ impl Connection {
         }
     }
 
-    /// Returns true once, when the ClientHello is complete.
+    /// Returns true only once, when the ClientHello is complete.
     pub fn hello_is_new(&mut self) -> bool {
         let new = !self.released && self.certificate.has_hello();
         self.released |= new;
         new
     }
 
-    /// The certificate is there.
+    /// Makes the certificate available.
     pub fn release(&mut self) {
         self.silent = false;
         self.certificate.arrive();
     }
 
-    /// Sends what quinn has to send, unless the connection is silent.
+    /// Sends quinn's pending datagrams, unless the connection is silent.
     pub fn flush(&mut self, sockets: &Sockets, now: Instant) {
         if self.silent {
             return;
@@ -73,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// Handles quinn's timers that are due.
+    /// Handles quinn's expired timers.
     pub fn timer(&mut self, now: Instant) {
         self.armed = None;
         if self.quic.poll_timeout().is_some_and(|at| at <= now) {
@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// Returns the instant for which a wake-up has to be queued, if it is earlier than the one that is.
+    /// Returns the time of the next wake-up, if it is earlier than the queued one.
     pub fn next_timer(&mut self) -> Option<Instant> {
         let answer = self.pending.iter().map(|(at, _)| *at).min();
         let at = [self.quic.poll_timeout(), answer]
@@ -95,7 +95,7 @@ impl Connection {
         self.armed
     }
 
-    /// Speaks HTTP/3 as far as the handshake permits: SETTINGS, and the answers that are due.
+    /// Handles HTTP/3 as far as the handshake permits: sends SETTINGS and due answers.
     pub fn advance(&mut self, control: &[u8], response: Option<&Response>, now: Instant) {
         while let Some(event) = self.quic.poll() {
             if matches!(event, Event::Connected) {
@@ -131,7 +131,7 @@ impl Connection {
         self.write();
     }
 
-    /// Reads a request; returns whether it is complete, or `None` if the client has ended it.
+    /// Reads a request; returns whether it is complete, or `None` if the client has reset it.
     fn read(&mut self, id: StreamId) -> Option<bool> {
         let mut stream = self.quic.recv_stream(id);
         let mut chunks = stream.read(true).ok()?;
@@ -152,7 +152,7 @@ impl Connection {
             let mut stream = self.quic.send_stream(id);
             let mut piece = pieces.front();
             while !piece.is_empty() {
-                // An error is a full buffer, or a client that has no use for the stream.
+                // It fails if the buffer is full, or the client has stopped the stream.
                 let Ok(written) = stream.write(&piece) else {
                     break;
                 };

@@ -1,7 +1,8 @@
-//! The server on quinn-proto, in the lab's loop of sockets and releases.
+//! The server for quinn-proto, with the lab's loop over sockets and releases.
 //!
-//! quinn asks TLS for its answer only when a packet has come. An answer that is ready later needs a copy of quinn-proto that asks
-//! before it sends, too (testbed/stacks/patched/quinn/changes.toml): the program `firstflight-quinn-server` is built with it by `make testbed-setup`.
+//! quinn asks TLS for its answer only after it received a packet. A delayed answer needs a patched copy of quinn-proto
+//! that also asks before it sends (testbed/stacks/patched/quinn/changes.toml). `make testbed-setup` builds the program
+//! `firstflight-quinn-server` with this copy.
 
 mod connection;
 mod session;
@@ -31,7 +32,7 @@ const VERSION: &str = concat!(
 );
 const IDLE: Duration = Duration::from_secs(5);
 
-/// The program: returns its exit status when it cannot serve.
+/// Runs the program; returns the exit status if it cannot serve.
 pub fn main() -> ExitCode {
     firstflight_listener::run("firstflight-quinn-server", VERSION, Edge::new)
 }
@@ -43,9 +44,9 @@ struct Edge {
     control: Vec<u8>,
     response: Option<http::Response>,
     connections: BTreeMap<usize, Connection>,
-    /// Connections whose certificate is there.
+    /// Connections that wait for their certificate.
     releases: Releases<usize>,
-    /// Connections with quinn's own timers, or an answer that is due.
+    /// Connections with a quinn timer or a due answer.
     timers: Releases<usize>,
 }
 
@@ -57,18 +58,18 @@ impl Edge {
         let late = behaviour.mode == Mode::InstantAck;
         let sessions = Arc::new(Sessions::new(tls, late));
         let mut server = ServerConfig::with_crypto(Arc::clone(&sessions) as _);
-        // quinn's own settings, but for the idle time-out and what is asked for, and without segmentation offload: a datagram is a
-        // packet of the capture.
+        // quinn's default settings, with an idle timeout and the requested settings, and without segmentation offload,
+        // so that each datagram is a separate packet in the capture.
         let mut transport = TransportConfig::default();
         let idle = IdleTimeout::try_from(IDLE).map_err(|error| error.to_string())?;
         transport.max_idle_timeout(Some(idle));
         transport.enable_segmentation_offload(false);
         transport::apply(&behaviour.transport, &mut transport)?;
         server.transport_config(Arc::new(transport));
-        // Between two quinns packets would have no fixed bit (RFC 9287), and tshark does not read such ones.
+        // Otherwise, packets between two quinns have no fixed bit (RFC 9287), and tshark does not read them.
         let mut common = EndpointConfig::default();
         common.grease_quic_bit(false);
-        // The loop's sockets let the kernel fragment, so quinn may not look for a larger MTU.
+        // The loop's sockets permit fragmentation, so quinn must not probe for a larger MTU.
         let endpoint = Endpoint::new(Arc::new(common), Some(Arc::new(server)), false, None);
         Ok(Self {
             endpoint,
@@ -102,7 +103,7 @@ impl Edge {
         }
     }
 
-    /// Does all that a connection has to do now, and queues the rest.
+    /// Handles everything that is due on a connection, and queues the next events.
     fn settle(&mut self, sockets: &Sockets, id: usize, now: Instant) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -116,7 +117,7 @@ impl Edge {
         }
         connection.flush(sockets, now);
         if connection.hello_is_new() {
-            // An instant ACK has just left.
+            // `flush` has just sent the instant ACK.
             let from = match self.behaviour.mode {
                 Mode::InstantAck => Instant::now(),
                 Mode::Wait => now,

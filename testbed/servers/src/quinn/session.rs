@@ -1,4 +1,4 @@
-//! TLS that waits: the ClientHello does not reach rustls before the certificate is there.
+//! TLS sessions that withhold the ClientHello from rustls until the certificate is available.
 
 use crate::hello;
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a connection and its TLS tell each other.
+/// State that a connection shares with its TLS session.
 #[derive(Default)]
 pub struct Certificate {
     has_hello: AtomicBool,
@@ -20,21 +20,21 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Whether the ClientHello is complete.
+    /// Returns whether the ClientHello is complete.
     pub fn has_hello(&self) -> bool {
         self.has_hello.load(Ordering::Relaxed)
     }
 
-    /// TLS may answer from now on.
+    /// Permits TLS to answer.
     pub fn arrive(&self) {
         self.is_there.store(true, Ordering::Relaxed);
     }
 }
 
-/// Makes the sessions of rustls.
+/// Creates rustls sessions.
 pub struct Sessions {
     inner: Arc<QuicServerConfig>,
-    /// Their certificates are not there at first.
+    /// Their certificates are available only after a delay.
     late: bool,
     newest: Mutex<Option<Arc<Certificate>>>,
 }
@@ -48,7 +48,7 @@ impl Sessions {
         }
     }
 
-    /// The certificate of the session made last, once.
+    /// Removes and returns the certificate state of the newest session.
     pub fn newest(&self) -> Option<Arc<Certificate>> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         newest.take()
@@ -87,13 +87,13 @@ impl ServerConfig for Sessions {
 struct LateSession {
     inner: Box<dyn Session>,
     certificate: Arc<Certificate>,
-    /// The client's handshake bytes, as far as they wait for the certificate.
+    /// The client's handshake bytes up to now; the first `passed` are with rustls.
     stream: Vec<u8>,
     passed: usize,
 }
 
 impl LateSession {
-    /// Passes what waits, if the certificate is there.
+    /// Passes the waiting bytes to rustls, if the certificate is available.
     fn pass(&mut self) -> Result<bool, TransportError> {
         if !self.certificate.is_there.load(Ordering::Relaxed) || self.passed == self.stream.len() {
             return Ok(false);
@@ -116,7 +116,7 @@ impl Session for LateSession {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        // An alert cannot be sent from here: the client's next packet finds no session, and times out.
+        // No alert can be sent from here, so the session stays unfinished and the client times out.
         self.pass().ok()?;
         self.inner.write_handshake(out)
     }

@@ -1,4 +1,4 @@
-//! What quinn is asked to do: congestion control, and what it asks of a client's acknowledgements.
+//! Applies transport settings to quinn: congestion control, and ACK_FREQUENCY requests.
 
 use firstflight_listener::Transport;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
@@ -6,10 +6,10 @@ use quinn_proto::{AckFrequencyConfig, TransportConfig, VarInt};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Applies settings; an error is a sentence.
+/// Applies settings; errors are one sentence.
 pub fn apply(asked: &Transport, config: &mut TransportConfig) -> Result<(), String> {
     if asked.gso || asked.gso_paced || asked.launch_clock.is_some() {
-        return Err("this server has none of `gso`, `gso_paced` and `launch_clock`".to_owned());
+        return Err("`gso`, `gso_paced` and `launch_clock` are not supported here".to_owned());
     }
     if let Some(name) = &asked.congestion_control {
         config.congestion_controller_factory(controller(name)?);
@@ -29,7 +29,7 @@ fn controller(name: &str) -> Result<Arc<dyn ControllerFactory + Send + Sync>, St
     }
 }
 
-/// quinn sends the frame only with such a configuration, and only to clients that take it.
+/// quinn sends the frame only with this configuration, and only to clients that accept it.
 fn ack_frequency(asked: &Transport) -> Result<Option<AckFrequencyConfig>, String> {
     let Some(threshold) = asked.ack_eliciting_threshold else {
         if asked.ack_reordering_threshold.is_some() || asked.ack_delay_us.is_some() {
@@ -92,7 +92,7 @@ mod tests {
                 ..Transport::default()
             };
             let error = applied(&asked).expect_err("no such setting");
-            assert!(error.contains("has none of `gso`"), "{error}");
+            assert!(error.contains("are not supported"), "{error}");
         }
         let alone = Transport {
             ack_delay_us: Some(1),

@@ -1,4 +1,5 @@
-//! TLS whose certificate comes late: rustls, asked only after the delay. s2n-quic makes a session when the ClientHello is complete.
+//! TLS with a delayed certificate: rustls gets the ClientHello only after the delay. s2n-quic creates a session when
+//! the ClientHello is complete.
 
 use super::delay::Delay;
 use s2n_quic::provider::tls::{Provider, rustls as s2n_rustls};
@@ -11,7 +12,7 @@ use std::fmt;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The provider, and what makes sessions; without a delay they answer at once.
+/// The TLS provider; its sessions answer after a delay, or immediately without one.
 pub struct Late {
     inner: s2n_rustls::Server,
     delay: Option<Duration>,
@@ -70,7 +71,7 @@ impl tls::Endpoint for Late {
     }
 }
 
-/// A session that does nothing until its delay is over.
+/// A session that does nothing until its delay expires.
 pub struct Session<S> {
     inner: S,
     delay: Option<Delay>,
@@ -109,7 +110,7 @@ impl<S: CryptoSuite> CryptoSuite for Session<S> {
     type RetryKey = S::RetryKey;
 }
 
-/// The context of a [`Session`] as its inner session sees it.
+/// Adapts the context of a [`Session`] for the inner session.
 struct Inner<'a, C>(&'a mut C);
 
 impl<S: tls::Session, C: tls::Context<Session<S>>> tls::Context<S> for Inner<'_, C> {

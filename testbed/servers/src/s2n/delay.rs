@@ -1,4 +1,5 @@
-//! Something that is due later, and wakes a task then. A thread sleeps for it: tokio's timers are rounded up to milliseconds.
+//! A delay that wakes a task when it expires. A thread sleeps for it, because tokio rounds its timers up to
+//! milliseconds.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
@@ -13,7 +14,7 @@ struct State {
 pub struct Delay(Arc<Mutex<State>>);
 
 impl Delay {
-    /// Starts it now.
+    /// Starts the delay.
     pub fn new(delay: Duration) -> Self {
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
@@ -28,7 +29,7 @@ impl Delay {
         Self(state)
     }
 
-    /// Returns whether it is due; if not, `waker` is woken when it is.
+    /// Returns whether the delay has expired; if not, wakes `waker` when it expires.
     pub fn is_due(&self, waker: &Waker) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.due {

@@ -1,5 +1,5 @@
-//! The server on s2n-quic. With `iack` its TLS answers "later" until the certificate is there, as an asynchronous one does; with
-//! `wait` datagrams of a client reach s2n-quic only then.
+//! The server for s2n-quic. With `iack`, its TLS stays pending until the certificate is available, like asynchronous
+//! TLS. With `wait`, s2n-quic receives a client's datagrams only then.
 
 mod certificate;
 mod delay;
@@ -53,7 +53,7 @@ impl Plan {
     }
 }
 
-/// The program: returns its exit status when it cannot serve.
+/// Runs the program; returns the exit status if it cannot serve.
 pub fn main() -> ExitCode {
     let plan = match firstflight_listener::prepared(PROGRAM, VERSION, Plan::new) {
         Ok((_, plan)) => plan,
@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
 async fn serve(plan: Plan) -> Result<(), String> {
     let mut server = server(&plan)?;
     println!("READY");
-    // Standard output may have no reader; that is no reason to stop.
+    // Standard output may have no reader; the server continues without one.
     let _ = std::io::stdout().flush();
     while let Some(connection) = server.accept().await {
         tokio::spawn(served(
@@ -86,7 +86,8 @@ async fn serve(plan: Plan) -> Result<(), String> {
     Err("s2n-quic has ended".to_owned())
 }
 
-/// s2n-quic's own settings, but for the idle time-out, and without offloads unless asked for: a datagram is a packet of the capture.
+/// s2n-quic's default settings, with an idle timeout and without offloads unless requested, so that each datagram is a
+/// separate packet in the capture.
 fn server(plan: &Plan) -> Result<Server, String> {
     let gso = plan.behaviour.transport.gso;
     let io = Builder::default()
@@ -112,7 +113,7 @@ fn server(plan: &Plan) -> Result<Server, String> {
         .map_err(|error| format!("cannot listen on UDP {}: {error}", plan.address))
 }
 
-/// Speaks HTTP/3 on a connection until it ends.
+/// Handles HTTP/3 on a connection until it is closed.
 async fn served(mut connection: Connection, control: Bytes, response: Option<http::Response>) {
     let Ok(mut own) = connection.open_send_stream().await else {
         return;

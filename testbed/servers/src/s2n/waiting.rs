@@ -1,4 +1,5 @@
-//! Datagrams that wait: those of a client reach s2n-quic when the delay after its complete ClientHello is over, then at once.
+//! Holds datagrams back. s2n-quic receives the datagrams from a client when the delay after its complete ClientHello is
+//! over; later ones pass immediately.
 
 use super::delay::Delay;
 use crate::hello::Hello;
@@ -12,9 +13,9 @@ use s2n_quic_core::time::{Clock, Timestamp};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A client is forgotten so long after its last datagram.
+/// Time after its last datagram until a client is forgotten.
 const FORGET: Duration = Duration::from_secs(10);
-/// More clients than this are not held back.
+/// Maximum number of clients with delayed datagrams; other clients are not delayed.
 const MOST_CLIENTS: usize = 10_000;
 
 /// s2n-quic's sockets, with or without waiting.
@@ -50,7 +51,7 @@ impl io::Provider for Io {
     }
 }
 
-/// Datagrams in their order.
+/// Datagrams in order of arrival.
 struct Datagrams<H>(Vec<(Header<H>, Vec<u8>)>);
 
 impl<H: Handle> rx::Queue for Datagrams<H> {
@@ -71,28 +72,31 @@ struct Client<H> {
     address: RemoteAddress,
     hello: Hello,
     held: Vec<(Header<H>, Vec<u8>)>,
-    /// Runs since the ClientHello is complete.
+    /// Starts when the ClientHello is complete.
     delay: Option<Delay>,
     open: bool,
     last: Timestamp,
 }
 
-/// An endpoint before which datagrams wait.
+/// An endpoint that gets its datagrams after the delay.
 struct Waiting<E: Endpoint> {
     inner: E,
     delay: Duration,
     clients: Vec<Client<E::PathHandle>>,
-    /// No longer waiting, but not yet received.
+    /// Released datagrams that `inner` has not received yet.
     ready: Datagrams<E::PathHandle>,
 }
 
 impl<E: Endpoint> Waiting<E> {
     fn take(&mut self, header: Header<E::PathHandle>, bytes: &[u8], now: Timestamp) {
         let address = header.path.remote_address();
-        let known = self.clients.iter().position(|one| one.address == address);
+        let known = self
+            .clients
+            .iter()
+            .position(|client| client.address == address);
         if known.is_none() {
             self.clients
-                .retain(|one| now.saturating_duration_since(one.last) < FORGET);
+                .retain(|client| now.saturating_duration_since(client.last) < FORGET);
             if self.clients.len() >= MOST_CLIENTS {
                 self.ready.0.push((header, bytes.to_vec()));
                 return;
@@ -119,7 +123,7 @@ impl<E: Endpoint> Waiting<E> {
         }
     }
 
-    /// Moves what need not wait any longer; returns from how many clients.
+    /// Releases the datagrams of clients with an expired delay; returns the number of these clients.
     fn release(&mut self, cx: &Context<'_>) -> usize {
         let mut released = 0;
         for client in &mut self.clients {

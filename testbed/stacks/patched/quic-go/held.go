@@ -9,18 +9,18 @@ import (
 	"github.com/quic-go/quic-go/internal/wire"
 )
 
-// HeldHello says how this process's servers answer a ClientHello while their certificate is not there.
+// HeldHello configures how this process's servers answer a ClientHello before their certificate is available.
 type HeldHello struct {
-	// Delay is the time from the complete ClientHello until the certificate is there.
+	// Delay is the time from the complete ClientHello until the certificate is available.
 	Delay time.Duration
 	// Silent servers send nothing before that, not even an ACK.
 	Silent bool
 }
 
-// Held is set before the first connection; nil: TLS answers at once.
+// Held is set before the first connection; nil: TLS answers immediately.
 var Held *HeldHello
 
-// heldHello keeps one connection's ClientHello from TLS. Its connection's run loop alone calls it.
+// heldHello withholds a connection's ClientHello from TLS. Only the connection's run loop calls it.
 type heldHello struct {
 	frames   []*wire.CryptoFrame
 	whole    bool
@@ -33,7 +33,7 @@ func (h *heldHello) keepsAll(c *Conn) bool {
 	return Held != nil && c.perspective == protocol.PerspectiveServer && !h.released
 }
 
-// keeps returns whether the bytes of a CRYPTO frame, which its stream has, stay there.
+// keeps returns whether the bytes in a CRYPTO frame, which are already in their stream, must stay there.
 func (h *heldHello) keeps(c *Conn, frame *wire.CryptoFrame, level protocol.EncryptionLevel) bool {
 	if level != protocol.EncryptionInitial || !h.keepsAll(c) {
 		return false
@@ -45,8 +45,8 @@ func (h *heldHello) keeps(c *Conn, frame *wire.CryptoFrame, level protocol.Encry
 	return true
 }
 
-// isSilent is called when the connection may send, and returns whether it may not. The delay begins when the ClientHello is
-// complete; an instant ACK leaves right after this.
+// isSilent returns whether the connection must not send now. It is called whenever the connection may send. The delay
+// starts when the ClientHello is complete; an instant ACK leaves right after this call.
 func (h *heldHello) isSilent(c *Conn) bool {
 	if !h.keepsAll(c) {
 		return false
@@ -61,7 +61,7 @@ func (h *heldHello) isSilent(c *Conn) bool {
 	return Held.Silent
 }
 
-// release passes the ClientHello to TLS if the certificate is there.
+// release passes the ClientHello to TLS if the certificate is available.
 func (h *heldHello) release(c *Conn, now monotime.Time) error {
 	if !h.due.Load() || h.released {
 		return nil
@@ -78,7 +78,7 @@ func (h *heldHello) release(c *Conn, now monotime.Time) error {
 	}
 }
 
-// isWhole returns whether the frames hold the first handshake message from its beginning to its end.
+// isWhole returns whether the frames contain the whole first handshake message.
 func isWhole(frames []*wire.CryptoFrame) bool {
 	var stream []byte
 	for grown := true; grown; {

@@ -4,7 +4,7 @@ import java.time.Instant;
 import java.util.concurrent.TimeUnit;
 import org.json.JSONObject;
 
-/** How a request ended. Times in microseconds from its beginning; null: did not happen. */
+/** The result of a request. Times in microseconds from its start; null: did not happen. */
 final class Answer {
     String end = "failed";
     String detail;
@@ -28,7 +28,7 @@ final class Answer {
         return tlsUs != null;
     }
 
-    /** The exchange is over: closing the connection takes longer. */
+    /** Records the end of the exchange. Closing the connection takes longer. */
     void finished() {
         durationUs = elapsedUs();
     }

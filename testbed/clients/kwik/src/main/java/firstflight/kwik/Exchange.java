@@ -17,9 +17,9 @@ import tech.kwik.core.QuicClientConnection;
 import tech.kwik.core.log.NullLogger;
 import tech.kwik.flupke.impl.Http3ClientConnectionImpl;
 
-/** One request on a connection of its own; threads and connection end with it. */
+/** One request on a separate connection; its threads and the connection end with it. */
 final class Exchange {
-    /** After the answer, the longest wait for the end of the connection. */
+    /** Maximum time to wait for the connection to close after the answer. */
     private static final Duration CLOSING = Duration.ofSeconds(1);
 
     private final Request request;
@@ -35,7 +35,7 @@ final class Exchange {
         Path keys = null;
         try {
             String log = System.getenv("SSLKEYLOGFILE");
-            // kwik empties the file that it writes a connection's secrets to.
+            // kwik truncates its file of secrets for each connection.
             keys = log == null || log.isEmpty() ? null : Path.of(log + ".kwik");
             connect(keys);
             answer.end = "complete";
@@ -62,13 +62,13 @@ final class Exchange {
             throws Wrong, IOException, InterruptedException, TimeoutException {
         QuicClientConnection.Builder builder = QuicClientConnection.newBuilder()
                 .uri(request.uri())
-                // The name of the URI is for TLS alone: this is the address that is contacted.
+                // TLS uses the name in the URI; the connection goes to this address.
                 .proxy(request.ip().getHostAddress())
                 .applicationProtocol("h3")
                 .customTrustManager(Trust.of(request.roots()))
                 .connectTimeout(request.patience())
                 .maxIdleTimeout(request.patience())
-                // As flupke sets them.
+                // The values that flupke sets.
                 .maxOpenPeerInitiatedUnidirectionalStreams(3)
                 .maxOpenPeerInitiatedBidirectionalStreams(0)
                 .logger(new NullLogger());
@@ -91,7 +91,7 @@ final class Exchange {
         connection.connect();
         answer.connected();
         Http3ClientConnectionImpl http = new Http3ClientConnectionImpl(connection, tasks);
-        // It is connected: this opens the control stream.
+        // Already connected: this only opens the control stream.
         http.connect();
         HttpRequest asked = HttpRequest.newBuilder(request.uri()).header("User-Agent", request.agent()).build();
         CompletableFuture<HttpResponse<Void>> response = new CompletableFuture<>();
@@ -105,7 +105,7 @@ final class Exchange {
         }
     }
 
-    /** Appends the connection's secrets, which decrypt its packets, to the file that SSLKEYLOGFILE names. */
+    /** Appends the connection's secrets, which decrypt its packets, to the file in SSLKEYLOGFILE. */
     private void keep(Path keys) {
         if (keys == null || !Files.exists(keys)) {
             return;

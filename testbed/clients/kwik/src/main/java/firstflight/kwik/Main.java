@@ -12,7 +12,7 @@ import org.json.JSONObject;
 import tech.kwik.core.KwikVersion;
 
 /**
- * The testbed's client on kwik: a request a line in, an answer a line out, as downloader/clients/contract.py describes them.
+ * The testbed's kwik client: reads a request per line, writes an answer per line (downloader/clients/contract.py).
  */
 public final class Main {
     private static final String NAME = "firstflight-kwik-client";
@@ -28,7 +28,7 @@ public final class Main {
     private Main() {
     }
 
-    /** Answers the requests on standard input. Exit status 2: an argument or a line is wrong, in one sentence. */
+    /** Answers the requests on standard input. Exit status 2: an argument or a line is invalid. */
     public static void main(String[] arguments) {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         int status = 0;
@@ -38,7 +38,7 @@ public final class Main {
             System.err.println(NAME + ": " + error.getMessage());
             status = 2;
         }
-        // Threads of kwik that are no daemons would keep the program.
+        // Non-daemon threads of kwik would keep the program running.
         System.exit(status);
     }
 
@@ -71,7 +71,7 @@ public final class Main {
         }
     }
 
-    /** Contacts an address in one of the networks, and no other. */
+    /** Sends the request, but only to an address in one of the networks. */
     private static Answer answered(Request request, List<Network> networks) {
         Answer answer = new Answer();
         if (networks.stream().noneMatch(one -> one.contains(request.ip()))) {

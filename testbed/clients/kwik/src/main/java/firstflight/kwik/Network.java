@@ -8,7 +8,7 @@ import java.util.List;
 record Network(byte[] address, int bits) {
     private static final String ARGUMENT = "allow-net=";
 
-    /** What leads to no machines of others, as firstflight/egress/special_networks.csv has it. */
+    /** The networks of firstflight/egress/special_networks.csv that contain no machines of third parties. */
     private static final List<Network> ALLOWABLE = List.of(
             range("127.0.0.0", 8),
             range("::1", 128),
@@ -54,14 +54,14 @@ record Network(byte[] address, int bits) {
         }
     }
 
-    /** Returns the address that a text spells; a name is none, and is never resolved. */
+    /** Parses an IP address; never resolves a name. */
     static InetAddress literal(String text) throws Wrong {
         boolean four = text.matches("[0-9]{1,3}(\\.[0-9]{1,3}){3}");
         if (!four && !text.matches("[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")) {
             throw new Wrong("\"" + text + "\" is no IP address");
         }
         try {
-            // With dots alone, or with a colon, this parses and looks nothing up.
+            // Text of only digits and dots, or with a colon, is parsed without a lookup.
             return InetAddress.getByName(text);
         } catch (UnknownHostException error) {
             throw new Wrong("\"" + text + "\" is no IP address");

@@ -5,15 +5,15 @@ import java.net.URI;
 import java.time.Duration;
 import org.json.JSONObject;
 
-/** What this client uses of a request; `roots` is a PEM file with the trusted roots. */
+/** The fields of a request that this client uses; `roots` is a PEM file with the trusted roots. */
 record Request(String host, InetAddress ip, int port, String path, String agent, Duration patience, String roots) {
 
-    /** Parses a line of the contract. JSONException or Wrong if it is none. */
+    /** Parses a line of the contract. JSONException or Wrong if it is invalid. */
     static Request of(String line) throws Wrong {
         JSONObject given = new JSONObject(line);
         InetAddress ip = Network.literal(given.getString("ip"));
         double seconds = given.getDouble("timeout_s");
-        // kwik's times are whole milliseconds.
+        // kwik takes times in whole milliseconds.
         if (!(seconds >= 0.001 && seconds <= 86_400)) {
             throw new Wrong("timeout_s: " + seconds + " is not between 0.001 and 86400");
         }
@@ -28,7 +28,7 @@ record Request(String host, InetAddress ip, int port, String path, String agent,
                 Duration.ofMillis((long) (seconds * 1000)), given.getString("roots"));
     }
 
-    /** Returns the URI; Wrong if host or path cannot be part of one. */
+    /** Returns the URI; Wrong if the host or path is not valid in a URI. */
     URI uri() throws Wrong {
         try {
             return URI.create("https://" + host + ":" + port + path);

@@ -13,9 +13,9 @@ import java.security.cert.X509Certificate;
 import javax.net.ssl.TrustManagerFactory;
 import javax.net.ssl.X509TrustManager;
 
-/** Verifies a server's chain up to the certificates of a PEM file, as TLS 1.3 asks for. */
+/** Verifies a server's chain up to the certificates of a PEM file, as TLS 1.3 requires. */
 final class Trust implements X509TrustManager {
-    /** In TLS 1.3 no cipher suite says what kind of key a certificate has (RFC 8446, section 4.4.2.2). */
+    /** In TLS 1.3, cipher suites do not determine the type of a certificate's key (RFC 8446, section 4.4.2.2). */
     private static final String ANY = "UNKNOWN";
 
     private final X509TrustManager pkix;
@@ -24,7 +24,7 @@ final class Trust implements X509TrustManager {
         this.pkix = pkix;
     }
 
-    /** Trusts the certificates of a file. Wrong if it is not readable, or has none. */
+    /** Trusts the certificates in a file. Wrong if it is not readable or contains no certificate. */
     static Trust of(String roots) throws Wrong {
         try (InputStream file = Files.newInputStream(Path.of(roots))) {
             KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
@@ -43,7 +43,7 @@ final class Trust implements X509TrustManager {
         }
     }
 
-    /** kwik asks with the type RSA, for which a certificate would have to permit key encipherment, as in TLS 1.2. */
+    /** kwik passes the type RSA; a certificate would then need to permit key encipherment, as in TLS 1.2. */
     @Override
     public void checkServerTrusted(X509Certificate[] chain, String type) throws CertificateException {
         pkix.checkServerTrusted(chain, ANY);

@@ -1,6 +1,6 @@
 package firstflight.kwik;
 
-/** What is wrong with an argument or a request, in one sentence. */
+/** An invalid argument or request, with a one-sentence message. */
 final class Wrong extends Exception {
     private static final long serialVersionUID = 1L;
 

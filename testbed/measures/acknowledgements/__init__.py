@@ -1,0 +1,1 @@
+"""Parts of the measures of acknowledgements (paper 003)."""

@@ -1,0 +1,29 @@
+"""The paper's model of acknowledgements (paper 003, section 5.4 and Table 3)."""
+
+from __future__ import annotations
+
+BY_TIMER = 0.5
+"""The paper's α: the mean share of the ratio's packets that an ACK by the timer acknowledges."""
+ETHERNET_BYTES = 14
+
+
+def acks(packets: float, ratio: float, by_timer: float) -> float:
+    """Return the number of ACKs for `packets` ack-eliciting packets without loss; the timer sends `by_timer`.
+
+    This is equation 3: equation 4 for a connection with a single ratio.
+    """
+    return packets / ratio + (1 - BY_TIMER) * by_timer
+
+
+def forward_limit_mbit(up_mbit: float, ratio: float, data_bytes: float, ack_bytes: float) -> float:
+    """Return the data rate at which ACKs fill the return direction, in Mbit/s.
+
+    `up_mbit` is the return direction's rate; `data_bytes` and `ack_bytes` include all headers that a rate
+    counts.
+    """
+    return up_mbit * ratio * data_bytes / ack_bytes
+
+
+def overhead_bytes(ack_bytes: float, ratio: float) -> float:
+    """Return the ACK bytes per received packet (Table 3)."""
+    return ack_bytes / ratio

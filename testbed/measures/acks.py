@@ -1,0 +1,97 @@
+"""The acknowledgements of each cell, with published and model values (paper 003, sections 5.4 and 5.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports.numbers.compared import Panel, Series, Where, series
+from reports.tables.columns import Column
+from testbed.measures import Measure, Results
+from testbed.measures.acknowledgements.cells import Acked, Acks, cells
+from testbed.measures.acknowledgements.checks import checks
+from testbed.summary import Check, Page, count, number, page, seconds
+from testbed.trials.trial_row import Row
+
+_REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
+
+
+def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) -> Page:
+    """Return the summary of cells."""
+    completed = [line for line in lines if line.done]
+    others = [line.more or "-" for line in completed]
+    columns = [
+        Column("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
+        Column("loss\n%", [f"{line.loss_percent:g}" for line in completed]),
+        *([Column("more\n", others, right=False)] if any(line.more for line in completed) else []),
+        Column("asked\nratio", [count(line.ack_ratio) for line in completed]),
+        Column("\ndelay", [number(line.ack_delay_ms, 0) for line in completed]),
+        Column("reor-\ndering", [_REORDERING[line.ack_reordering] for line in completed], right=False),
+        Column("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
+        Column("publ.\ns", [seconds(line.published_transfer_ms) for line in completed]),
+        Column("packets\n", [number(line.packets, 0) for line in completed]),
+        Column("ACKs\n", [number(line.acks, 0) for line in completed]),
+        Column("\nmodel", [number(line.model_acks, 0) for line in completed]),
+        Column("timer\n%", [number(line.timer_percent, 1) for line in completed]),
+        Column("publ.\n%", [number(line.published_timer_percent, 0) for line in completed]),
+        Column("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
+        Column("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
+        Column("client\n%", [number(line.client_percent, 2) for line in completed]),
+        Column("publ.\n%", [number(line.published_client_percent, 2) for line in completed]),
+        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+    ]
+    legend = (
+        "Medians. Packets: ack-eliciting packets that the client received. ACKs: its packets with an ACK\n"
+        "frame; model: equation 3 of the paper. Timer: share of ACKs that waited their maximum delay.\n"
+        "Bundled: share of ACKs with other frames in their packet (published of Chromium: up to 20 %, of\n"
+        "short connections up to 100 %). Client: its IP bytes per 100 of the server's. Reordering: D, an\n"
+        "immediate ACK; NR, none; 3A, one for each of the next three packets.\n"
+    )
+    missing = [line.cell for line in lines if not line.done]
+    return page(experiment, columns, legend, checked, missing, len(lines))
+
+
+def panels(lines: Sequence[Acked]) -> list[Panel]:
+    """Return the figure: times, ACKs and shares over the requested ratio."""
+    plots = (
+        ("Transfer", "Time [s]", "transfer_ms", "published_transfer_ms", 1e-3),
+        ("ACKs", "ACKs [packets]", "acks", None, 1),
+        ("ACKs by the timer", "Share [%]", "timer_percent", "published_timer_percent", 1),
+        ("Bytes of the client", "Of the server's [%]", "client_percent", "published_client_percent", 1),
+    )
+    completed = [line for line in lines if line.done and line.ack_ratio is not None]
+    groups: dict[str, list[Acked]] = {}
+    for line in completed:
+        label = f"{line.rtt_ms:g} ms"
+        if line.loss_percent:
+            label += f", {(line.ack_reordering or 'own').replace('_', ' ')}"
+        if line.more:
+            label += f", {line.more}"
+        if line.ack_delay_ms != completed[0].ack_delay_ms:
+            label += f", {line.ack_delay_ms or 0:g} late"
+        groups.setdefault(label, []).append(line)
+    figure = []
+    for title, axis, name, published, unit in plots:
+        curves: list[Series] = []
+        for label, group in groups.items():
+            curves += series(label, [_over_ratio(line, name, unit) for line in group])
+            if published is not None:
+                theirs = [_over_ratio(line, published, unit) for line in group]
+                curves += series(label, theirs, published=True)
+        figure.append(Panel(title, axis, tuple(curves), "Requested packets for each ACK"))
+    return figure if completed else []
+
+
+def _over_ratio(line: Acked, name: str, unit: float) -> tuple[Where, float | None]:
+    value = getattr(line, name)
+    return float(line.ack_ratio or 0), None if value is None else value * unit
+
+
+def results(experiment: Acks, _folder: Path, rows: Sequence[Row]) -> Results:
+    """Return a line for each cell."""
+    lines = cells(experiment, rows)
+    checked = checks(experiment, rows)
+    return Results(lines, lambda: summary(experiment, lines, checked), lambda: panels(lines))
+
+
+MEASURE = Measure(Acks, results)

@@ -1,1 +1,0 @@
-"""Experiments about acknowledgements (paper 003): cells, the model, and results."""

@@ -1,0 +1,1 @@
+"""Parts of the measures that judge a gain of instant ACK (paper 000)."""
