@@ -1,6 +1,6 @@
-"""Draws what each endpoint answers to HTTP/3 requests, from the behaviour file's declarations.
+"""Draws the answer of each endpoint to HTTP/3 requests, from the declarations in the behaviour file.
 
-Each name draws by itself, so that a change of one entry leaves the others as they are.
+Each name has its own random numbers, so that changing one entry does not change the others.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from lab.behaviour import AnswerEntry, FieldsEntry
 from lab.model import Answer
 
 PLAIN = AnswerEntry(status=200)
-# Fields by which an edge says where it is; the handshake stage reads them into `edge_location`.
+# Fields that identify an edge's location. The handshake stage reads them into `edge_location`.
 PLACE_FIELDS = ("cf-ray", "x-amz-cf-pop", "x-served-by")
 
 
 def choose(declared: Sequence[AnswerEntry], seed: int, domain: str) -> AnswerEntry:
-    """Return the answer that a name gives: each declared one by its share, otherwise a plain 200."""
-    left = random.Random(f"{seed}/{domain}/answer").random()
+    """Return a name's answer: each declared answer with the probability `share`, else a plain 200."""
+    remaining = random.Random(f"{seed}/{domain}/answer").random()
     for answer in declared:
-        left -= answer.share
-        if left < 0:
+        remaining -= answer.share
+        if remaining < 0:
             return answer
     return PLAIN
 
 
 def answer(entry: AnswerEntry, fields: FieldsEntry, seed: int, domain: str, ip: str) -> Answer:
-    """Return an endpoint's answer with its fields; two names at one address are at one place."""
+    """Return an endpoint's answer with its fields. All names at one address have the same location."""
     rng = random.Random(f"{seed}/{domain}/{ip}/fields")
     place = random.Random(f"{seed}/{ip}/place").choice(fields.places)
 
@@ -42,11 +42,11 @@ def answer(entry: AnswerEntry, fields: FieldsEntry, seed: int, domain: str, ip: 
             value = value.replace(mark, text)
         return value
 
-    every = (*fields.headers, *entry.headers)
-    named = any(name in PLACE_FIELDS and "{place}" in value for name, value in every)
+    headers = (*fields.headers, *entry.headers)
+    names_place = any(name in PLACE_FIELDS and "{place}" in value for name, value in headers)
     return Answer(
         status=entry.status,
-        headers=tuple((name, filled(value)) for name, value in every),
+        headers=tuple((name, filled(value)) for name, value in headers),
         delay_us=None if entry.delay_ms is None else round(entry.delay_ms * 1000),
-        place=place[:3] if named else None,  # the airport: CloudFront adds the location's number
+        place=place[:3] if names_place else None,  # the airport, without the number that CloudFront adds
     )

@@ -1,8 +1,8 @@
 """CAIDA's AS organisations in the lab: a directory page and quarterly files in both layouts of the real host.
 
-`YYYYMMDD.as-org2info.txt.gz` holds fields between vertical bars after `# format:` lines, organisations first;
-`YYYYMMDD.as-org2info.jsonl.gz` the same as JSON objects. Organisations are made up, one per CDN of the lab,
-and `Lab Others` for the rest.
+`YYYYMMDD.as-org2info.txt.gz` has lines of fields separated by vertical bars, after `# format:` lines, with
+the organisations first. `YYYYMMDD.as-org2info.jsonl.gz` has the same data as JSON objects. The organisations
+are invented: one for each CDN of the lab, and `Lab Others` for the rest.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SOURCE = "LAB"
 def write_tree(tree: Path, organisation_of: Mapping[int, str]) -> None:
     """Write the files of all DAYS below the document root `tree`, and the directory pages above them.
 
-    `organisation_of`: AS number -> name of its organisation. In the older file all belong to `Lab Others`.
+    `organisation_of` maps AS numbers to names. In the older file, all ASes belong to `Lab Others`.
     """
     folder = tree / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     for day in DAYS:
-        now = {asn: name if day == DAYS[-1] else "Lab Others" for asn, name in organisation_of.items()}
-        for ending, text in (("txt", _text(now, day)), ("jsonl", _json_lines(now, day))):
-            (folder / f"{day}.as-org2info.{ending}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+        names = {asn: name if day == DAYS[-1] else "Lab Others" for asn, name in organisation_of.items()}
+        for extension, text in (("txt", _text(names, day)), ("jsonl", _json_lines(names, day))):
+            (folder / f"{day}.as-org2info.{extension}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     for path in (folder, *folder.parents):
         write_index(path, tree)
         if path == tree:
@@ -38,7 +38,7 @@ def write_tree(tree: Path, organisation_of: Mapping[int, str]) -> None:
 
 
 def org_id(name: str) -> str:
-    """Return the id of an organisation, as registries form it: letters, then the registry."""
+    """Return the id of an organisation in the format of the registries: letters, then the registry."""
     return "".join(c for c in name.upper() if c.isalnum())[:12] + f"-{SOURCE}"
 
 

@@ -1,6 +1,6 @@
-"""The behaviour file (lab/internet.toml): its entries, typed and checked once.
+"""The behaviour file (lab/internet.toml): the entries, typed and checked once.
 
-Unknown keys, impossible counts and names declared twice are errors. The file itself documents its entries;
+Unknown keys, impossible counts and names declared twice are errors. The file itself documents the entries;
 lab/internet.py expands them into an `Internet`.
 """
 
@@ -26,7 +26,7 @@ class _Entry(BaseModel):
 
 
 class HostEntry(_Entry):
-    """A host that is not an edge; `tcp`: its settings net.ipv4.tcp_NAME that differ from the others'."""
+    """A host that is not an edge; `tcp`: its values of net.ipv4.tcp_NAME that differ from other hosts."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,14}$")
     kind: HostKind
@@ -36,7 +36,7 @@ class HostEntry(_Entry):
 
 
 class Distribution(_Entry):
-    """A lognormal, whose top `tail_share` is a Pareto with exponent `tail_alpha`; milliseconds."""
+    """A lognormal with a Pareto of exponent `tail_alpha` as its top `tail_share`; milliseconds."""
 
     median_ms: float = Field(gt=0, le=1000)
     sigma: float = Field(ge=0, le=3)
@@ -64,7 +64,7 @@ class Varying(_Entry):
 
 
 class AnswerEntry(_Entry):
-    """An answer to HTTP/3 requests, given by a share of all names; `headers` come behind those of the CDN."""
+    """An answer to HTTP/3 requests of a share of all names; `headers` follow the headers of the CDN."""
 
     status: int = Field(ge=200, le=599)
     headers: tuple[tuple[str, str], ...] = ()
@@ -73,10 +73,10 @@ class AnswerEntry(_Entry):
 
 
 class FieldsEntry(_Entry):
-    """The header fields of a host's answers, and the places that it is at.
+    """The header fields in a host's answers, and the locations of the host.
 
-    In values {domain} stands for the name asked, {place} for one of `places` (the same for an address),
-    {hex} for 16 random hex digits and {age} for a random number of seconds.
+    In values, {domain} is the requested name, {place} is one of `places` (always the same for an address),
+    {hex} is 16 random hex digits, and {age} is a random number of seconds.
     """
 
     headers: tuple[tuple[str, str], ...]
@@ -116,16 +116,16 @@ class CdnEntry(_Entry):
         if self.iack and self.delay is None:
             raise ValueError(f"{self.name}: instant ACK names need `delay`")
         if self.iack and self.iack % 2 == 0:
-            # An even number has no middle name, so the median could not be exactly the declared one.
+            # An even number has no middle name, so the median could differ from the declared one.
             raise ValueError(f"{self.name}: `iack` must be odd")
         if self.varying and (self.varying.iack[0] != self.iack or max(self.varying.iack) > self.iack):
-            raise ValueError(f"{self.name}: `varying.iack` starts with `iack` and never exceeds it")
+            raise ValueError(f"{self.name}: `varying.iack` must start with `iack` and never exceed it")
         if self.varying and any((self.iack - count) % 2 for count in self.varying.iack):
             raise ValueError(
-                f"{self.name}: names vary in pairs around the median: counts differ by even numbers"
+                f"{self.name}: the numbers in `varying.iack` must differ by even numbers: names vary in pairs"
             )
         if 2 * self.shared > self.names or self.aaaa > self.names or self.cname > self.names:
-            raise ValueError(f"{self.name}: `shared`, `aaaa` or `cname` exceed the names there are")
+            raise ValueError(f"{self.name}: `shared`, `aaaa` or `cname` exceed the number of names")
         return self
 
 
@@ -140,7 +140,7 @@ class OddEntry(_Entry):
 
 
 class SpecialEntry(_Entry):
-    """One special name: its addresses and the server behind them, or the failure that DNS reports for it."""
+    """One special name: its addresses and server, or the failure that DNS reports for it."""
 
     domain: str
     a: tuple[IPv4Address, ...] = ()
@@ -150,8 +150,8 @@ class SpecialEntry(_Entry):
     delay_ms: float | None = Field(default=None, ge=0, le=2000)
     certificate: CertificateName = "small"
     alpn: str = "h3"
-    answer: AnswerEntry | None = None  # None: a plain 200
-    answers: bool = True  # whether requests are answered at all
+    answer: AnswerEntry | None = None  # `None`: a plain 200
+    answers: bool = True  # whether the server answers requests
     outcome: str = ""
     dns_status: DnsStatus = "NOERROR"
     drop: DropRule | None = None
@@ -164,7 +164,7 @@ class SpecialEntry(_Entry):
             stacks.check_alpn(self.stack, self.alpn)
         if (self.a or self.aaaa) and not (self.mode and self.outcome and self.dns_status == "NOERROR"):
             raise ValueError(
-                f"{self.domain}: a name with an address needs `mode` and `outcome`, and resolves"
+                f"{self.domain}: a name with an address needs `mode`, `outcome` and dns_status NOERROR"
             )
         return self
 
@@ -178,7 +178,7 @@ class OverrideEntry(_Entry):
 
 
 class LineEntry(_Entry):
-    """One direction of a bottleneck: bits per second, and how much its drop-tail queue takes."""
+    """One direction of a bottleneck: the rate in bits per second, and the drop-tail queue's size."""
 
     rate_bps: int = Field(ge=8_000, le=1_000_000_000_000)
     queue_packets: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -192,7 +192,7 @@ class LineEntry(_Entry):
 
 
 class BottleneckEntry(_Entry):
-    """A host's access, which all its paths share, or with `peer` one path alone, by direction."""
+    """A host's access link, for all paths, or with `peer` for a single path; by direction."""
 
     host: str
     peer: str | None = None
@@ -231,15 +231,15 @@ class Behaviour(_Entry):
         hosts = [h.name for h in self.host] + [c.host for c in self.cdn] + [self.odd.host]
         if len(set(hosts)) != len(hosts):
             raise ValueError("two hosts have the same name")
-        for one, others in self.rtt_ms.items():
-            for other, rtt in others.items():
-                if one not in hosts or other not in hosts:
-                    raise ValueError(f"rtt_ms.{one}.{other}: no such host")
+        for host, rtt_by_peer in self.rtt_ms.items():
+            for peer, rtt in rtt_by_peer.items():
+                if host not in hosts or peer not in hosts:
+                    raise ValueError(f"rtt_ms.{host}.{peer}: no such host")
                 if not 1 <= rtt <= 250:
-                    raise ValueError(f"rtt_ms.{one}.{other}: must be 1 to 250 ms")
+                    raise ValueError(f"rtt_ms.{host}.{peer}: must be 1 to 250 ms")
         self._check_bottlenecks(hosts)
         if sum(answer.share for answer in self.answer) > 1:
-            raise ValueError("answer: the shares are more than 1 together")
+            raise ValueError("answer: the sum of the shares exceeds 1")
         special = [s.domain for s in self.special]
         if len(set(special)) != len(special):
             raise ValueError("a special name is declared twice")
@@ -250,30 +250,33 @@ class Behaviour(_Entry):
 
     def _check_bottlenecks(self, hosts: list[str]) -> None:
         paths: set[frozenset[str]] = set()
-        for each in self.bottleneck:
-            named = [each.host] if each.peer is None else [each.host, each.peer]
-            for host in named:
+        for entry in self.bottleneck:
+            ends = [entry.host] if entry.peer is None else [entry.host, entry.peer]
+            for host in ends:
                 if host not in hosts:
                     raise ValueError(f"bottleneck: no host {host!r}")
-            if frozenset(named) in paths:
-                raise ValueError(f"bottleneck: {' and '.join(named)} twice")
-            paths.add(frozenset(named))
-        leave = [each.host for each in self.bottleneck if each.peer is None and each.from_host]
-        reach = [each.host for each in self.bottleneck if each.peer is None and each.to_host]
-        own = {
+            if frozenset(ends) in paths:
+                raise ValueError(f"bottleneck: {' and '.join(ends)} twice")
+            paths.add(frozenset(ends))
+        senders = [entry.host for entry in self.bottleneck if entry.peer is None and entry.from_host]
+        receivers = [entry.host for entry in self.bottleneck if entry.peer is None and entry.to_host]
+        declared = {
             pair
-            for each in self.bottleneck
-            if each.peer is not None
+            for entry in self.bottleneck
+            if entry.peer is not None
             for pair, line in (
-                ((each.host, each.peer), each.from_host),
-                ((each.peer, each.host), each.to_host),
+                ((entry.host, entry.peer), entry.from_host),
+                ((entry.peer, entry.host), entry.to_host),
             )
             if line
         }
-        for pair in ((one, other) for one in leave for other in reach if one != other):
-            if pair not in own:
+        for pair in (
+            (source, destination) for source in senders for destination in receivers if source != destination
+        ):
+            if pair not in declared:
                 raise ValueError(
-                    f"bottleneck: packets from {pair[0]} to {pair[1]} pass two: give that path one of its own"
+                    f"bottleneck: packets from {pair[0]} to {pair[1]} pass two: "
+                    "declare one for the path with `peer`"
                 )
 
 
@@ -289,7 +292,7 @@ def read(path: Path) -> Behaviour:
         raise UsageError(f"the behaviour file {path} is not TOML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        location = ".".join(str(part) for part in first["loc"])
         raise UsageError(
-            f"the behaviour file {path} is wrong at {where or 'top level'}: {first['msg']}"
+            f"the behaviour file {path} is wrong at {location or 'top level'}: {first['msg']}"
         ) from error

@@ -24,7 +24,7 @@ TWO_INTERMEDIATES_BYTES = 3000
 OTHER_NAME = "*.elsewhere.firstflight.test"
 
 KeyKind = Literal["ecdsa_p256", "rsa_2048"]
-"""Of the keys in a chain. A signature of RSA is by SHA-256 with PKCS #1 v1.5 in a certificate."""
+"""Type of the keys in a chain. RSA certificates are signed with SHA-256 and PKCS #1 v1.5."""
 _PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 Flaw = Literal["self_signed", "other_name", "expired"]
 FLAWS: tuple[Flaw, ...] = get_args(Flaw)
@@ -41,14 +41,14 @@ class Authority:
 
 @dataclass(frozen=True)
 class ServerCertificate:
-    """PEM files that a server takes: its chain (leaf first) and its key."""
+    """PEM files for a server: the chain (leaf first) and the key."""
 
     chain: Path
     key: Path
 
 
 def make_authority(state: Path) -> Authority:
-    """Return the authority of the lab with that state folder; creates one if there is none."""
+    """Return the authority of the lab with this state folder; create it if it does not exist."""
     folder = state / "certificates"
     path, key_path = folder / "ca.pem", folder / "ca.key"
     if path.exists() and key_path.exists():
@@ -58,7 +58,7 @@ def make_authority(state: Path) -> Authority:
     folder.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = "firstflight lab authority"
-    certificate = _authority(name, key, _named(name), key)
+    certificate = _authority(name, key, _name_of(name), key)
     write_key(key_path, key)
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return Authority(certificate, key, path)
@@ -73,40 +73,41 @@ def issue(
     flaw: Flaw | None = None,
     key_kind: KeyKind = "ecdsa_p256",
 ) -> ServerCertificate:
-    """Write a server certificate for `names` (the first is its subject) to STEM.pem and STEM.key.
+    """Write a server certificate for `names` (the first is the subject) to STEM.pem and STEM.key.
 
-    With a `flaw` it is signed by its own key, or for OTHER_NAME in place of `names`, or its validity is over.
+    `flaw`: the certificate is self-signed, is for OTHER_NAME instead of `names`, or has expired.
 
-    With `chain_bytes` the chain gets an intermediate authority (two from 3000 bytes on) and the leaf as
-    many more names below `padding.firstflight.test` as make the chain that long: the sum of its
-    certificates in DER, from 5 bytes less to 45 more, since no two signatures on P-256 need be equally long.
-    Raises UsageError if the chain is longer already.
+    `chain_bytes`: the size of the chain, as the sum of the certificates in DER. The chain gets an
+    intermediate authority (two from 3000 bytes on), and the leaf gets additional names below
+    `padding.firstflight.test` to reach the size. The result is 5 bytes smaller to 45 bytes larger than
+    `chain_bytes`, because signatures on P-256 vary in length. Raises UsageError if the chain is already
+    longer.
 
-    `key_kind`: of the leaf and the intermediate authorities. The lab's authority itself, which is in no
-    chain, has a key on P-256.
+    `key_kind`: the key type of the leaf and the intermediate authorities. The lab's authority, which is not
+    in any chain, has a P-256 key.
     """
     key = _new_key(key_kind)
     issuer = authority.certificate
     issuer_key: _PrivateKey = authority.key
-    above: list[x509.Certificate] = []
+    intermediates: list[x509.Certificate] = []
     for number in range(0 if chain_bytes is None else 2 if chain_bytes >= TWO_INTERMEDIATES_BYTES else 1):
         own_key = _new_key(key_kind)
         issuer = _authority(f"firstflight lab issuer {number + 1}", own_key, issuer.subject, issuer_key)
         issuer_key = own_key
-        above.insert(0, issuer)
+        intermediates.insert(0, issuer)
 
     if flaw == "other_name":
         names = [OTHER_NAME]
     issuer_name = issuer.subject
     if flaw == "self_signed":
-        issuer_name, issuer_key = _named(names[0]), key
+        issuer_name, issuer_key = _name_of(names[0]), key
     until = EXPIRED_DAYS if flaw == "expired" else SERVER_DAYS
     leaf = _leaf(names, key, issuer_name, issuer_key, until)
     if chain_bytes is not None:
-        missing = chain_bytes - sum(_der_bytes(certificate) for certificate in [leaf, *above])
+        missing = chain_bytes - sum(_der_bytes(certificate) for certificate in [leaf, *intermediates])
         if missing < 0:
             raise UsageError(
-                f"a chain for {names[0]} takes {-missing} bytes more than {chain_bytes}: ask for more"
+                f"a chain for {names[0]} needs {-missing} bytes more than {chain_bytes}: use a larger size"
             )
         entry_bytes = 2 + len(_padding_name(0))
         padding = [_padding_name(number) for number in range(-(-missing // entry_bytes))]
@@ -116,7 +117,7 @@ def issue(
         authority.path.with_name(f"{stem}.pem"), authority.path.with_name(f"{stem}.key")
     )
     write_key(files.key, key)
-    pem = [certificate.public_bytes(serialization.Encoding.PEM) for certificate in [leaf, *above]]
+    pem = [certificate.public_bytes(serialization.Encoding.PEM) for certificate in [leaf, *intermediates]]
     files.chain.write_bytes(b"".join(pem))
     return files
 
@@ -134,7 +135,7 @@ def _authority(
     issuer_key: _PrivateKey,
 ) -> x509.Certificate:
     return (
-        _builder(_named(common_name), issuer, key, AUTHORITY_DAYS)
+        _builder(_name_of(common_name), issuer, key, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -153,7 +154,7 @@ def _leaf(
     days: int,
 ) -> x509.Certificate:
     return (
-        _builder(_named(names[0]), issuer, key, days)
+        _builder(_name_of(names[0]), issuer, key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -165,7 +166,7 @@ def _leaf(
     )
 
 
-def _named(common_name: str) -> x509.Name:
+def _name_of(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
@@ -186,7 +187,7 @@ def _padding_name(number: int) -> str:
 
 
 def write_key(path: Path, key: _PrivateKey) -> None:
-    """Write a private key as PEM, readable only by its owner."""
+    """Write a private key as PEM. Only the owner may read the file."""
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -1,4 +1,4 @@
-"""The certificates that the lab's servers send, read from its state folder."""
+"""The certificates that the lab's servers send, read from the state folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.servers import chain_file
 
 
 class Chains:
-    """The certificates that the servers of a lab send; they exist once it was up."""
+    """The certificates for a lab's servers; they exist after the lab was started once."""
 
     def __init__(self, state: Path | None) -> None:
         self._state = state
@@ -34,7 +34,7 @@ class Chains:
 
 
 class Described:
-    """A certificate as its row describes it."""
+    """A certificate with its values in records."""
 
     def __init__(self, certificate: x509.Certificate) -> None:
         self._certificate = certificate
@@ -47,31 +47,31 @@ class Described:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Return columns of certificate, without its place in a chain."""
-        one = self._certificate
-        key = one.public_key()
+        """Return columns of certificate, without the place in a chain."""
+        certificate = self._certificate
+        key = certificate.public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name == "secp256r1"
-        serial = one.serial_number
+        serial = certificate.serial_number
         return {
             "sha256": self.sha256,
-            "subject": one.subject.rfc4514_string(),
-            "issuer": one.issuer.rfc4514_string(),
+            "subject": certificate.subject.rfc4514_string(),
+            "issuer": certificate.issuer.rfc4514_string(),
             "sans": json.dumps(self._names(), separators=(",", ":")),
-            "serial": serial.to_bytes(serial.bit_length() // 8 + 1, "big").hex(),  # as DER has it
+            "serial": serial.to_bytes(serial.bit_length() // 8 + 1, "big").hex(),  # as in DER
             "key_algorithm": "ec_p256",
             "key_bits": 256,
             "signature_algorithm": "ecdsa_sha256",
-            "is_ca": one.extensions.get_extension_for_class(x509.BasicConstraints).value.ca,
+            "is_ca": certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca,
             "scts": 0,
             "der_bytes": len(self._der),
-            "not_before": int(one.not_valid_before_utc.timestamp()) * 10**9,
-            "not_after": int(one.not_valid_after_utc.timestamp()) * 10**9,
+            "not_before": int(certificate.not_valid_before_utc.timestamp()) * 10**9,
+            "not_after": int(certificate.not_valid_after_utc.timestamp()) * 10**9,
             "error": None,
         }
 
     def _names(self) -> list[str]:
         try:
-            found = self._certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+            extension = self._certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         except x509.ExtensionNotFound:
             return []
-        return found.value.get_values_for_type(x509.DNSName)
+        return extension.value.get_values_for_type(x509.DNSName)

@@ -20,15 +20,15 @@ def listen(path: Path) -> socket.socket:
     """Open the supervisor's listening socket; replaces a socket file left by a killed lab."""
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with _Short(path) as short:
-        server.bind(short)
+    with _Short(path) as short_path:
+        server.bind(short_path)
     path.chmod(0o600)
     server.listen()
     return server
 
 
 def answer(server: socket.socket, handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer one request; an error of `handle` is sent to the client. No client can stop the lab."""
+    """Answer one request; send an error of `handle` to the client. No client can stop the lab."""
     connection, _ = server.accept()
     with connection:
         connection.settimeout(5.0)
@@ -37,7 +37,7 @@ def answer(server: socket.socket, handle: Callable[[dict[str, Any]], dict[str, A
                 reply = handle(json.loads(request.readline()))
         except FirstflightError as error:
             reply = {"error": str(error), "usage": isinstance(error, UsageError)}
-        except Exception as error:  # a request that makes no sense, a program that hangs
+        except Exception as error:  # an invalid request, or a program that hangs
             reply = {"error": f"{type(error).__name__}: {error}", "usage": False}
         # The client may have disconnected. Unbuffered: closing a buffer would send the rest again.
         with contextlib.suppress(OSError):
@@ -45,13 +45,13 @@ def answer(server: socket.socket, handle: Callable[[dict[str, Any]], dict[str, A
 
 
 def ask(path: Path, request: dict[str, Any], timeout_s: float = 30.0) -> dict[str, Any]:
-    """Send a request to the supervisor; raises the errors that it reports."""
+    """Send a request to the supervisor; raise the error that it reports."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.settimeout(timeout_s)
     with client:
         try:
-            with _Short(path) as short:
-                client.connect(short)
+            with _Short(path) as short_path:
+                client.connect(short_path)
             with client.makefile("rw", encoding="utf-8") as stream:
                 stream.write(json.dumps(request) + "\n")
                 stream.flush()
@@ -65,7 +65,7 @@ def ask(path: Path, request: dict[str, Any], timeout_s: float = 30.0) -> dict[st
 
 
 class _Short:
-    """Return a path to the socket that fits into the 108 bytes of a sockaddr_un, however deep it is."""
+    """Return a path to the socket that fits into the 108 bytes of a sockaddr_un, for any depth of folders."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

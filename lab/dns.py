@@ -1,8 +1,8 @@
-"""The lab's name server: BIND on host `dns`, authoritative for every name, and the resolver of its clients.
+"""The lab's name server: BIND on host `dns`, authoritative for all names, and resolver for its clients.
 
-Every registered domain is a separate zone, and the root zone exists and is empty, so that an unknown name is
-an NXDOMAIN at once and no query leaves the server. CNAMEs are followed from zone to zone within one answer,
-as by a resolver. A zone listed as broken has a file that cannot be loaded: always an immediate SERVFAIL. All
+Every registered domain is a separate zone. The root zone exists and is empty, so that an unknown name is
+NXDOMAIN immediately and no query leaves the server. One answer follows CNAMEs across zones, like the answer
+of a resolver. A broken zone's file cannot be loaded, so its names are always an immediate SERVFAIL. All
 files are in STATE/dns.
 """
 
@@ -34,7 +34,7 @@ _SERIAL = re.compile(r"^@ \d+ IN SOA \S+ \S+ (\d+) ", re.MULTILINE)
 
 
 def zone_of(name: str) -> str:
-    """Return the zone of a name: its registered domain, here always the last two labels."""
+    """Return a name's zone: the registered domain, here always the last two labels."""
     labels = name.rstrip(".").lower().split(".")
     if len(labels) < 2:
         raise UsageError(f"lab name {name}: needs at least two labels, as in example.test")
@@ -49,7 +49,7 @@ def zone_text(zone: str, records: Iterable[DnsRecord], server: Host, serial: int
         f"@ 300 IN SOA {SERVER_NAME}. hostmaster.lab.test. {serial} 3600 600 86400 60",
         f"@ 300 IN NS {SERVER_NAME}.",
     ]
-    if zone in ("", zone_of(SERVER_NAME)):  # both hold the server's own name
+    if zone in ("", zone_of(SERVER_NAME)):  # both contain the server's name
         lines += [f"{SERVER_NAME}. 300 IN A {server.v4}", f"{SERVER_NAME}. 300 IN AAAA {server.v6}"]
     for record in records:
         if record.type == "CNAME" and record.name.lower() == zone:
@@ -71,9 +71,10 @@ def _data(record: DnsRecord) -> str:
 def write_zones(
     folder: Path, records: Iterable[DnsRecord], broken: Collection[str], server: Host
 ) -> list[str]:
-    """Write every zone whose content differs from its file, with a higher serial; return those zones.
+    """Write every zone that has changed, with a higher serial; return the changed zones.
 
-    `broken` are zones that must fail to load. The file of a zone is folder/ZONE.zone, the root's `root.zone`.
+    `broken` are zones that must fail to load. A zone's file is folder/ZONE.zone, for the root
+    `root.zone`.
     """
     zones: dict[str, list[DnsRecord]] = {"": [], zone_of(SERVER_NAME): []}
     for record in records:
@@ -82,9 +83,9 @@ def write_zones(
     changed = []
     for zone, content in zones.items():
         path = folder / f"{zone or 'root'}.zone"
-        old = path.read_text() if path.exists() else ""
-        serial = served_serial(old)
-        if old != zone_text(zone, content, server, serial):
+        old_text = path.read_text() if path.exists() else ""
+        serial = served_serial(old_text)
+        if old_text != zone_text(zone, content, server, serial):
             _replace(path, zone_text(zone, content, server, serial + 1))
             changed.append(zone)
     for zone in broken:
@@ -96,9 +97,9 @@ def write_zones(
 
 
 def served_serial(text: str) -> int:
-    """Return the serial in a zone file's text; 0 if it has none."""
-    found = _SERIAL.search(text)
-    return int(found[1]) if found else 0
+    """Return the serial in a zone file's text, or 0 if the text has no serial."""
+    match = _SERIAL.search(text)
+    return int(match[1]) if match else 0
 
 
 def _replace(path: Path, text: str) -> None:
@@ -108,7 +109,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def named_config(folder: Path, server: Host, secret: str) -> str:
-    """Return BIND's configuration: all paths inside `folder`, almost no cache, control on loopback by key."""
+    """Return BIND's configuration: paths inside `folder`, almost no cache, control on loopback with a key."""
     options = [
         f'directory "{folder}"',
         "pid-file none",
@@ -165,7 +166,7 @@ def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken:
 
 
 def reload_command(state: Path, server: Host) -> tuple[str, list[str]]:
-    """Return (host, argv) of the command that makes BIND serve the written zones and waits until it does."""
+    """Return (host, argv) of the command that makes BIND serve the written zones and waits for the result."""
     return server.name, [sys.executable, "-P", "-m", "lab.dns", "--state", str(state), "--server", server.v4]
 
 
@@ -176,43 +177,43 @@ def expected_serials(folder: Path) -> dict[str, int]:
 
 
 def outdated(server: str, serials: Mapping[str, int]) -> set[str]:
-    """Return the zones whose expected serial `server` does not serve; all remaining ones if it is silent."""
-    wrong: set[str] = set()
+    """Return the zones that `server` does not serve with their expected serial; all the rest if silent."""
+    stale: set[str] = set()
     for number, (zone, serial) in enumerate(serials.items()):
         query = dns.message.make_query(f"{zone}.", dns.rdatatype.SOA)
         try:
             answer = dns.query.udp(query, server, timeout=2)
         except (dns.exception.Timeout, OSError):
-            return wrong | set(list(serials)[number:])
-        found = [
+            return stale | set(list(serials)[number:])
+        served = [
             rdata.serial for rrset in answer.answer for rdata in rrset if rdata.rdtype == dns.rdatatype.SOA
         ]
-        if found != [serial]:
-            wrong.add(zone)
-    return wrong
+        if served != [serial]:
+            stale.add(zone)
+    return stale
 
 
 def reload(state: Path, server: str) -> None:
-    """Make BIND reload the zone files; return when `server` serves all of them."""
+    """Make BIND reload the zone files; return when `server` serves all zones."""
     folder = state / "dns"
     serials = expected_serials(folder / "zones")
     command = [program("rndc", "bind9"), "-c", str(folder / "rndc.conf"), "reload"]
     end = time.monotonic() + RELOAD_TIMEOUT_S
-    wrong = outdated(server, serials)
-    while wrong:
-        for zone in wrong:  # BIND skips a file that is not newer than its zone
+    stale = outdated(server, serials)
+    while stale:
+        for zone in stale:  # BIND skips a file that is not newer than its zone
             os.utime(folder / "zones" / f"{zone or 'root'}.zone")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise FirstflightError(f"BIND cannot reload: {done.stderr.strip()}; is the lab up?")
-        again = min(time.monotonic() + 1.0, end)
+        retry_at = min(time.monotonic() + 1.0, end)
         while (
-            wrong := outdated(server, {zone: serials[zone] for zone in wrong})
-        ) and time.monotonic() < again:
+            stale := outdated(server, {zone: serials[zone] for zone in stale})
+        ) and time.monotonic() < retry_at:
             time.sleep(0.02)
-        if wrong and time.monotonic() >= end:
-            zones = ", ".join(zone or "." for zone in sorted(wrong)[:5])
-            raise FirstflightError(f"BIND does not serve {len(wrong)} new zones ({zones}, ...); see its log")
+        if stale and time.monotonic() >= end:
+            zones = ", ".join(zone or "." for zone in sorted(stale)[:5])
+            raise FirstflightError(f"BIND does not serve {len(stale)} new zones ({zones}, ...); see its log")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

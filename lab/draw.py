@@ -1,7 +1,8 @@
 """Draws numbers from the behaviour file's distributions.
 
-Names get stratified quantiles, (i + 1/2) / n, not independent samples: then the median over an odd number of
-names is exactly the declared one, and a few names already cover the whole distribution, tail included.
+Names get stratified quantiles, (i + 1/2) / n, instead of independent samples. The median over an odd number
+of names is then exactly the declared median, and a few names already cover the whole distribution, including
+its tail.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def quantile(distribution: Distribution, q: float) -> int:
         return d.median_ms * math.exp(d.sigma * NormalDist().inv_cdf(p))
 
     if d.tail_share and q > 1 - d.tail_share:
-        # The Pareto starts where the lognormal ends, so that the distribution has no gap.
+        # The Pareto continues at the last quantile of the lognormal, so that the distribution has no gap.
         value: float = lognormal(1 - d.tail_share) * ((1 - q) / d.tail_share) ** (-1.0 / d.tail_alpha)
     else:
         value = lognormal(q)

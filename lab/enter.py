@@ -1,7 +1,7 @@
-"""`firstflight lab exec`: replaces itself by a program on one of the lab's hosts.
+"""`firstflight lab exec`: replaces its process with a program on one of the lab's hosts.
 
-No process stays in between: exit status, signals, terminal and working directory are the program's own.
-Imports little, because every stage of a lab campaign starts through this module.
+No process stays in between, so exit status, signals, terminal and working directory belong to the program.
+Imports little, because every stage in a lab campaign starts through this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.state import Record, State
 
 def enter_host(record: Record, host: str) -> None:
     """Move this single-threaded process to a host of the lab; the working directory stays the same."""
-    here = Path.cwd()
+    working_folder = Path.cwd()
     of_lab = f"/proc/{record.pid}/ns"
     try:
         if record.rootless:
@@ -28,26 +28,26 @@ def enter_host(record: Record, host: str) -> None:
         namespaces.enter(f"{of_lab}/mnt", namespaces.CLONE_NEWNS)
         namespaces.enter(namespaces.NETNS / host, namespaces.CLONE_NEWNET)
     except PermissionError as error:
-        raise UsageError("this user may not enter the lab; use the user who raised it") from error
+        raise UsageError("this user may not enter the lab; use the user who started it") from error
     except FileNotFoundError as error:
-        raise UsageError("the lab has just ended; start it with `firstflight lab up`") from error
-    os.chdir(here)
+        raise UsageError("the lab has just stopped; start it with `firstflight lab up`") from error
+    os.chdir(working_folder)
 
 
 def host_in(command: Sequence[str]) -> str | None:
-    """Return the lab's host that a command enters (`... lab exec [--state DIR] HOST ...`), else None."""
+    """Return the lab's host that a command enters (`... lab exec [--state DIR] HOST ...`), else `None`."""
     words = list(command)
-    for place in range(len(words) - 2):
-        if words[place : place + 2] == ["lab", "exec"]:
-            rest = words[place + 2 :]
-            while rest and rest[0].startswith("--"):
-                rest = rest[1 if "=" in rest[0] else 2 :]
-            return rest[0] if rest else None
+    for position in range(len(words) - 2):
+        if words[position : position + 2] == ["lab", "exec"]:
+            arguments = words[position + 2 :]
+            while arguments and arguments[0].startswith("--"):
+                arguments = arguments[1 if "=" in arguments[0] else 2 :]
+            return arguments[0] if arguments else None
     return None
 
 
 def is_on(host: str) -> bool | None:
-    """Return whether this process is on that host of the lab; None if no namespace has that name."""
+    """Return whether this process is on that lab host; `None` if there is no such namespace."""
     try:
         return (namespaces.NETNS / host).samefile("/proc/self/ns/net")
     except OSError:
@@ -55,13 +55,14 @@ def is_on(host: str) -> bool | None:
 
 
 def environment(state: State) -> dict[str, str]:
-    """Return the variables that a program in the lab needs in addition: it trusts only the lab's authority.
+    """Return the additional variables for a program in the lab: it trusts only the lab's authority.
 
-    Its PATH includes `firstflight` and the administrator's programs, which need not be on the user's PATH.
+    The PATH includes `firstflight` and the administrator's programs, which may be missing from the user's
+    PATH.
     """
-    here = str(Path(sys.executable).parent)
+    bin_folder = str(Path(sys.executable).parent)
     return {
-        "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), here, "/usr/sbin", "/sbin"]),
+        "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), bin_folder, "/usr/sbin", "/sbin"]),
         "SSL_CERT_FILE": str(state.authority),
         "REQUESTS_CA_BUNDLE": str(state.authority),
         "CURL_CA_BUNDLE": str(state.authority),
@@ -72,7 +73,7 @@ def execute(state: State, host: str, argv: Sequence[str]) -> NoReturn:
     """Replace this process by a program on a host; UsageError if there is no such host or program."""
     record = state.require()
     if host not in record.hosts:
-        raise UsageError(f"no host {host!r} in the lab; there are {', '.join(record.hosts)}")
+        raise UsageError(f"the lab has no host {host!r}; its hosts are {', '.join(record.hosts)}")
     enter_host(record, host)
     try:
         os.execvpe(argv[0], list(argv), {**os.environ, **environment(state)})

@@ -1,7 +1,7 @@
 """The host of sites with files: nginx with real files over TLS 1.3, HTTP/1.1 and HTTP/2, and the odd server.
 
-All is in STATE/files: document roots, configurations, certificates' names, access log. Files of one size are
-one file on disk, whose content no compression makes smaller.
+STATE/files holds all of it: document roots, configurations, certificates' names, access log. All files of a
+size are the same file on disk. The content is incompressible.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _TTL = 300
 
 
 def records(sites: Sequence[FileSite]) -> list[DnsRecord]:
-    """Return the addresses of all names, and of `www.` of those that are there."""
-    found = []
+    """Return the address of each served name, including `www.` names."""
+    dns_records = []
     for site in sites:
         assert site.ip is not None
-        found.append(DnsRecord(site.name, "A", _TTL, site.ip))
+        dns_records.append(DnsRecord(site.name, "A", _TTL, site.ip))
         if site.kind != "none":
-            at = sites[0].ip if site.www_elsewhere else site.ip
-            assert at is not None
-            found.append(DnsRecord(f"www.{site.name}", "A", _TTL, at))
-    return found
+            www_ip = sites[0].ip if site.www_elsewhere else site.ip
+            assert www_ip is not None
+            dns_records.append(DnsRecord(f"www.{site.name}", "A", _TTL, www_ip))
+    return dns_records
 
 
 def services(state: Path, host: str, sites: Sequence[FileSite], authority: Authority) -> list[Service]:
@@ -42,16 +42,16 @@ def services(state: Path, host: str, sites: Sequence[FileSite], authority: Autho
     served = [site for site in sites if site.kind == "files"]
     server = nginx(folder, "files-nginx", host, served, authority, as_root=os.geteuid() == 0)
     odd = [site for site in sites if site.kind == "odd"]
-    named = [name for site in odd for name in (site.name, f"www.{site.name}")]
-    named += [f"{label}.{ZONE}" for label in BEHAVIOURS if f"{label}.{ZONE}" not in named]
-    certificate = issue(authority, "odd-files", named)
-    given = {
+    names = [name for site in odd for name in (site.name, f"www.{site.name}")]
+    names += [f"{label}.{ZONE}" for label in BEHAVIOURS if f"{label}.{ZONE}" not in names]
+    certificate = issue(authority, "odd-files", names)
+    config = {
         "listen": [site.ip for site in odd],
         "port": PORT,
         "chain": str(certificate.chain),
         "key": str(certificate.key),
     }
-    (folder / "odd.json").write_text(json.dumps(given))
+    (folder / "odd.json").write_text(json.dumps(config))
     return [
         server,
         Service("odd-files", host, _python("lab.odd_files", str(folder / "odd.json")), r"^READY$"),
@@ -85,14 +85,14 @@ def _write_tree(folder: Path, site: FileSite) -> None:
         page = root / (path.strip("/") or "index.html")
         page.write_text(f"<!doctype html>\n<title>{site.name}</title>\n<h1>{site.name}</h1>\n{rows}")
     for path, size in site.files.items():
-        place = root / path.strip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        os.link(_content(folder, size), place)
+        target = root / path.strip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        os.link(_content(folder, size), target)
 
 
 def _content(folder: Path, size: int) -> Path:
-    """Return the file of that many bytes, the same ones each time."""
+    """Return a file with `size` bytes. The content is always the same for a size."""
     path = folder / f"{size}.bin"
     if not path.exists() or path.stat().st_size != size:
         path.write_bytes(random.Random(size).randbytes(size))
@@ -119,16 +119,16 @@ def _nginx(folder: Path, sites: Sequence[FileSite], authority: Authority, *, as_
     for site in sites:
         names = [site.name, f"www.{site.name}"]
         certificate = issue(authority, f"files-{site.label}", names, flaw="other_name" if site.flaw else None)
-        own = [f"listen {site.ip}:{PORT} ssl http2;"]
+        listen = [f"listen {site.ip}:{PORT} ssl http2;"]
         keys = [
             f'ssl_certificate "{certificate.chain}";',
             f'ssl_certificate_key "{certificate.key}";',
             "ssl_protocols TLSv1.3;",
         ]
         if site.at_www:
-            moved = f"location / {{ return 301 https://www.{site.name}$request_uri; }}"
-            lines += ["server {", *own, f"server_name {site.name};", *keys, moved, "}"]
+            redirect = f"location / {{ return 301 https://www.{site.name}$request_uri; }}"
+            lines += ["server {", *listen, f"server_name {site.name};", *keys, redirect, "}"]
         name = f"www.{site.name}" if site.at_www else " ".join(names)
         root = f'root "{folder / "www" / site.label}";'
-        lines += ["server {", *own, f"server_name {name};", *keys, root, site.rules, "}"]
+        lines += ["server {", *listen, f"server_name {name};", *keys, root, site.rules, "}"]
     return "\n".join([*lines, "}"]) + "\n"

@@ -1,8 +1,8 @@
-"""The web sites with files to download: what each serves, and what a crawl of it must find.
+"""The web sites with files to download, and a crawl's expected results.
 
-Sites of kind `files` are plain files behind nginx (lab/file_host.py), over TLS 1.3 with HTTP/1.1 and HTTP/2;
-those of kind `odd` are served by lab/odd_files.py. Each has an address of its own, so that limits per address
-delay none of them. Sizes in bytes.
+nginx serves the sites of kind `files` as plain files (lab/file_host.py), over TLS 1.3 with HTTP/1.1 and
+HTTP/2. lab/odd_files.py serves the sites of kind `odd`. Each site has a separate address, so that limits per
+address delay no site. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 
 ZONE = "downloads.test"
 _FIRST = IPv4Address("198.18.192.1")
-# In [blocklist] of the behaviour file, and no host's.
+# Listed in [blocklist] of the behaviour file. No host has this address.
 _BLOCKED = "198.18.158.200"
 
 MB = 1_000_000
@@ -25,9 +25,10 @@ Kind = Literal["files", "odd", "none"]
 
 @dataclass(frozen=True)
 class FileSite:
-    """One name. `status` to `path` are of the file that a crawl finds, null where it finds none.
+    """One name. `status` to `path` describe the file that a crawl finds, or are null if it finds no file.
 
-    `pages`: path -> links of that page; `files`: path -> size. `flaw`: its certificate is for another name.
+    `pages` maps a page's path to the page's links, `files` a path to a size. `flaw`: the certificate is for
+    another name.
     """
 
     label: str
@@ -55,7 +56,7 @@ class FileSite:
 
     @property
     def is_unserved(self) -> bool:
-        """Whether its address is no host's."""
+        """Whether no host has the address."""
         return self.ip == _BLOCKED
 
     @property
@@ -66,7 +67,7 @@ class FileSite:
         return f"https://{'www.' if self.at_www else ''}{self.name}{self.path}"
 
 
-def _file(label: str, size: int, outcome: str = "found", **more: object) -> FileSite:
+def _file(label: str, size: int, outcome: str = "found", **changes: object) -> FileSite:
     values: dict[str, object] = {
         "status": 200,
         "method": "head",
@@ -76,20 +77,20 @@ def _file(label: str, size: int, outcome: str = "found", **more: object) -> File
         "pages": {"/": (FILE,)},
         "files": {FILE: size},
     }
-    return FileSite(label, "files", outcome, **{**values, **more})  # type: ignore[arg-type]
+    return FileSite(label, "files", outcome, **{**values, **changes})  # type: ignore[arg-type]
 
 
-def _none(label: str, outcome: str, **more: object) -> FileSite:
-    return FileSite(label, "files", outcome, **more)  # type: ignore[arg-type]
+def _none(label: str, outcome: str, **changes: object) -> FileSite:
+    return FileSite(label, "files", outcome, **changes)  # type: ignore[arg-type]
 
 
-def _odd(label: str, outcome: str, **more: object) -> FileSite:
-    return FileSite(label, "odd", outcome, **more)  # type: ignore[arg-type]
+def _odd(label: str, outcome: str, **changes: object) -> FileSite:
+    return FileSite(label, "odd", outcome, **changes)  # type: ignore[arg-type]
 
 
 def _chain(links: int) -> dict[str, tuple[str, ...]]:
     """Return pages that each link to the next one, the last one to the file."""
-    pages = {"/" if place == 0 else f"/page-{place}": (f"/page-{place + 1}",) for place in range(links)}
+    pages = {"/" if number == 0 else f"/page-{number}": (f"/page-{number + 1}",) for number in range(links)}
     return {**pages, f"/page-{links}": (FILE,)}
 
 
@@ -152,15 +153,15 @@ _SITES = (
 
 
 def truth() -> Iterator[dict[str, object]]:
-    """Yield what a crawl must find at each site, by columns of download_file.
+    """Yield the expected result of a crawl of each site, by columns of download_file.
 
-    `size` of a lower bound is the least one: a client keeps a little more than it asks for.
+    A lower bound in `size` is a minimum: a client stores a little more than the range it requests.
     """
     return map(line, sites())
 
 
 def line(site: FileSite) -> dict[str, object]:
-    """Return what a crawl must find at one site."""
+    """Return the expected result of crawling a site."""
     return {
         "domain": site.name,
         "ip": site.ip,
@@ -175,9 +176,9 @@ def line(site: FileSite) -> dict[str, object]:
 
 
 def sites(first: str = str(_FIRST)) -> list[FileSite]:
-    """Return all sites; those without an address get the addresses from `first` on."""
+    """Return all sites; sites without a fixed address get the addresses from `first` on."""
     begin = IPv4Address(first)
     return [
-        site if site.ip else FileSite(**{**site.__dict__, "ip": str(begin + place)})
-        for place, site in enumerate(_SITES)
+        site if site.ip else FileSite(**{**site.__dict__, "ip": str(begin + index)})
+        for index, site in enumerate(_SITES)
     ]

@@ -2,7 +2,7 @@
 
     python -m lab.forward --state DIR --host centre --to 127.0.0.1:8080 --port 8080
 
-Binds the port outside first, then moves the process into the host's network, where its connections start.
+Binds the port first, then moves the process into the host's network, so that its connections start there.
 Prints `READY PORT` (port 0: a free one) and runs until killed.
 """
 
@@ -30,27 +30,27 @@ def listen(port: int) -> socket.socket:
         listener.bind(("127.0.0.1", port))
     except OSError as error:
         raise UsageError(
-            f"port {port} of 127.0.0.1 cannot be had ({error.strerror}): choose another"
+            f"port {port} of 127.0.0.1 is not available ({error.strerror}): choose another"
         ) from error
     listener.listen(64)
     return listener
 
 
 async def serve(listener: socket.socket, host: str, port: int) -> None:
-    """Forward every connection to HOST:PORT; an end of stream is passed on, an error closes both sides."""
+    """Forward every connection to HOST:PORT; pass on an end of stream, close both sides on an error."""
 
-    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there_reader, there_writer = await asyncio.open_connection(host, port)
+            host_reader, host_writer = await asyncio.open_connection(host, port)
         except OSError:
             writer.close()
             return
         with contextlib.suppress(OSError):
-            await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
-        for end in (writer, there_writer):
+            await asyncio.gather(_copy(reader, host_writer), _copy(host_reader, writer))
+        for end in (writer, host_writer):
             end.close()
 
-    server = await asyncio.start_server(one, sock=listener)
+    server = await asyncio.start_server(relay, sock=listener)
     async with server:
         await server.serve_forever()
 
@@ -78,7 +78,7 @@ def main() -> int:
         record = locate(options.state).require()
         listener = listen(options.port)
         if options.host not in record.hosts:
-            raise UsageError(f"no host {options.host!r} in the lab; there are {', '.join(record.hosts)}")
+            raise UsageError(f"the lab has no host {options.host!r}; its hosts are {', '.join(record.hosts)}")
         enter.enter_host(record, options.host)
     except FirstflightError as error:
         print(f"forward: {error}", file=sys.stderr)

@@ -1,7 +1,8 @@
-"""What the handshake stage must find at an endpoint: columns of quic_handshake, http3_response, certificate.
+"""Expected results of the handshake stage: columns of quic_handshake, http3_response and certificate.
 
-From the behaviour file, the manifests of the stacks and the servers' certificates, for handshakes that offer
-X25519 first and check chains against the lab's root (`--verify chain`). No measuring stage reads it.
+They follow from the behaviour file, the manifests of the stacks and the servers' certificates. They are valid
+for handshakes that offer X25519 first and check chains against the lab's root (`--verify chain`). No
+measuring stage reads them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from lab.servers import PORT
 Columns = dict[str, Any]
 
 NO_APPLICATION_PROTOCOL = 120  # RFC 7301 3.2
-CRYPTO_ERROR = 0x100  # RFC 9001 4.8: an alert as error code of QUIC
+CRYPTO_ERROR = 0x100  # RFC 9001 4.8: added to a TLS alert
 VERSION_1 = "0x00000001"
 OTHERS = "Others"
 PORT_UNREACHABLE = {4: (3, 3), 6: (1, 4)}  # ICMP type and code by family
-# Chains that lead to the lab's root, and certificates that are for the names of their servers.
+# Certificates with a chain to the lab's root, and certificates that are valid for their server's name.
 VERIFIED: frozenset[CertificateName] = frozenset({"small", "large", "other_name"})
 MATCHING: frozenset[CertificateName] = frozenset({"small", "large", "self_signed", "expired"})
 
@@ -41,7 +42,7 @@ OF_COMPLETE = (
     *("leaf_sha256", "chain_length", "ocsp_stapled", "signature_valid", "verified", "name_matches"),
     *("http", "status", "server_header", "edge_location", "cdn_by_header", "cdn_by_certificate"),
 )
-# Columns of http3_response with the value of one field.
+# Columns of http3_response that hold a single field.
 FIELDS = ("server", "alt_svc", "via", "location", "cf_ray", "x_amz_cf_pop", "x_cache", "x_served_by", "age")
 
 
@@ -52,16 +53,16 @@ class HandshakeTruth:
         self._internet = internet
         self._chains = Chains(state)
         self._drops = {drop.ip: drop.rule for drop in internet.drops}
-        # Whose fields a host's servers send: those of the CDN whose name it has.
+        # Maps a host to the CDN of the same name. The host's servers send the fields of this CDN.
         self._fields_of = {name.lower(): name for name in internet.cdns}
 
     def columns(self, endpoint: Endpoint) -> Columns:
         """Return columns of quic_handshake with their values.
 
-        Of `transport_parameters` only the values of some are known: {name: value}. Columns of the chain are
-        missing if the lab was never up.
+        `transport_parameters` holds only the parameters with known values: {name: value}. Columns of the
+        chain are missing if the lab was never started.
         """
-        found: Columns = {
+        expected: Columns = {
             **dict.fromkeys(OF_COMPLETE),
             "domain": endpoint.domain,
             "ip": endpoint.ip,
@@ -69,7 +70,7 @@ class HandshakeTruth:
             "asn": endpoint.asn,
             "cdn": endpoint.cdn,
             "cdn_by_asn": endpoint.cdn,
-            "cdn_by_cname": OTHERS,  # no alias in the lab is a CDN's own name
+            "cdn_by_cname": OTHERS,  # no alias in the lab has a CDN's real name
             "version": None if endpoint.outcome == "blocked" else VERSION_1,
             "versions_offered": None if endpoint.outcome == "blocked" else VERSION_1,
             "version_change": None,
@@ -81,51 +82,51 @@ class HandshakeTruth:
             "icmp_type": None,
             "icmp_code": None,
         }
-        seen = self._incomplete(endpoint)
-        if seen is not None:
-            found |= seen.model_dump()
-            if seen.outcome == "refused":
+        incomplete = self._incomplete(endpoint)
+        if incomplete is not None:
+            expected |= incomplete.model_dump()
+            if incomplete.outcome == "refused":
                 family = 6 if ":" in endpoint.ip else 4
-                found["icmp_type"], found["icmp_code"] = PORT_UNREACHABLE[family]
-            return found
+                expected["icmp_type"], expected["icmp_code"] = PORT_UNREACHABLE[family]
+            return expected
         if endpoint.outcome == "blocked":
-            nothing = stacks.Incomplete(outcome="blocked", stage="").model_dump()
-            return found | nothing | {"stage": None}
-        return found | self._complete(endpoint)
+            blocked = stacks.Incomplete(outcome="blocked", stage="").model_dump()
+            return expected | blocked | {"stage": None}
+        return expected | self._complete(endpoint)
 
     def at_least(self, endpoint: Endpoint, vantage: str) -> dict[str, int]:
-        """Return the times of a complete handshake that cannot be shorter, in microseconds by column.
+        """Return the shortest possible times for a complete handshake, in microseconds by column.
 
-        Every flight takes the declared round-trip time, and answers are held as long as declared. SETTINGS
-        come when the handshake is complete.
+        Every flight lasts the declared round-trip time, and answers are delayed as declared. SETTINGS arrive
+        when the handshake is complete.
         """
         if self.columns(endpoint)["outcome"] != "done":
             return {}
         rtt = self._internet.rtt_us(vantage, endpoint.host)
-        delay = endpoint.delay_us or 0
+        delay_us = endpoint.delay_us or 0
         holds_certificate = endpoint.mode == "sh_then_certificate"
-        held = rtt + delay * (endpoint.mode in ("wait", "retry", "iack", "retry_iack"))
-        complete = rtt + delay
-        least = {
-            "ack_us": rtt if endpoint.mode in ("iack", "retry_iack") or holds_certificate else held,
-            "sh_us": rtt if holds_certificate else held,
-            "certificate_us": complete,
-            "handshake_us": complete,
-            "confirmed_us": complete + rtt,
-            "settings_us": complete + rtt,
+        held_us = rtt + delay_us * (endpoint.mode in ("wait", "retry", "iack", "retry_iack"))
+        complete_us = rtt + delay_us
+        bounds = {
+            "ack_us": rtt if endpoint.mode in ("iack", "retry_iack") or holds_certificate else held_us,
+            "sh_us": rtt if holds_certificate else held_us,
+            "certificate_us": complete_us,
+            "handshake_us": complete_us,
+            "confirmed_us": complete_us + rtt,
+            "settings_us": complete_us + rtt,
             "rtt_first_us": rtt,
             "rtt_min_us": rtt,
         }
         if self._drops.get(endpoint.ip) == "first_answer":
-            del least["ack_us"]  # lost
+            del bounds["ack_us"]  # lost
         if endpoint.http is not None:
-            least["response_us"] = complete + rtt + (endpoint.http.delay_us or 0)
-        return least
+            bounds["response_us"] = complete_us + rtt + (endpoint.http.delay_us or 0)
+        return bounds
 
     def response(self, endpoint: Endpoint) -> Columns | None:
-        """Return columns of http3_response; None if there is no response.
+        """Return columns of http3_response; `None` if there is no response.
 
-        `headers` and `settings` hold what must be there: servers may add to both.
+        `headers` and `settings` hold the expected entries. Servers may send additional ones.
         """
         if endpoint.http is None or self.columns(endpoint)["outcome"] != "done":
             return None
@@ -146,33 +147,34 @@ class HandshakeTruth:
         }
 
     def certificates(self) -> Iterator[Columns]:
-        """Yield columns of certificate, for each one that a complete handshake shows, once."""
-        seen = {
+        """Yield columns of certificate, once for each certificate in a complete handshake."""
+        served = {
             (e.stack, e.certificate) for e in self._internet.endpoints if self.columns(e)["outcome"] == "done"
         }
-        for stack, certificate in sorted(seen):
-            chain = [Described(one) for one in self._chains.of(stack, certificate)]
-            for position, one in enumerate(chain):
+        for stack, certificate in sorted(served):
+            chain = [Described(element) for element in self._chains.of(stack, certificate)]
+            for position, described in enumerate(chain):
                 issuer = chain[position + 1].sha256 if position + 1 < len(chain) else None
-                yield {"position": position, "issuer_sha256": issuer, **one.columns}
+                yield {"position": position, "issuer_sha256": issuer, **described.columns}
 
     def _shown(self, endpoint: Endpoint) -> stacks.Shown:
         shown = stacks.find(endpoint.stack).shown
         if shown is None:
             raise UsageError(
-                f"lab/stacks/{endpoint.stack}/manifest.toml says neither what a handshake shows ([shown]) "
-                f"nor how one with {endpoint.mode} ends ([incomplete]): {endpoint.domain} needs one"
+                f"lab/stacks/{endpoint.stack}/manifest.toml has neither the results of a complete handshake "
+                f"([shown]) nor of {endpoint.mode} ([incomplete]): {endpoint.domain} needs one of them"
             )
         return shown
 
     def _incomplete(self, endpoint: Endpoint) -> stacks.Incomplete | None:
-        """Return how a handshake that is sent and not completed ends; None for others."""
+        """Return the result of an incomplete handshake; `None` for other endpoints."""
         if endpoint.outcome == "blocked":
             return None
         if endpoint.stack == stacks.NO_SERVER:
             return stacks.Incomplete(outcome="refused", stage="sent")
         if self._drops.get(endpoint.ip) == "odd_flows":
-            # A probe of the same repetition came before: two flows the first time, then one.
+            # An earlier probe of the same repetition used two flows (the first time) or one flow, so this
+            # handshake is an odd flow, which the link drops.
             return stacks.Incomplete(outcome="timeout", stage="sent")
         if endpoint.alpn == "":
             return stacks.Incomplete(
@@ -203,7 +205,7 @@ class HandshakeTruth:
     def _complete(self, endpoint: Endpoint) -> Columns:
         shown = self._shown(endpoint)
         answer = endpoint.http
-        found: Columns = {
+        expected: Columns = {
             "outcome": "done",
             "stage": "response" if answer else "confirmed",
             "version_list": None,
@@ -238,13 +240,14 @@ class HandshakeTruth:
             "name_matches": endpoint.certificate in MATCHING,
             **_answered(answer),
             "cdn_by_header": self._fields_of.get(endpoint.host, OTHERS) if answer else None,
-            "cdn_by_certificate": OTHERS,  # names and issuers are the lab's
+            "cdn_by_certificate": OTHERS,  # names and issuers belong to the lab
         }
-        return found | self._chain(endpoint)
+        return expected | self._chain(endpoint)
 
     def _chain(self, endpoint: Endpoint) -> Columns:
         ders = [
-            one.public_bytes(Encoding.DER) for one in self._chains.of(endpoint.stack, endpoint.certificate)
+            certificate.public_bytes(Encoding.DER)
+            for certificate in self._chains.of(endpoint.stack, endpoint.certificate)
         ]
         if not ders:
             return {}
@@ -261,11 +264,11 @@ class HandshakeTruth:
 
 
 def _available(information: object) -> str | None:
-    """Return the Available Versions of version_information (hex digits), behind the chosen one."""
+    """Return the Available Versions (hex digits) of version_information, without the Chosen Version."""
     if information is None:
         return None
     digits = str(information)[8:]
-    return ",".join(f"0x{digits[place : place + 8]}" for place in range(0, len(digits), 8))
+    return ",".join(f"0x{digits[begin : begin + 8]}" for begin in range(0, len(digits), 8))
 
 
 def _answered(answer: Answer | None) -> Columns:

@@ -1,7 +1,7 @@
 """Expands the behaviour file into an `Internet`: every host, endpoint, DNS record, route, link and name.
 
 The expansion is a pure function of the file. Each CDN has its own random numbers, so that changing one entry
-changes nothing else.
+does not change anything else.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class Internet:
     """The whole lab as plain data.
 
     `endpoints` holds one entry per (name, address), over all epochs. `names` are (rank, domain) of the target
-    list, from rank 1 without gaps. `servfail` are names whose zone (the name without its first label) answers
-    SERVFAIL; `nxdomain` are names in existing zones that do not exist. `blocklist` and `optout` are lines.
+    list, from rank 1 without gaps. `servfail` are names in broken zones: the name without its first label is
+    a zone that answers SERVFAIL. `nxdomain` are nonexistent names in existing zones. `blocklist` and `optout`
+    are lines.
     """
 
     hosts: tuple[Host, ...]
@@ -72,28 +73,30 @@ class Internet:
             for r in self._records
         ]
 
-    def rtt_us(self, one: str, other: str) -> int:
+    def rtt_us(self, host: str, peer: str) -> int:
         """Return the round-trip time that the link emulator keeps between two hosts, in microseconds."""
-        return self._rtt_us.get(frozenset((one, other)), self._default_rtt_us)
+        return self._rtt_us.get(frozenset((host, peer)), self._default_rtt_us)
 
     def bottleneck(self, source: str, destination: str) -> Bottleneck | None:
-        """Return what limits packets from one host to another: the path's own, else that of a host."""
+        """Return the bottleneck of the path, else of the source, else of the destination."""
         for ends in ((source, destination), (source, None), (None, destination)):
-            for each in self.bottlenecks:
-                if (each.from_host, each.to_host) == ends and source != destination:
-                    return each
+            for bottleneck in self.bottlenecks:
+                if (bottleneck.from_host, bottleneck.to_host) == ends and source != destination:
+                    return bottleneck
         return None
 
     def host(self, name: str) -> Host:
-        """Return a host by name; UsageError lists the known ones."""
+        """Return the host with this name; UsageError lists the known hosts."""
         for host in self.hosts:
             if host.name == name:
                 return host
-        raise UsageError(f"no host {name!r} in the lab; there are {', '.join(h.name for h in self.hosts)}")
+        raise UsageError(
+            f"the lab has no host {name!r}; its hosts are {', '.join(h.name for h in self.hosts)}"
+        )
 
 
 class _Addresses:
-    """Allocates the addresses of a block, one /24 (or /64) after the other."""
+    """Allocates a block's addresses, one /24 (or /64) after another."""
 
     def __init__(self, block4: IPv4Network, block6: IPv6Network) -> None:
         self._block4, self._block6 = block4, block6
@@ -105,17 +108,17 @@ class _Addresses:
         return str(self._block4[subnet * 256 + 1 + row])
 
     def v6(self) -> str:
-        row, subnet = divmod(self._next6, 4)  # four /64s, a quarter of the block apart
+        row, subnet = divmod(self._next6, 4)  # four /64s, each a quarter of the block after the previous one
         self._next6 += 1
         return str(self._block6[(subnet << 78) + 1 + row])
 
 
-def _edge_host(name: str, block4: IPv4Network, block6: IPv6Network, more: Iterable[str]) -> Host:
-    return Host(name, "edge", str(block4[-2]), str(block6[0xFFFF]), tuple(dict.fromkeys(more)))
+def _edge_host(name: str, block4: IPv4Network, block6: IPv6Network, addresses: Iterable[str]) -> Host:
+    return Host(name, "edge", str(block4[-2]), str(block6[0xFFFF]), tuple(dict.fromkeys(addresses)))
 
 
 def _served(name: str, kind: HostKind) -> tuple[str, ...]:
-    """Return the further addresses of a host that is no edge."""
+    """Return the additional addresses for a host that is not an edge."""
     if kind == "mirror":
         return tuple(site.ip for site in mirror_sites.on(name) if site.ip is not None)
     if kind != "files":
@@ -130,10 +133,10 @@ def _edges(spec: Behaviour) -> list[CdnEntry | OddEntry]:
 
 
 def _bottlenecks(spec: Behaviour) -> Iterator[Bottleneck]:
-    for each in spec.bottleneck:
+    for entry in spec.bottleneck:
         for line, source, destination in (
-            (each.to_host, each.peer, each.host),
-            (each.from_host, each.host, each.peer),
+            (entry.to_host, entry.peer, entry.host),
+            (entry.from_host, entry.host, entry.peer),
         ):
             if line is not None:
                 yield Bottleneck(source, destination, line.rate_bps, line.queue_packets, line.queue_bytes)
@@ -144,10 +147,10 @@ class _Plan:
     """The behaviour of a CDN's names."""
 
     names: list[str]  # site-NNN of the CDN
-    domains: list[str]  # as in the list: some are names of customers, with a CNAME to the former
+    domains: list[str]  # names in the list; some are customers, with a CNAME to a site
     large: set[str]  # with a large certificate
     iack: dict[str, int]  # names that send instant ACKs -> microseconds to the ServerHello, ascending
-    waits: list[int]  # of each name, if it waits: microseconds to the answer
+    waits: list[int]  # for each name as a waiting one: microseconds to the answer
     varying: list[str]  # names that move to another address from epoch to epoch, in pairs
     with_v6: set[str]
 
@@ -158,7 +161,7 @@ class _Shared:
     def __init__(self, addresses: _Addresses, shared: int) -> None:
         self._addresses = addresses
         self._left = shared
-        self._half_full: dict[str, list[str]] = {}  # stack -> addresses that take one more name
+        self._half_full: dict[str, list[str]] = {}  # stack -> addresses with room for another name
 
     def v4(self, stack: str) -> str:
         """Return the address of the next name."""
@@ -181,11 +184,11 @@ class _Builder:
         self.domains: list[str] = []
         self.moved: dict[int, dict[str, str]] = {epoch: {} for epoch in range(1, spec.epochs + 1)}
         self.routes = [
-            (ip_network(route.prefix), route.path) for part in _edges(spec) for route in part.routes
+            (ip_network(route.prefix), route.path) for edge in _edges(spec) for route in edge.routes
         ]
         self.cdn_of_as = {asn: cdn.name for cdn in spec.cdn for asn in cdn.asns}
         self.overrides = {entry.domain: entry for entry in spec.override}
-        self.fields = {part.host: part.http for part in _edges(spec)}
+        self.fields = {edge.host: edge.http for edge in _edges(spec)}
 
     def origin(self, ip: str) -> tuple[int | None, str | None]:
         """Return the origin AS of an address and its CDN by longest prefix match; nulls if not announced."""
@@ -234,7 +237,7 @@ class _Builder:
         )
 
     def answer(self, domain: str, ip: str, host: str, entry: SpecialEntry | None) -> Answer | None:
-        """Return what an endpoint answers to requests; a special name draws none, and some never answer."""
+        """Return an endpoint's answer to requests, or `None`: declared for a special name, else sampled."""
         if entry and not entry.answers:
             return None
         seed = self.spec.seed
@@ -272,15 +275,15 @@ class _Builder:
             if cdn.https:
                 self.record(holder, "HTTPS", "1 . alpn=h3,h2")
             if varies and cdn.varying:
-                other = addresses.v4()
-                self.endpoint(domain, other, cdn.host, stack, "wait", wait_us, size, "coalesced")
-                place = plan.varying.index(domain) // 2
+                second_ip = addresses.v4()
+                self.endpoint(domain, second_ip, cdn.host, stack, "wait", wait_us, size, "coalesced")
+                pair = plan.varying.index(domain) // 2
                 for epoch, count in enumerate(cdn.varying.iack, start=1):
-                    if place < (cdn.iack - count) // 2:
-                        self.moved[epoch][holder] = other
+                    if pair < (cdn.iack - count) // 2:
+                        self.moved[epoch][holder] = second_ip
 
     def _plan(self, cdn: CdnEntry) -> _Plan:
-        """Draw the behaviour of each name of a CDN; the same for the same seed."""
+        """Draw the behaviour of each name in a CDN; the same for the same seed."""
         rng = random.Random(f"{self.spec.seed}/{cdn.name}")
         names = [f"site-{i:03d}.{cdn.host}.test" for i in range(1, cdn.names + 1)]
         customers = set(rng.sample(range(cdn.names), cdn.cname))
@@ -291,9 +294,12 @@ class _Builder:
         order = rng.sample(domains, len(domains))
         delays = quantiles(cdn.delay, cdn.iack) if cdn.delay else []
         waits = rng.sample(quantiles(cdn.wait, cdn.names), cdn.names)
-        least = min(cdn.varying.iack) if cdn.varying else cdn.iack
+        fewest_iack = min(cdn.varying.iack) if cdn.varying else cdn.iack
         pairs = symmetric_pairs(cdn.iack, rng)
-        varying_pairs, steady_pairs = pairs[: (cdn.iack - least) // 2], pairs[(cdn.iack - least) // 2 :]
+        varying_pairs, steady_pairs = (
+            pairs[: (cdn.iack - fewest_iack) // 2],
+            pairs[(cdn.iack - fewest_iack) // 2 :],
+        )
         return _Plan(
             names=names,
             domains=domains,
@@ -306,12 +312,12 @@ class _Builder:
 
     @staticmethod
     def _names_with_v6(
-        cdn: CdnEntry, order: list[str], pairs: list[tuple[int, int]], waiting: list[str]
+        cdn: CdnEntry, order: list[str], pairs: list[tuple[int, int]], wait_names: list[str]
     ) -> set[str]:
         """Choose the names with an IPv6 address; instant ACK names in pairs, which keeps the median."""
-        want_iack = cdn.aaaa // 2 if waiting else cdn.aaaa
+        want_iack = cdn.aaaa // 2 if wait_names else cdn.aaaa
         chosen = [order[i] for pair in pairs[: want_iack // 2] for i in pair]
-        chosen += waiting[: cdn.aaaa - len(chosen)]
+        chosen += wait_names[: cdn.aaaa - len(chosen)]
         return set(chosen)
 
     def special(self, entry: SpecialEntry) -> None:
@@ -345,16 +351,16 @@ def expand(spec: Behaviour) -> Internet:
         build.special(entry)
     if unknown := set(build.overrides) - {e.domain for e in build.endpoints}:
         raise UsageError(
-            f"the behaviour file overrides {sorted(unknown)[0]!r}, which is no name with an address"
+            f"the behaviour file overrides {sorted(unknown)[0]!r}, which is not a name with an address"
         )
 
     hosts = [
         Host(h.name, h.kind, str(h.v4), str(h.v6), _served(h.name, h.kind), tuple(h.tcp.items()))
         for h in spec.host
     ]
-    for part in _edges(spec):
-        more = (e.ip for e in build.endpoints if e.host == part.host)
-        hosts.append(_edge_host(part.host, part.block4, part.block6, more))
+    for edge in _edges(spec):
+        addresses = (e.ip for e in build.endpoints if e.host == edge.host)
+        hosts.append(_edge_host(edge.host, edge.block4, edge.block6, addresses))
     ranked = random.Random(f"{spec.seed}/ranks").sample(build.domains, len(build.domains))
     return Internet(
         hosts=tuple(hosts),
@@ -375,14 +381,14 @@ def expand(spec: Behaviour) -> Internet:
         _records=tuple(build.records),
         _moved=build.moved,
         _rtt_us={
-            frozenset((one, other)): round(rtt * 1000)
-            for one, others in spec.rtt_ms.items()
-            for other, rtt in others.items()
+            frozenset((host, peer)): round(rtt * 1000)
+            for host, rtt_by_peer in spec.rtt_ms.items()
+            for peer, rtt in rtt_by_peer.items()
         },
         _default_rtt_us=round(spec.default_rtt_ms * 1000),
     )
 
 
 def load(path: Path = DEFAULT) -> Internet:
-    """Read, check and expand a behaviour file; `UsageError` in one sentence if it is wrong."""
+    """Read, check and expand a behaviour file; raise a one-sentence UsageError if it is wrong."""
     return expand(behaviour.read(path))

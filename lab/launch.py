@@ -24,18 +24,19 @@ def up(
 ) -> None:
     """Start the lab and return when everything in it is ready.
 
-    Clears the remains of a killed lab in the state folder first. Raises UsageError if the lab is up already,
-    is being started, or the behaviour file is wrong, FirstflightError if a part does not start; then nothing
-    is left running.
+    First clears the remains of a killed lab in the state folder. Raises UsageError if the lab is already up
+    or being started, or if the behaviour file is wrong. Raises FirstflightError if a part does not start,
+    after stopping all other parts.
     """
-    # What `up` clears may be of a lab that another one starts, which has no record yet.
-    with _alone(state):
-        _up(state, behaviour, capture_edges=capture_edges, realtime=realtime, progress=progress)
+    # Without the lock, `up` could clear the files of a lab that another process is starting and has not
+    # recorded.
+    with _locked(state):
+        _raise_lab(state, behaviour, capture_edges=capture_edges, realtime=realtime, progress=progress)
 
 
 @contextmanager
-def _alone(state: State) -> Iterator[None]:
-    """Hold the lock of the state folder, which the kernel releases with this process."""
+def _locked(state: State) -> Iterator[None]:
+    """Hold the lock of the state folder. The kernel releases it with this process."""
     try:
         state.folder.mkdir(parents=True, exist_ok=True)
         file = state.lock.open("wb")
@@ -57,7 +58,7 @@ def _alone(state: State) -> Iterator[None]:
         yield
 
 
-def _up(
+def _raise_lab(
     state: State, behaviour: Path, *, capture_edges: bool, realtime: bool, progress: Callable[[str], None]
 ) -> None:
     if (running := state.running()) is not None:
@@ -65,7 +66,7 @@ def _up(
             f"the lab is up already (process {running.pid}); remove it with `firstflight lab down`"
         )
     net = internet.load(behaviour)
-    text = behaviour.read_bytes()  # before clearing, which may remove this very file
+    text = behaviour.read_bytes()  # before clearing, which may remove this file
     _clear(state)
     _prepare(state, text, net)
     hosts = tuple(host.name for host in net.hosts)
@@ -113,8 +114,8 @@ def _until_ready(
 ) -> float:
     """Follow the supervisor's reports until the lab is ready; return the seconds that it took.
 
-    Writes the supervisor's record before it continues, so that `lab down` can always find it. Raises what the
-    supervisor reports, or FirstflightError with its last output if it ends.
+    Writes the supervisor's record before it continues, so that `lab down` can always find it. Raises the
+    error that the supervisor reports, or FirstflightError with the last output if it stops.
     """
     assert process.stdin is not None
     for report in _reports(process):
@@ -136,8 +137,8 @@ def _until_ready(
     process.wait()
     tail = (state.logs / "supervisor.log").read_text(encoding="utf-8", errors="replace").strip()
     if tail.startswith("unshare:"):
-        wanted = "allow user namespaces" if _rootless() else "give root CAP_SYS_ADMIN here"
-        raise UsageError(f"the lab may not make namespaces ({tail.splitlines()[0]}): {wanted}")
+        remedy = "allow user namespaces" if _rootless() else "give root CAP_SYS_ADMIN here"
+        raise UsageError(f"the lab may not create namespaces ({tail.splitlines()[0]}): {remedy}")
     raise FirstflightError(f"the lab's supervisor ended with status {process.returncode}: {tail[-1500:]}")
 
 
@@ -162,17 +163,18 @@ def set_epoch(state: State, epoch: int) -> None:
 
 
 def status(state: State) -> dict[str, Any] | None:
-    """Return epoch and services ("up", or how they ended) of the lab; None if it is not up."""
+    """Return epoch and services ("up", or their exit status) of the lab; `None` if the lab is not up."""
     if state.running() is None:
         return None
     return control.ask(state.control, {"do": "status"})
 
 
 def unshare() -> list[str]:
-    """Return the command that starts a program in namespaces of its own, which end with it."""
+    """Return the command that starts a program in new namespaces, which disappear with it."""
     argv = [program("unshare", "util-linux"), "--mount", "--net", "--pid", "--fork", "--kill-child"]
     if _rootless():
-        # Not as root inside: tools that drop root's privileges would fail, as there are no other users.
+        # Not as root inside: programs that drop root's privileges would fail, because there are no other
+        # users.
         argv += ["--user", f"--map-user={os.getuid()}", f"--map-group={os.getgid()}", "--keep-caps"]
     return argv
 
@@ -186,7 +188,7 @@ def _reports(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 
 def _clear(state: State) -> None:
-    """Remove what an earlier lab wrote, except the authority, which clients may already trust."""
+    """Remove the files of an earlier lab, except the authority, which clients may already trust."""
     for name in (
         "lab.json",
         "lab.part",

@@ -1,14 +1,14 @@
 """The link emulator's log: each packet's arrival, planned release, wait at a bottleneck, and lateness.
 
-Three clocks stamp a packet on its way from one host to another, all of them the kernel's realtime clock:
+Three clock readings stamp a packet on the way from one host to another, all of the kernel's realtime clock:
 
     captured when it leaves <= arrived_ns,    arrived_ns + wait_ns + delay = release_ns
     release_ns <= captured when it is received <= release_ns + late_ns
 
-`wait_ns` is the queue's and the packet's own transmission, 0 without a bottleneck. The first inequality
-holds because the sender's kernel stamps the packet before passing it on, the last one because `late_ns` is
-taken after the receiver's kernel got it (lab/link/README.md). So every packet bounds the error of the stamps
-at both ends, on a busy machine too.
+`wait_ns` is the time in the queue and the packet's transmission time, 0 without a bottleneck. The first
+inequality holds because the sender's kernel stamps the packet before passing it on. The last one holds
+because `late_ns` is taken after the receiver's kernel got the packet (lab/link/README.md). Every packet
+therefore bounds the error of the stamps at both ends, even on a busy machine.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ANSWER_WINDOW_NS = 4_000_000_000  # a probe's packets arrive within its answer w
 class Passage:
     """One packet through the link; times in ns since 1970, lengths in bytes of IP.
 
-    `late_ns` and `wait_ns` are None for a packet that was dropped; `dropped_by` is then `rule` (as declared)
-    or `queue` (it found the queue full), else empty. A dropped packet's release is its arrival and the delay.
+    `late_ns` and `wait_ns` are `None` for a dropped packet; `dropped_by` is then `rule` (declared) or `queue`
+    (the queue was full), else empty. A dropped packet's release is the arrival plus the delay.
     """
 
     arrived_ns: int
@@ -46,7 +46,7 @@ class Passage:
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the lines of `lateness.csv` by column; a last line that is still being written is left out."""
+    """Yield the lines of `lateness.csv` by column, without an incomplete last line."""
     with path.open(newline="", encoding="ascii") as lines:
         yield from csv.DictReader(line for line in lines if line.endswith("\n"))
 
@@ -70,19 +70,20 @@ class LinkLog:
         self._flows = {flow: sorted(packets) for flow, packets in flows.items()}
 
     def flows(self) -> Iterator[tuple[Flow, list[Passage]]]:
-        """Yield every flow with its packets in the order of their arrival."""
+        """Yield every flow with the packets in the order of their arrival."""
         yield from self._flows.items()
 
     def first_since(self, flow: Flow, left_ns: int) -> Passage:
-        """Return the packet of the flow that left its host at `left_ns`: the first that arrived since.
+        """Return the packet of the flow that left its host at `left_ns`: the first arrival from then on.
 
-        Raises KeyError if the log has none: it must contain every packet of the sender's capture.
+        Raises KeyError if the log does not contain it. The log must contain every packet of the sender's
+        capture.
         """
         packets = self._flows.get(flow, [])
-        at = bisect_left(packets, Passage(left_ns, 0, None))
-        if at == len(packets) or packets[at].arrived_ns - left_ns > ANSWER_WINDOW_NS:
+        index = bisect_left(packets, Passage(left_ns, 0, None))
+        if index == len(packets) or packets[index].arrived_ns - left_ns > ANSWER_WINDOW_NS:
             raise KeyError((flow, left_ns))
-        return packets[at]
+        return packets[index]
 
     def delays(self) -> Iterator[tuple[str, str, int]]:
         """Yield (source, destination, ns from arrival to release without its wait) of every packet."""

@@ -1,6 +1,6 @@
-"""A host of mirrors: nginx over TCP as on host `files`, and for each site with HTTP/3 firstflight-files.
+"""A host of mirrors: nginx over TCP as on host `files`, and firstflight-files for each site with HTTP/3.
 
-All is in STATE/mirrors/HOST.
+All files are in STATE/mirrors/HOST.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def services(state: Path, host: str, sites: Sequence[Mirror], authority: Authori
     FirstflightError if firstflight-files is not built.
     """
     folder = state / FOLDER / host
-    made = [file_host.nginx(folder, f"{host}-nginx", host, sites, authority, as_root=os.geteuid() == 0)]
+    result = [file_host.nginx(folder, f"{host}-nginx", host, sites, authority, as_root=os.geteuid() == 0)]
     for site in sites:
         if not site.http3:
             continue
@@ -32,5 +32,5 @@ def services(state: Path, host: str, sites: Sequence[Mirror], authority: Authori
         argv = [str(binaries.find("firstflight-files")), "--root", str(folder / "www" / site.label)]
         argv += ["--certificate", str(certificate.chain), "--key", str(certificate.key)]
         argv += ["--listen", f"{site.ip}:{file_host.PORT}"]
-        made.append(Service(f"{site.label}-http3", host, tuple(argv), r"^READY$"))
-    return made
+        result.append(Service(f"{site.label}-http3", host, tuple(argv), r"^READY$"))
+    return result

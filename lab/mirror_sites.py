@@ -1,7 +1,7 @@
-"""Web sites with one file each in networks of CDNs, on hosts with TCP settings of their own.
+"""Web sites with one file each in networks of CDNs, on hosts with individual TCP settings.
 
-Each has an address of a CDN's block that no other name of the lab has, so that the routing table gives it an
-origin AS. `http3`: the file is also served over HTTP/3. Sizes in bytes.
+Each site has an address in a CDN's block that no other name of the lab has, so that the routing table gives
+it an origin AS. `http3`: the file is also served over HTTP/3. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lab.file_sites import FILE, MB, FileSite
 
 ZONE = "mirrors.test"
-# `files` of lab/file_sites.py whose files a download cannot have whole, or not twice the same.
+# Sites of lab/file_sites.py with a file that cannot be downloaded completely, or that changes each time.
 ODD = ("slow", "changes", "wrong-length")
 
 
@@ -63,7 +63,7 @@ SITES = (
     _mirror("google-1", "198.18.95.1", 1 * MB, http3=True),
     _mirror("microsoft-2", "198.18.127.1", 2 * MB, http3=True),
     _mirror("others-5", "198.18.143.1", 5 * MB, http3=True),
-    _mirror("promise", "198.18.143.2", 1 * MB),  # Alt-Svc names HTTP/3, and nothing answers there
+    _mirror("promise", "198.18.143.2", 1 * MB),  # Alt-Svc lists HTTP/3, but there is no server
     _mirror("moves", "198.18.143.3", 1 * MB),
     _mirror("no-sack", "198.18.143.11", 1 * MB, host="no_sack"),
     _mirror("no-scaling", "198.18.143.12", 1 * MB, host="no_scaling"),
@@ -73,5 +73,5 @@ SITES = (
 
 
 def on(host: str) -> list[Mirror]:
-    """Return the sites of a host."""
+    """Return a host's sites."""
     return [site for site in SITES if site.host == host]

@@ -1,8 +1,8 @@
-"""What crawl, option survey and downloads must find at each site with a file to download.
+"""Expected results of crawl, option survey and downloads for each site with a file to download.
 
 One entry per name: `download_file` and `tcp_option` by columns of these records, and `download` by set and
-column. Sets have the options of docs/definitions.md, Downloads; an option is agreed if the SYN offers it and
-the server's host has it on.
+column. Sets have the options of docs/definitions.md, Downloads. An option is agreed if the SYN offers it and
+the server's host enables it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lab.internet import Internet
 from lab.mirror_sites import Mirror
 from lab.model import Host
 
-# Set -> offered in its SYN beside timestamps, which all offer.
+# Set -> options in its SYN. All sets also offer timestamps.
 SETS: dict[str, frozenset[str]] = {
     "warmup": frozenset(),
     "bl": frozenset(),
@@ -25,14 +25,14 @@ SETS: dict[str, frozenset[str]] = {
     "all14": frozenset({"window_scaling", "sack", "ecn"}),
 }
 QUIC = "quiche"
-# Whole bytes of the body of a wrong length (lab/odd_files.py).
+# Number of complete bytes in a body with a wrong length (lab/odd_files.py).
 _SHORT = 1_500_000
 
 
 def lines(internet: Internet) -> Iterator[dict[str, Any]]:
     """Yield an entry per name, the mirrors' first, then the odd ones of host `files`.
 
-    `asn` and `cdn` are those of the address by the lab's routes, null if nobody announces it.
+    `asn` and `cdn` follow from the address and the lab's routes; null without an announcement.
     """
     hosts = {host.name: host for host in internet.hosts}
     crawled = {str(line["domain"]): line for line in file_sites.truth()}
@@ -40,13 +40,13 @@ def lines(internet: Internet) -> Iterator[dict[str, Any]]:
     for site in (*mirror_sites.SITES, *odd):
         host = hosts[site.host if isinstance(site, Mirror) else "files"]
         asn, cdn = _origin(internet, site)
-        found = crawled.get(site.name) or file_sites.line(site)
+        file_truth = crawled.get(site.name) or file_sites.line(site)
         yield {
             "domain": site.name,
             "ip": site.ip,
             "asn": asn,
             "cdn": cdn,
-            "download_file": found,
+            "download_file": file_truth,
             "tcp_option": _options(host),
             "download": {name: _download(site, host, name) for name in (*SETS, QUIC)},
         }
@@ -58,7 +58,7 @@ def _options(host: Host) -> dict[str, Any]:
 
 
 def _has(host: Host, option: str) -> bool:
-    # Linux has all of them on, ECN where a client asks for it.
+    # Linux enables all of these options; ECN only on a client's request.
     return dict(host.tcp).get(option, 1) != 0
 
 
@@ -85,7 +85,7 @@ def _download(site: FileSite, host: Host, name: str) -> dict[str, Any]:
 
 
 def _over_tcp(site: FileSite, name: str) -> tuple[str, int, int | None]:
-    """Return outcome, status and body bytes (None: not declared) of a download over TCP."""
+    """Return outcome, status and body bytes (`None`: not declared) for a download over TCP."""
     assert site.size is not None
     if isinstance(site, Mirror):
         if not site.moves:
@@ -94,7 +94,7 @@ def _over_tcp(site: FileSite, name: str) -> tuple[str, int, int | None]:
     first = {"slow": "timeout", "wrong-length": "short", "changes": "done"}[site.label]
     if name == "warmup":
         return first, 200, {"wrong-length": _SHORT, "changes": site.size}.get(site.label)
-    # Without a whole warm-up nothing is compared; a file that has changed since is not the same.
+    # Without a complete warm-up, later downloads are skipped. A file that has changed is `changed`.
     return ("changed", 200, site.size) if site.label == "changes" else ("skipped", 0, None)
 
 
@@ -111,7 +111,7 @@ def _over_quic(site: FileSite) -> dict[str, Any]:
 
 
 def _quic_capable(site: FileSite) -> bool | None:
-    """Return whether the file is there over HTTP/3; None: not asked, because the warm-up was not whole."""
+    """Return whether the file is available over HTTP/3; `None` after an incomplete warm-up."""
     if site.label in ("slow", "wrong-length", "moves"):
         return None
     return isinstance(site, Mirror) and site.http3

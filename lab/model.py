@@ -1,7 +1,7 @@
-"""The lab's data model, shared by all of its parts.
+"""The data model shared by all parts of the lab.
 
-The behaviour file (lab/internet.toml) is expanded once into an `Internet`; links, servers, DNS and
-routing tables are each configured from it, and so is `lab truth`.
+The behaviour file (lab/internet.toml) is expanded once into an `Internet`. Links, servers, DNS, routing
+tables and `lab truth` are configured from it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Literal
 HostKind = Literal["vantage", "centre", "dns", "resolver", "web", "files", "mirror", "edge"]
 
 # Packets that the link drops on purpose, per edge address. `odd_flows`: the first, third, fifth ... flow
-# (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client;
-# `over_1350`: datagrams to the edge whose IP packet is longer than LARGEST_IP bytes.
+# (five-tuple) from each client. `first_answer`: the first datagram of every flow from edge to client.
+# `over_1350`: datagrams to the edge with an IP packet longer than LARGEST_IP bytes.
 DropRule = Literal["odd_flows", "first_answer", "over_1350"]
 LARGEST_IP = 1350
 
-# What the link does to the ECN field of datagrams to and from an edge address: `bleached` clears it,
-# `congested` turns ECT(0) and ECT(1) into CE.
+# Changes by the link to the ECN field of datagrams to and from an edge address: `bleached` clears it,
+# `congested` changes ECT(0) and ECT(1) to CE.
 PathEcn = Literal["bleached", "congested"]
 
 
@@ -27,9 +27,9 @@ PathEcn = Literal["bleached", "congested"]
 class Host:
     """One network namespace, joined to the link emulator by `eth0`.
 
-    `v4` and `v6` are the main addresses, which packets leave from by default; `more` holds the other
-    addresses (an edge has hundreds), all assigned to eth0 as /32 and /128. `tcp`: settings net.ipv4.tcp_NAME
-    that differ from the other hosts'.
+    `v4` and `v6` are the main addresses, which are the default source addresses. `more` holds the other
+    addresses (an edge has hundreds); all are assigned to eth0 as /32 and /128. `tcp`: values of
+    net.ipv4.tcp_NAME that differ from other hosts.
     """
 
     name: str
@@ -40,42 +40,42 @@ class Host:
     tcp: tuple[tuple[str, int], ...] = ()
 
 
-# `small` and `large` are right; the others have one flaw each, which a client may notice:
-# signed by itself, for other names, no longer valid.
+# `small` and `large` are correct. Each of the others has one flaw that a client may notice: self-signed, for
+# other names, expired.
 CertificateName = Literal["small", "large", "self_signed", "other_name", "expired"]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to every HTTP/3 request, sent `delay_us` (None = 0) after it."""
+    """The answer to every HTTP/3 request, sent `delay_us` (`None` = 0) after it."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     delay_us: int | None = None
-    place: str | None = None  # the edge's, if a field names it
+    place: str | None = None  # location of the edge, if a field contains it
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The server at UDP port 443 of one address for one name (the truth about a probe)."""
+    """The server at UDP port 443 of an address for a name (the truth about a probe)."""
 
     domain: str
     ip: str
     host: str
     stack: str  # a folder of lab/stacks, or `none`
-    mode: str  # one of the stack's manifest
+    mode: str  # a mode in the stack's manifest
     delay_us: int | None  # declared delay between instant ACK and ServerHello, or before a waiting answer
     certificate: CertificateName = "small"
     outcome: str = ""  # the outcome of docs/definitions.md that a probe must get
     asn: int | None = None
     cdn: str | None = None
-    alpn: str = "h3"  # the protocol that the server accepts; empty: it chooses none
-    http: Answer | None = None  # None: requests are never answered
+    alpn: str = "h3"  # the protocol that the server accepts; empty: no protocol
+    http: Answer | None = None  # `None`: requests are never answered
 
 
 @dataclass(frozen=True)
 class DnsRecord:
-    """One resource record as the lab's DNS server serves it. `name` is absolute, without final dot."""
+    """A resource record of the lab's DNS server. `name` is absolute, without final dot."""
 
     name: str
     type: Literal["A", "AAAA", "CNAME", "HTTPS", "NS", "TXT"]
@@ -101,7 +101,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class EcnPath:
-    """What the link emulator does to the ECN field of datagrams to and from the edge address `ip`."""
+    """The link emulator's change to the ECN field of datagrams to and from the edge address `ip`."""
 
     ip: str
     rule: PathEcn
@@ -109,10 +109,10 @@ class EcnPath:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """A rate in bits per second and a drop-tail queue, which packets `from_host` `to_host` pass.
+    """A rate in bits per second and a drop-tail queue for packets from `from_host` to `to_host`.
 
-    With one end None, all packets that leave or reach the other end share it. The queue is limited by
-    packets, by bytes of IP, or by both; the packet in transmission counts.
+    If one of the two is `None`, all packets that leave or reach the other one share it. The queue is limited
+    by packets, by bytes of IP, or by both. The packet in transmission counts.
     """
 
     from_host: str | None
@@ -126,10 +126,10 @@ class Bottleneck:
 class Service:
     """A program that the lab keeps running on one host.
 
-    It counts as up when its log (standard output and error together) holds a match of `ready` (a regular
-    expression); the lab waits at most `ready_timeout_s` for that, then reports which service did not start
-    and shows the end of its log. A `realtime` service runs before ordinary processes where that is allowed
-    (SCHED_FIFO): otherwise a busy machine would change its declared times.
+    It counts as up when the log (standard output and error together) matches the regular expression `ready`.
+    After `ready_timeout_s` without a match, the lab reports the service and shows the last log lines. A
+    `realtime` service runs before ordinary processes (SCHED_FIFO) if that is allowed; otherwise a busy
+    machine would change its declared times.
     """
 
     name: str

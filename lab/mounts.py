@@ -20,9 +20,9 @@ def own_run() -> None:
     _mount("lab", Path("/run"), "tmpfs", 0)
 
 
-def own_file(file: Path, at: Path) -> None:
-    """Mount `file` over the file `at` (following links); does nothing if `at` does not exist."""
-    target = Path(os.path.realpath(at))
+def own_file(file: Path, mount_point: Path) -> None:
+    """Mount `file` over `mount_point` (following links); does nothing if `mount_point` does not exist."""
+    target = Path(os.path.realpath(mount_point))
     if target.is_relative_to("/run") and not target.exists():
         # The target is hidden by the lab's own /run.
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -31,11 +31,11 @@ def own_file(file: Path, at: Path) -> None:
         _mount(str(file), target, "none", _MS_BIND)
 
 
-def own_folder(folder: Path, at: Path) -> None:
-    """Mount `folder` at `at` below /run, created if missing; a later folder hides an earlier one."""
-    at.mkdir(parents=True, exist_ok=True)
-    if not at.samefile(folder):
-        _mount(str(folder), at, "none", _MS_BIND)
+def own_folder(folder: Path, mount_point: Path) -> None:
+    """Mount `folder` at `mount_point` below /run, created if missing; a later folder hides an earlier one."""
+    mount_point.mkdir(parents=True, exist_ok=True)
+    if not mount_point.samefile(folder):
+        _mount(str(folder), mount_point, "none", _MS_BIND)
 
 
 def _mount(source: str, target: Path, kind: str, flags: int) -> None:

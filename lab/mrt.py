@@ -1,4 +1,4 @@
-"""MRT dumps (RFC 6396) that BIRD wrote: walks their records and changes their time."""
+"""Reads the records of MRT dumps (RFC 6396) from BIRD, and changes their time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ RIB_IPV6_UNICAST = 4
 
 
 def records(dump: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (offset of header, type, subtype, bytes of body) per record; InputError if cut off."""
-    at = 0
-    while at < len(dump):
-        if at + HEADER_BYTES > len(dump):
-            raise InputError(f"MRT dump ends within a record header at byte {at}; write it again")
-        kind = int.from_bytes(dump[at + 4 : at + 6])
-        subtype = int.from_bytes(dump[at + 6 : at + 8])
-        length = int.from_bytes(dump[at + 8 : at + 12])
-        if at + HEADER_BYTES + length > len(dump):
-            raise InputError(f"MRT dump ends within the record at byte {at}; write it again")
-        yield at, kind, subtype, length
-        at += HEADER_BYTES + length
+    """Yield (offset of header, type, subtype, bytes of body) per record; InputError if truncated."""
+    offset = 0
+    while offset < len(dump):
+        if offset + HEADER_BYTES > len(dump):
+            raise InputError(f"MRT dump is truncated in a record header at byte {offset}; write it again")
+        kind = int.from_bytes(dump[offset + 4 : offset + 6])
+        subtype = int.from_bytes(dump[offset + 6 : offset + 8])
+        length = int.from_bytes(dump[offset + 8 : offset + 12])
+        if offset + HEADER_BYTES + length > len(dump):
+            raise InputError(f"MRT dump is truncated in the record at byte {offset}; write it again")
+        yield offset, kind, subtype, length
+        offset += HEADER_BYTES + length
 
 
 def count_prefixes(dump: bytes) -> int:
-    """Count the prefixes (RIB records of either family) of a TABLE_DUMP_V2; InputError if it is none."""
+    """Count the prefixes (RIB records of either family) in a TABLE_DUMP_V2; InputError for other dumps."""
     prefixes = 0
-    for at, kind, subtype, _ in records(dump):
-        if kind != TABLE_DUMP_V2 or (at == 0) != (subtype == PEER_INDEX_TABLE):
-            raise InputError(f"not a TABLE_DUMP_V2: record type {kind}.{subtype} at byte {at}")
+    for offset, kind, subtype, _ in records(dump):
+        if kind != TABLE_DUMP_V2 or (offset == 0) != (subtype == PEER_INDEX_TABLE):
+            raise InputError(f"not a TABLE_DUMP_V2: record type {kind}.{subtype} at byte {offset}")
         prefixes += subtype in (RIB_IPV4_UNICAST, RIB_IPV6_UNICAST)
     return prefixes
 
@@ -41,23 +41,23 @@ def count_prefixes(dump: bytes) -> int:
 def retimed(dump: bytes, timestamp: int) -> bytes:
     """Return the same table as if written at `timestamp` (seconds, UTC).
 
-    Changes the time of the record headers; the entries' originated time (RFC 6396 4.3.4), at which a route
-    was learned, is only capped at the dump's time, so that no route is younger than its table.
+    Changes the time of the record headers. The originated time of an entry (RFC 6396 4.3.4), when a route was
+    learned, is only capped at the dump's time, so that no route is younger than its table.
     """
-    out = bytearray(dump)
-    for at, _, subtype, length in records(dump):
-        out[at : at + 4] = timestamp.to_bytes(4)
+    changed = bytearray(dump)
+    for offset, _, subtype, length in records(dump):
+        changed[offset : offset + 4] = timestamp.to_bytes(4)
         if subtype in (RIB_IPV4_UNICAST, RIB_IPV6_UNICAST):
-            for originated in _originated_times(dump, at + HEADER_BYTES, length):
+            for originated in _originated_times(dump, offset + HEADER_BYTES, length):
                 if int.from_bytes(dump[originated : originated + 4]) > timestamp:
-                    out[originated : originated + 4] = timestamp.to_bytes(4)
-    return bytes(out)
+                    changed[originated : originated + 4] = timestamp.to_bytes(4)
+    return bytes(changed)
 
 
 def _originated_times(dump: bytes, body: int, length: int) -> Iterator[int]:
-    """Yield offsets of the 4-byte originated times in one RIB record whose body starts at `body`."""
+    """Yield offsets of the 4-byte originated times in a RIB record with its body at `body`."""
     prefix_bytes = (dump[body + 4] + 7) // 8  # after the 4-byte sequence number: prefix length in bits
-    at = body + 5 + prefix_bytes + 2  # then the prefix and the entry count
-    while at < body + length:
-        yield at + 2  # after the peer index
-        at += 8 + int.from_bytes(dump[at + 6 : at + 8])
+    offset = body + 5 + prefix_bytes + 2  # then the prefix and the entry count
+    while offset < body + length:
+        yield offset + 2  # after the peer index
+        offset += 8 + int.from_bytes(dump[offset + 6 : offset + 8])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 # Alias of `lo` in every host's namespace: marks where addresses that only the lab may contact are allowed.
 MARK = "firstflight-lab"
-NETNS = Path("/run/netns")  # where `ip netns` keeps them; a tmpfs of the lab's own
+NETNS = Path("/run/netns")  # of `ip netns`; on the lab's private tmpfs
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -44,14 +44,14 @@ def entering(host: str) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def inside(host: str) -> Iterator[None]:
-    """Enter a host's network namespace until the block ends; only for single-threaded processes."""
-    home = f"/proc/self/fd/{os.open('/proc/self/ns/net', os.O_RDONLY | os.O_CLOEXEC)}"
+    """Run the block in a host's network namespace; only for single-threaded processes."""
+    previous = f"/proc/self/fd/{os.open('/proc/self/ns/net', os.O_RDONLY | os.O_CLOEXEC)}"
     try:
         enter(NETNS / host, CLONE_NEWNET)
         yield
     finally:
-        enter(home, CLONE_NEWNET)
-        os.close(int(home.rsplit("/", 1)[1]))
+        enter(previous, CLONE_NEWNET)
+        os.close(int(previous.rsplit("/", 1)[1]))
 
 
 def keep_capabilities() -> None:
@@ -66,7 +66,7 @@ def keep_capabilities() -> None:
     )
     if _libc.capset(header, inherited) != 0:
         raise OSError(ctypes.get_errno(), "cannot set capabilities")
-    held = permitted | permitted_high << 32
+    capabilities = permitted | permitted_high << 32
     for capability in range(64):
-        if held >> capability & 1:
+        if capabilities >> capability & 1:
             _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0)

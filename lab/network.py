@@ -1,8 +1,9 @@
-"""The lab's namespaces: one per host with `eth0`; all veth pairs end in the supervisor's own, the core.
+"""The lab's namespaces: one per host with `eth0`, and the core, which is connected to all hosts.
 
-Nothing in the core forwards: its interfaces have no addresses, IPv6 is off, and only the link emulator
-(lab/link) reads from them. Neighbours are static, so that no packet waits for address resolution, and every
-setting that may affect a measurement is set here, never inherited from the machine.
+The core is the supervisor's namespace. It forwards nothing: its interfaces have no addresses, IPv6 is off,
+and only the link emulator (lab/link) reads from them. Neighbours are static, so that no packet waits for
+address resolution. Every setting that may affect a measurement is set here and never inherited from the
+machine.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from lab.model import Host
 from lab.namespaces import MARK, entering, inside
 from lab.programs import program
 
-# Unassigned addresses: no packet is sent to them, they only name the static neighbour.
+# Unassigned addresses. They only name the static neighbour; no packet is sent to them.
 GATEWAY_V4 = "198.18.15.254"
 GATEWAY_V6 = "fe80::ff"
 
-# The ranges that stand for the Internet. The core, which must send no packet, has no route to them.
+# The ranges that represent the Internet. The core must send no packet, so it has no route to them.
 _RANGES = ("198.18.0.0/15", "2001:db8::/32")
 
 _CORE_SYSCTLS = {
@@ -34,7 +35,7 @@ _HOST_SYSCTLS = {
     "ipv4/ip_forward": "0",
     "ipv4/conf/all/rp_filter": "0",
     "ipv4/conf/default/rp_filter": "0",
-    "ipv4/icmp_ratelimit": "0",  # every refused probe gets its ICMP
+    "ipv4/icmp_ratelimit": "0",  # every refused probe gets an ICMP message
     "ipv4/ip_local_port_range": "32768 60999",
     "ipv4/ip_unprivileged_port_start": "0",
     "ipv4/tcp_congestion_control": "reno",
@@ -50,8 +51,8 @@ _HOST_SYSCTLS = {
     "ipv6/conf/default/router_solicitations": "0",
     "ipv6/icmp/ratelimit": "0",
 }
-# Downloads put each set of TCP options into a namespace behind the vantage host's. What is forwarded
-# leaves by eth0 to the core, where the link emulator passes on only what is for an address of the lab.
+# Downloads put each set of TCP options into a namespace connected to the vantage host's. Forwarded packets
+# leave through eth0 to the core, where the link emulator passes on only packets to addresses of the lab.
 _VANTAGE_SYSCTLS = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
 
 
@@ -65,22 +66,24 @@ def raise_network(internet: Internet) -> None:
         with inside(host.name):
             settings = {f"ipv4/tcp_{name}": str(value) for name, value in host.tcp}
             _sysctls(_HOST_SYSCTLS | (_VANTAGE_SYSCTLS if host.kind == "vantage" else {}) | settings)
-        gateway, own = macs(number)
+        gateway_mac, mac = macs(number)
         _ip(
             [
-                f"link add {host.name} address {gateway} type veth "
-                f"peer name eth0 address {own} netns {host.name}",
+                f"link add {host.name} address {gateway_mac} type veth "
+                f"peer name eth0 address {mac} netns {host.name}",
                 f"link set {host.name} arp off up",
             ]
         )
-        _ip(_host_commands(host, gateway), host)
+        _ip(_host_commands(host, gateway_mac), host)
         # With offloading, captures would show giant segments and missing checksums.
-        offloads = [word for what in ("tx", "sg", "tso", "gso", "gro") for word in (what, "off")]
+        offloads = [
+            argument for feature in ("tx", "sg", "tso", "gso", "gro") for argument in (feature, "off")
+        ]
         _run([program("ethtool", "ethtool"), "-K", "eth0", *offloads], host)
 
 
 def macs(number: int) -> tuple[str, str]:
-    """Return the Ethernet addresses of a host's veth pair: (core, its eth0); `number` counts hosts from 1."""
+    """Return the Ethernet addresses on a host's veth pair: (core, host's eth0); `number` counts from 1."""
     return f"02:ff:01:00:00:{number:02x}", f"02:ff:00:00:00:{number:02x}"
 
 
@@ -101,13 +104,13 @@ def write_link_config(internet: Internet, file: Path, lateness: Path) -> None:
     """Write lab/link's configuration: hosts and addresses, delays, bottlenecks, and drops."""
     hosts = []
     for number, host in enumerate(internet.hosts, start=1):
-        gateway, own = macs(number)
+        gateway_mac, mac = macs(number)
         hosts.append(
             {
                 "name": host.name,
                 "interface": host.name,
-                "mac": own,
-                "gateway": gateway,
+                "mac": mac,
+                "gateway": gateway_mac,
                 "addresses": [host.v4, host.v6, *host.more],
             }
         )
@@ -115,20 +118,20 @@ def write_link_config(internet: Internet, file: Path, lateness: Path) -> None:
     pairs = [(a, b, internet.rtt_us(a, b)) for i, a in enumerate(names) for b in names[i + 1 :]]
     config = {
         "lateness": str(lateness),
-        "default_rtt_us": 0,  # unused: every pair is named
+        "default_rtt_us": 0,  # unused: every pair has an entry
         "hosts": hosts,
         "rtt_us": pairs,
         "drops": [{"ip": drop.ip, "rule": drop.rule} for drop in internet.drops],
         "ecn": [{"ip": path.ip, "rule": path.rule} for path in internet.ecn_paths],
         "bottlenecks": [
             {
-                "from": each.from_host,
-                "to": each.to_host,
-                "rate_bps": each.rate_bps,
-                "queue_packets": each.queue_packets,
-                "queue_bytes": each.queue_bytes,
+                "from": bottleneck.from_host,
+                "to": bottleneck.to_host,
+                "rate_bps": bottleneck.rate_bps,
+                "queue_packets": bottleneck.queue_packets,
+                "queue_bytes": bottleneck.queue_bytes,
             }
-            for each in internet.bottlenecks
+            for bottleneck in internet.bottlenecks
         ],
     }
     file.write_text(json.dumps(config), encoding="utf-8")
@@ -158,5 +161,7 @@ def _run(argv: Sequence[str], host: Host | None = None, text: str = "") -> None:
         preexec_fn=entering(host.name) if host else None,
     )
     if done.returncode != 0:
-        where = f" on {host.name}" if host else ""
-        raise FirstflightError(f"the lab's network: `{' '.join(argv)}`{where} failed: {done.stderr.strip()}")
+        on_host = f" on {host.name}" if host else ""
+        raise FirstflightError(
+            f"the lab's network: `{' '.join(argv)}`{on_host} failed: {done.stderr.strip()}"
+        )

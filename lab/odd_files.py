@@ -1,8 +1,8 @@
-"""An HTTPS server of sites that misbehave, each in its own way, for crawls and downloads.
+"""An HTTPS server of sites that misbehave, each in a different way, for crawls and downloads.
 
-`python -m lab.odd_files FILE` takes a JSON file: `listen` (addresses), `port`, `chain` and `key` (PEM of all
-names), and prints READY. What a host does is the function of its first label; `plain` does nothing wrong.
-HTTP/1.1 alone: HTTP/2 would hide what is odd in lengths and header fields.
+`python -m lab.odd_files FILE` reads a JSON file with `listen` (addresses), `port`, `chain` and `key` (PEM for
+all names), and prints READY. The function with the name of the first label implements a host; `plain` behaves
+correctly. Only HTTP/1.1 is served, because HTTP/2 would hide odd lengths and header fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lab.file_sites import FILE, MB
 
-# What an endless answer sends at most, to a client that never stops reading.
+# Maximum size of an endless answer, in case a client never stops reading.
 MOST_BYTES = 64 << 20
 _BLOCK = bytes(range(256)) * 256
 _VERSIONS = count(1)
@@ -30,7 +30,7 @@ Body = AsyncIterator[bytes]
 
 @dataclass
 class Reply:
-    """An answer: `length` is the Content-Length to send (None: none), whatever the body's is."""
+    """An answer. `length`: the Content-Length to send (`None`: no such field), for a body of any length."""
 
     status: int = 200
     fields: dict[str, str] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class Question:
 
 
 async def _bytes(size: int) -> Body:
-    left = size
-    while left > 0:
-        yield _BLOCK[: min(left, len(_BLOCK))]
-        left -= len(_BLOCK)
+    remaining = size
+    while remaining > 0:
+        yield _BLOCK[: min(remaining, len(_BLOCK))]
+        remaining -= len(_BLOCK)
 
 
 async def _text(content: bytes) -> Body:
@@ -96,18 +96,18 @@ def plain(question: Question) -> Reply:
 
 
 def robots_endless(question: Question) -> Reply:
-    """Robots.txt never ends; what can be read of it allows all."""
+    """Robots.txt is endless; the readable part allows everything."""
     if question.path == "/robots.txt":
         return Reply(200, {"Content-Type": "text/plain"}, lambda: _endless(b"User-agent: *\nAllow: /\n"))
     return plain(question)
 
 
 def trap(question: Question) -> Reply:
-    """Each page links to two that nobody has seen."""
+    """Each page links to two new pages."""
     if question.path == "/robots.txt":
         return _missing()
-    here = question.path.rstrip("/")
-    return _page(f"{here}/a", f"{here}/b", *(f"/calendar/{number}" for number in range(400)))
+    folder = question.path.rstrip("/")
+    return _page(f"{folder}/a", f"{folder}/b", *(f"/calendar/{number}" for number in range(400)))
 
 
 def no_length(question: Question) -> Reply:
@@ -118,7 +118,7 @@ def no_length(question: Question) -> Reply:
 
 
 def ranges(question: Question) -> Reply:
-    """HEAD is refused, and a range says the size."""
+    """HEAD is refused; the answer to a range contains the size."""
     if question.path != FILE:
         return plain(question)
     if question.method == "HEAD":
@@ -129,21 +129,21 @@ def ranges(question: Question) -> Reply:
 
 
 def wrong_length(question: Question) -> Reply:
-    """A file of 2 MB by its length, of which 1.5 MB come."""
+    """The Content-Length of the file is 2 MB, but the body is only 1.5 MB."""
     if question.path == FILE:
         return Reply(200, {"Content-Type": "video/mp4"}, lambda: _bytes(1_500_000), 2 * MB)
     return plain(question)
 
 
 def breaks(question: Question) -> Reply:
-    """A file without length, neither for HEAD nor for ranges, that breaks off."""
+    """A file that breaks off. Neither HEAD nor ranges show the length."""
     if question.path == FILE:
         return Reply(200, {"Transfer-Encoding": "chunked"}, lambda: _text(b"1000\r\nless than that"))
     return plain(question)
 
 
 def slow(question: Question) -> Reply:
-    """A file that comes at ten bytes a second."""
+    """A file that arrives at ten bytes a second."""
     if question.path == FILE:
         return Reply(200, {"Content-Type": "application/pdf"}, lambda: _drip(MB), MB)
     return plain(question)
@@ -157,7 +157,7 @@ def changes(question: Question) -> Reply:
 
 
 def bomb(question: Question) -> Reply:
-    """A page of 100 MB in 100 kB of gzip, which nobody asked for."""
+    """An unrequested gzip coding: 100 kB that expand to a page of 100 MB."""
     if question.path != "/":
         return _missing()
     packed = gzip.compress(b"<p>" * (100 * MB // 3), 9)
@@ -166,26 +166,26 @@ def bomb(question: Question) -> Reply:
 
 
 def packed(question: Question) -> Reply:
-    """All texts are in gzip, which nobody asked for."""
+    """All texts have an unrequested gzip coding."""
     if question.path == "/":
-        return _coded(gzip.compress(f'<a href="{FILE}">'.encode()), "gzip")
+        return _encoded(gzip.compress(f'<a href="{FILE}">'.encode()), "gzip")
     if question.path == "/robots.txt":
-        return _coded(gzip.compress(b"User-agent: *\nAllow: /\n"), "gzip")
+        return _encoded(gzip.compress(b"User-agent: *\nAllow: /\n"), "gzip")
     return plain(question)
 
 
 def unknown_coding(question: Question) -> Reply:
-    """The start page is in a content coding that nobody knows."""
-    return _coded(b"\x01\x02\x03", "x-lab") if question.path == "/" else plain(question)
+    """The start page has an unknown content coding."""
+    return _encoded(b"\x01\x02\x03", "x-lab") if question.path == "/" else plain(question)
 
 
-def _coded(body: bytes, coding: str) -> Reply:
+def _encoded(body: bytes, coding: str) -> Reply:
     fields = {"Content-Type": "text/html", "Content-Encoding": coding}
     return Reply(200, fields, lambda: _text(body), len(body))
 
 
 def umlauts(question: Question) -> Reply:
-    """The start page redirects to one with an umlaut, which links to a file with one: bytes of UTF-8."""
+    """The start page redirects to a path with an umlaut, which links to a file with an umlaut (UTF-8)."""
     page, file = "/\u00e4".encode(), "/\u00fc.bin".encode()
     if question.path == "/":
         return Reply(302, {"Location": page.decode("latin-1")}, None, 0)
@@ -196,7 +196,7 @@ def umlauts(question: Question) -> Reply:
 
 
 def costly(question: Question) -> Reply:
-    """Pages with one element of 150,000 attributes, a minute for libxml2; a file is behind the third."""
+    """Three pages with an element of 150,000 attributes, a minute for libxml2; the third links to a file."""
     links = {"/": "/2", "/2": "/3", "/3": FILE}
     if question.path not in links:
         return plain(question)
@@ -206,14 +206,14 @@ def costly(question: Question) -> Reply:
 
 
 def giant_page(question: Question) -> Reply:
-    """A page that never ends."""
+    """An endless page."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(200, {"Content-Type": "text/html"}, lambda: _endless(b"<p>more</p>\n"))
 
 
 def hostile_links(question: Question) -> Reply:
-    """Links that no crawler should follow; each would be answered by a file."""
+    """Links that no crawler should follow. A file would answer each of them."""
     if question.path == "/robots.txt":
         return _missing()
     if question.path != "/":
@@ -238,14 +238,14 @@ def hostile_links(question: Question) -> Reply:
 
 
 def endless_fields(question: Question) -> Reply:
-    """The header section of the start page never ends."""
+    """The header section of the start page is endless."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(-1, {}, lambda: _endless(b"X-More: and more\r\n"))
 
 
 def redirects(question: Question) -> Reply:
-    """The start page redirects to itself, a bit longer each time."""
+    """The start page redirects to itself, with a longer path each time."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(302, {"Location": f"{question.path}a"}, None, 0)
@@ -256,10 +256,10 @@ def walls(question: Question) -> Reply:
     if question.path == "/robots.txt":
         rules = b"User-agent: *\nDisallow: /closed\n"
         return Reply(200, {"Content-Type": "text/plain"}, lambda: _text(rules), len(rules))
-    here = question.path.strip("/")
+    folder = question.path.strip("/")
     return _page(
-        *(f"/closed/{here}/{number}" for number in range(90)),
-        *(f"/open/{here}-{number}" for number in range(5)),
+        *(f"/closed/{folder}/{number}" for number in range(90)),
+        *(f"/open/{folder}-{number}" for number in range(5)),
     )
 
 
@@ -269,12 +269,12 @@ async def _silence() -> Body:
 
 
 def tarpit(question: Question) -> Reply:
-    """The start page begins and never comes: of no site of the lab, since it costs a crawl half a minute."""
+    """The start page sends only its status line. Not a site of the lab: it costs a crawl half a minute."""
     return _missing() if question.path == "/robots.txt" else Reply(-1, {}, _silence)
 
 
 def drips(question: Question) -> Reply:
-    """The start page comes by ten bytes a second: of no site of the lab, either."""
+    """The start page arrives at ten bytes a second. Not a site of the lab either."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(200, {"Content-Type": "text/html"}, lambda: _drip(MB), MB)
@@ -292,14 +292,14 @@ BEHAVIOURS: dict[str, Callable[[Question], Reply]] = {
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError, ValueError):
-        while await _one(reader, writer):
+        while await _serve_request(reader, writer):
             pass
     with suppress(OSError, ssl.SSLError):
         writer.close()
 
 
-async def _one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """Answer one request; return whether the connection goes on."""
+async def _serve_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Answer one request; return whether the connection stays open."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, path, _ = head[0].split(" ")
     fields = {
@@ -332,10 +332,10 @@ async def _one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bo
 
 
 async def _main(path: Path) -> None:
-    wanted = json.loads(path.read_text(encoding="utf-8"))
+    config = json.loads(path.read_text(encoding="utf-8"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(wanted["chain"], wanted["key"])
-    server = await asyncio.start_server(_serve, wanted["listen"], wanted["port"], ssl=context, backlog=512)
+    context.load_cert_chain(config["chain"], config["key"])
+    server = await asyncio.start_server(_serve, config["listen"], config["port"], ssl=context, backlog=512)
     print("READY", flush=True)
     async with server:
         await server.serve_forever()

@@ -1,4 +1,4 @@
-"""What probes with further options find at an endpoint: its largest Initial, the verdict on ECN."""
+"""Expected results of probes with further options: the largest Initial and an endpoint's ECN verdict."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class ProbeTruth:
         self._paths = {path.ip: path.rule for path in internet.ecn_paths}
 
     def largest_initial(self, endpoint: Endpoint) -> int | None:
-        """Return the largest UDP payload that reaches the server; None if nothing is sent to it."""
+        """Return the largest UDP payload that reaches the server; `None` if the prober sends no packet."""
         if endpoint.outcome in _UNSENT:
             return None
-        whole = LARGEST_IP if self._drops.get(endpoint.ip) == "over_1350" else _MTU
+        mtu = LARGEST_IP if self._drops.get(endpoint.ip) == "over_1350" else _MTU
         shown = None if endpoint.stack == stacks.NO_SERVER else stacks.find(endpoint.stack).shown
-        # A server that says how much it takes drops what is longer (RFC 9000 18.2).
-        takes = shown.transport_parameters.get("max_udp_payload_size", _MTU) if shown else _MTU
-        return min(whole - _HEADERS[6 if ":" in endpoint.ip else 4], int(takes))
+        # A server with max_udp_payload_size may drop longer datagrams (RFC 9000 18.2).
+        accepted = shown.transport_parameters.get("max_udp_payload_size", _MTU) if shown else _MTU
+        return min(mtu - _HEADERS[6 if ":" in endpoint.ip else 4], int(accepted))
 
     def ecn_verdict(self, endpoint: Endpoint) -> str | None:
-        """Return `ecn_verdict` of a probe with ECT(0); None without an ACK."""
+        """Return `ecn_verdict` for a probe with ECT(0); `None` without an ACK."""
         stack = None if endpoint.stack == stacks.NO_SERVER else stacks.find(endpoint.stack)
         acknowledges = endpoint.mode in ("sh_first_late_ack", "closed_with_ack")
         if (
@@ -42,6 +42,6 @@ class ProbeTruth:
             return None
         if endpoint.mode in stack.ecn:
             return stack.ecn[endpoint.mode]
-        # A server that counts and sees no mark sends an ACK without counts (RFC 9000 13.4.1).
+        # A server that counts ECN marks but sees no mark sends an ACK without counts (RFC 9000 13.4.1).
         mirrored = stack.mirrors_ecn and self._paths.get(endpoint.ip) != "bleached"
         return "valid" if mirrored else "not_mirrored"

@@ -27,7 +27,7 @@ class Running:
     started: float
 
     def tail(self) -> str:
-        """Return the end of its log, for display."""
+        """Return the last lines of the log, for display."""
         text = self.log.read_text(encoding="utf-8", errors="replace").strip()
         return "\n".join(text.splitlines()[-_TAIL_LINES:]) or "(its log is empty)"
 
@@ -36,9 +36,9 @@ _REALTIME_PRIORITY = 5  # below the link emulator's
 
 
 def start(service: Service, logs: Path, *, realtime: bool) -> Running:
-    """Start a service on its host (host "": the current namespace); its output goes to LOGS/NAME.log.
+    """Start a service on its host (host "": the current namespace); the output goes to LOGS/NAME.log.
 
-    Without `realtime` no service gets real-time priority, even if it asks for it.
+    Without `realtime`, no service gets real-time priority, even with `Service.realtime`.
     """
     log = logs / f"{service.name.replace(' ', '-')}.log"
     with log.open("wb") as output:
@@ -69,11 +69,11 @@ def _settle(service: Service, realtime: bool) -> None:
 
 
 def wait_ready(all_running: list[Running]) -> None:
-    """Wait until every service has printed its `ready` line; FirstflightError shows a failed one's log."""
-    waiting = list(all_running)
-    while waiting:
-        still = []
-        for running in waiting:
+    """Wait until every service has printed the `ready` line; FirstflightError shows a failed one's log."""
+    pending = list(all_running)
+    while pending:
+        not_ready = []
+        for running in pending:
             service = running.service
             text = running.log.read_text(encoding="utf-8", errors="replace")
             if re.search(service.ready, text, re.MULTILINE):
@@ -89,7 +89,7 @@ def wait_ready(all_running: list[Running]) -> None:
                     f"the lab's {service.name} on {service.host or 'the core'} was not up after "
                     f"{service.ready_timeout_s:.0f} s; the end of {running.log}:\n{running.tail()}"
                 )
-            still.append(running)
-        waiting = still
-        if waiting:
+            not_ready.append(running)
+        pending = not_ready
+        if pending:
             time.sleep(0.02)

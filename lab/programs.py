@@ -11,8 +11,8 @@ _PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
 
 def program(name: str, package: str) -> str:
-    """Return the full path of a system program; UsageError names the Debian package if it is missing."""
-    found = shutil.which(name, path=_PATH)
-    if found is None:
+    """Return a system program's full path; UsageError names the Debian package if it is missing."""
+    path = shutil.which(name, path=_PATH)
+    if path is None:
         raise UsageError(f"the lab needs the program {name}: apt-get install {package}")
-    return found
+    return path

@@ -1,7 +1,8 @@
 """The lab's second DNS scenario: unbound as the recursive resolver of a host of kind `resolver`.
 
-It asks the lab's name server (lab/dns.py) for everything, by hints that name it as the root's only server,
-follows CNAMEs from zone to zone itself, and keeps answers for their TTL. Its files are in STATE/recursive.
+It sends all queries to the lab's name server (lab/dns.py), because its hints name only this server for the
+root. It follows CNAMEs across zones itself, and caches answers for their TTL. Its files are in
+STATE/recursive.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ def config(folder: Path, resolver: Host) -> str:
         # The lab's zones are not signed.
         'module-config: "iterator"',
         f'root-hints: "{folder}/root.hints"',
-        # The lab's root has no delegations: its server holds all zones and is asked for whole names.
+        # The lab's root has no delegations. Its server holds all zones and needs queries with whole names.
         "qname-minimisation: no",
-        # unbound answers for these itself, and the lab's names are below the first.
+        # unbound answers for these zones itself by default. The lab's names are below the first.
         'local-zone: "test." nodefault',
         'local-zone: "18.198.in-addr.arpa." nodefault',
         # The first address must be the same for every client, as in lab/dns.py.

@@ -1,9 +1,8 @@
 """RouteViews' archive in the lab: dumps the collector's tables and publishes them under the archive's paths.
 
 IPv4 is under /bgpdata, IPv6 under /route-views6/bgpdata, as YYYY.MM/RIBS/rib.YYYYMMDD.HHMM.bz2, with
-directory pages as Apache writes them. A table is named after the last even hour (UTC), as RouteViews does,
-and a new one follows every two hours while the lab is up. Runs on host `web` beside the collector:
-`python -m lab.routeviews --help`.
+directory pages like Apache's. As at RouteViews, the last even hour (UTC) names a table. A new table follows
+every two hours while the lab is up. Runs on host `web` with the collector: `python -m lab.routeviews --help`.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ TABLES = {"master4": "bgpdata", "master6": "route-views6/bgpdata"}
 def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], past: Sequence[date]) -> Service:
     """Return the service that fills `tree` (the document root of archive.routeviews.org).
 
-    `expected` are the numbers of IPv4 and IPv6 prefixes that the collector must have learned before the first
-    dump; the service is up once that dump is published. `past` are more days to publish the same table under.
+    `expected` are the numbers of IPv4 and IPv6 prefixes that the collector must learn before the first dump.
+    The service is up when that dump is published. `past` are additional days with the same table.
     """
     argv = [
         sys.executable,
@@ -53,13 +52,13 @@ def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], pas
         host=host,
         argv=tuple(argv),
         ready=r"^archive complete$",
-        ready_timeout_s=LEARN_TIMEOUT_S + 60,  # its start, the dump and its compression
+        ready_timeout_s=LEARN_TIMEOUT_S + 60,  # the start, the dump and its compression
     )
 
 
-def rib_path(root: str, at: datetime) -> Path:
-    """Return the archive's path of that time's table, relative to the document root."""
-    return Path(root) / f"{at:%Y.%m}" / "RIBS" / f"rib.{at:%Y%m%d.%H%M}.bz2"
+def rib_path(root: str, table_time: datetime) -> Path:
+    """Return the archive's path to the table at `table_time`, relative to the document root."""
+    return Path(root) / f"{table_time:%Y.%m}" / "RIBS" / f"rib.{table_time:%Y%m%d.%H%M}.bz2"
 
 
 def last_table_time(now: datetime) -> datetime:
@@ -69,12 +68,12 @@ def last_table_time(now: datetime) -> datetime:
     )
 
 
-def publish(dump: bytes, tree: Path, root: str, at: datetime) -> Path:
-    """Write one compressed table into the archive, update the directory pages above, and return its path."""
-    path = tree / rib_path(root, at)
+def publish(dump: bytes, tree: Path, root: str, table_time: datetime) -> Path:
+    """Write one compressed table into the archive, update the directory pages above, and return the path."""
+    path = tree / rib_path(root, table_time)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_bytes(bz2.compress(retimed(dump, int(at.timestamp()))))
+    part.write_bytes(bz2.compress(retimed(dump, int(table_time.timestamp()))))
     part.rename(path)
     for folder in path.parents:
         write_index(folder, tree)
@@ -85,8 +84,8 @@ def publish(dump: bytes, tree: Path, root: str, at: datetime) -> Path:
 
 def write_index(folder: Path, tree: Path) -> None:
     """Write folder/index.html like Apache's fancy index: sort links, parent directory, a row per entry."""
-    here = "/" + ("" if folder == tree else f"{folder.relative_to(tree)}")
-    title = html.escape(f"Index of {here}")
+    title_path = "/" + ("" if folder == tree else f"{folder.relative_to(tree)}")
+    title = html.escape(f"Index of {title_path}")
     columns = (("N", "Name"), ("M", "Last modified"), ("S", "Size"), ("D", "Description"))
     head = "".join(f'<th><a href="?C={key};O=A">{text}</a></th>' for key, text in columns)
     rows = [f"<tr><th></th>{head}</tr>", '<tr><th colspan="5"><hr></th></tr>']
@@ -118,14 +117,14 @@ def _row(alt: str, link: str, text: str, changed: str, size: str) -> str:
 
 
 class Collector:
-    """The running collector, reached through its control socket in `folder`."""
+    """The running collector, reached through the control socket in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._argv = [program("birdc", "bird2"), "-s", "collector.ctl"]
 
     def ask(self, command: str) -> str:
-        """Run one command and return BIRD's output (which may be an error text, if it is not up yet)."""
+        """Run one command and return BIRD's output (which may be an error text if BIRD is not up yet)."""
         done = subprocess.run(
             [*self._argv, command], cwd=self.folder, capture_output=True, text=True, timeout=20, check=False
         )
@@ -133,16 +132,16 @@ class Collector:
 
     def prefixes(self, table: str) -> int:
         """Return the number of prefixes in the table; 0 while BIRD does not answer."""
-        found = re.search(r"routes for (\d+) networks", self.ask(f"show route count table {table}"))
-        return int(found[1]) if found else 0
+        match = re.search(r"routes for (\d+) networks", self.ask(f"show route count table {table}"))
+        return int(match[1]) if match else 0
 
     def wait(self, expected: dict[str, int], timeout_s: float) -> None:
         """Return when every table holds exactly the expected number of prefixes."""
         end = time.monotonic() + timeout_s
-        while (held := {table: self.prefixes(table) for table in expected}) != expected:
+        while (counts := {table: self.prefixes(table) for table in expected}) != expected:
             if time.monotonic() > end:
                 raise FirstflightError(
-                    f"the lab's collector holds {held} prefixes instead of {expected} after "
+                    f"the lab's collector holds {counts} prefixes instead of {expected} after "
                     f"{timeout_s:.0f} s; see the logs of bird-server and bird-collector"
                 )
             time.sleep(0.1)
@@ -162,7 +161,7 @@ class Collector:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Wait for the routes, publish, and repeat every two hours; ends only by a signal or an error (1)."""
+    """Wait for the routes, publish, and repeat every two hours; stop only at a signal or an error (1)."""
     parser = argparse.ArgumentParser(prog="python -m lab.routeviews", description=__doc__)
     parser.add_argument("--bird", type=Path, required=True, help="folder of the collector's control socket")
     parser.add_argument("--tree", type=Path, required=True, help="document root of the archive")
@@ -180,8 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             now = last_table_time(datetime.now(UTC))
             for table, root in TABLES.items():
                 dump = collector.dump(table)
-                for at in [*times, now]:
-                    print("published", publish(dump, options.tree, root, at), flush=True)
+                for table_time in [*times, now]:
+                    print("published", publish(dump, options.tree, root, table_time), flush=True)
             print("archive complete", flush=True)
             times = []
             time.sleep(max(1.0, (now + PERIOD - datetime.now(UTC)).total_seconds()))

@@ -1,9 +1,9 @@
 """The lab's routing table: two BIRD routers that speak real BGP, and the collector's table as MRT.
 
-A route server on host `dns` announces every `Route` of the lab over eBGP, one session for IPv4 and one for
-IPv6. It leaves its own AS out of the path (RFC 7947, 2.2.2.1), so that a path is exactly as declared. A
-collector on host `web` learns them and writes its tables as TABLE_DUMP_V2 (RFC 6396, 4.3) by BIRD's MRT
-protocol; `lab.routeviews` publishes them. Neither router touches the kernel's routes.
+A route server on host `dns` announces every `Route` of the lab over eBGP, with one session for IPv4 and one
+for IPv6. It omits its AS from the path (RFC 7947, 2.2.2.1), so that the path is exactly as declared. A
+collector on host `web` learns the routes and writes the tables as TABLE_DUMP_V2 (RFC 6396, 4.3) with BIRD's
+MRT protocol; `lab.routeviews` publishes them. Neither router changes the kernel's routes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from firstflight.errors import UsageError
 from lab.model import Host, Route, Service
 from lab.programs import program
 
-COLLECTOR_AS = 6447  # what RouteViews' collectors use
+COLLECTOR_AS = 6447  # the AS of RouteViews' collectors
 ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never in a path
 
 # AS numbers that pyasn's converter treats as bogus and skips, taking the AS before it as the origin.
@@ -24,7 +24,7 @@ _BOGUS = ((0, 0), (64496, 131071), (1_000_000, 2**32 - 1))
 
 
 def check_routes(routes: Iterable[Route]) -> None:
-    """Raise UsageError for a route that cannot be announced or whose origin a reader would miss."""
+    """Raise UsageError for a route that cannot be announced, or with an origin that readers would miss."""
     visited = set()
     for route in routes:
         try:
@@ -60,43 +60,43 @@ def split_families(routes: Iterable[Route]) -> tuple[list[Route], list[Route]]:
     return v4, v6
 
 
-def route_server_config(routes: Sequence[Route], here: Host, collector: Host) -> str:
+def route_server_config(routes: Sequence[Route], server: Host, collector: Host) -> str:
     """Return the BIRD configuration of the announcing router."""
     lines = [
         "log stderr all;",
-        f"router id {here.v4};",
+        f"router id {server.v4};",
         "protocol device {}",
     ]
-    for family, part in zip(("ipv4", "ipv6"), split_families(routes), strict=True):
+    for family, family_routes in zip(("ipv4", "ipv6"), split_families(routes), strict=True):
         lines += [f"protocol static announced_{family} {{", f"  {family};"]
-        for route in part:
-            # prepend puts an AS in front, so the origin goes first.
+        for route in family_routes:
+            # prepend adds an AS in front, so the origin is first.
             path = " ".join(f"bgp_path.prepend({asn});" for asn in reversed(route.as_path))
             lines.append(f"  route {route.prefix} blackhole {{ {path} }};")
         lines.append("}")
-    lines += _session("ipv4", here.v4, ROUTE_SERVER_AS, collector.v4, COLLECTOR_AS, server=True)
-    lines += _session("ipv6", here.v6, ROUTE_SERVER_AS, collector.v6, COLLECTOR_AS, server=True)
+    lines += _session("ipv4", server.v4, ROUTE_SERVER_AS, collector.v4, COLLECTOR_AS, server=True)
+    lines += _session("ipv6", server.v6, ROUTE_SERVER_AS, collector.v6, COLLECTOR_AS, server=True)
     return "\n".join(lines) + "\n"
 
 
-def collector_config(here: Host, server: Host) -> str:
+def collector_config(collector: Host, server: Host) -> str:
     """Return the BIRD configuration of the collector, which only learns; tables `master4` and `master6`."""
     lines = [
         "log stderr all;",
-        f"router id {here.v4};",
+        f"router id {collector.v4};",
         "protocol device {}",
     ]
-    lines += _session("ipv4", here.v4, COLLECTOR_AS, server.v4, ROUTE_SERVER_AS, server=False)
-    lines += _session("ipv6", here.v6, COLLECTOR_AS, server.v6, ROUTE_SERVER_AS, server=False)
+    lines += _session("ipv4", collector.v4, COLLECTOR_AS, server.v4, ROUTE_SERVER_AS, server=False)
+    lines += _session("ipv6", collector.v6, COLLECTOR_AS, server.v6, ROUTE_SERVER_AS, server=False)
     return "\n".join(lines) + "\n"
 
 
-def _session(family: str, here: str, here_as: int, there: str, there_as: int, *, server: bool) -> list[str]:
+def _session(family: str, address: str, asn: int, peer: str, peer_asn: int, *, server: bool) -> list[str]:
     # The two routers may be any distance apart, hence multihop; the short times are for a quick start.
     lines = [
         f"protocol bgp session_{family} {{",
-        f"  local {here} as {here_as};",
-        f"  neighbor {there} as {there_as};",
+        f"  local {address} as {asn};",
+        f"  neighbor {peer} as {peer_asn};",
         "  multihop;",
         "  strict bind yes;",
         "  connect delay time 1; connect retry time 2; error wait time 1, 4;",

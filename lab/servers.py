@@ -1,6 +1,6 @@
 """The QUIC servers of the lab: one process per (host, stack), each with its configuration file.
 
-docs/architecture.md describes the file; the servers are those of lab/stacks.
+docs/architecture.md describes the file. lab/stacks contains the servers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def services(internet: HasEndpoints, state: Path) -> list[Service]:
 def configuration(
     endpoints: Sequence[Endpoint], certificates: dict[str, ServerCertificate], port: int = PORT
 ) -> dict[str, object]:
-    """Return the configuration of one server process, as written to its JSON file."""
+    """Return a server process's configuration, as in the JSON file."""
     return {
         "port": port,
         "listen": sorted({endpoint.ip for endpoint in endpoints}, key=_address_order),
@@ -104,12 +104,12 @@ def _service(
 
 
 def chain_file(state: Path, stack: str, certificate: CertificateName) -> Path:
-    """Return the file (PEM) of the chain that a stack's servers send."""
+    """Return the file (PEM) of the chain for a stack's servers."""
     return state / "certificates" / f"{stack}-{certificate}.pem"
 
 
 def _issue(authority: Authority, stack: str, endpoints: Sequence[Endpoint]) -> dict[str, ServerCertificate]:
-    """Write a stack's certificates: both sizes, and those with a flaw that an endpoint has."""
+    """Write a stack's certificates: both sizes, and each flaw that an endpoint uses."""
     names = sorted({_wildcard(endpoint.domain) for endpoint in endpoints})
     issued = {
         size: issue(authority, f"{stack}-{size}", names, chain_bytes=length)
@@ -122,14 +122,14 @@ def _issue(authority: Authority, stack: str, endpoints: Sequence[Endpoint]) -> d
 
 
 def _check_owners(endpoints: Sequence[Endpoint]) -> None:
-    """Check that one address belongs to one stack: a socket cannot be shared, and `refused` has none."""
+    """Check that each address has only one stack, because stacks cannot share a socket or go without one."""
     owners: dict[str, Endpoint] = {}
     for endpoint in endpoints:
         first = owners.setdefault(endpoint.ip, endpoint)
         if (first.host, first.stack) != (endpoint.host, endpoint.stack):
             raise UsageError(
                 f"{endpoint.ip} is {first.stack} on {first.host} for {first.domain} and {endpoint.stack} on "
-                f"{endpoint.host} for {endpoint.domain}: give them addresses of their own"
+                f"{endpoint.host} for {endpoint.domain}: give them separate addresses"
             )
 
 

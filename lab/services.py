@@ -1,7 +1,7 @@
-"""The lab's infrastructure services: names, lists and routing table, as the real Internet provides them.
+"""The lab's infrastructure services: names, lists and routing table, like those on the real Internet.
 
-`services` writes their files below STATE and returns which programs run where. An epoch changes only names:
-`apply_epoch` writes the zones, then `epoch_commands` make the server load them.
+`services` writes their files below STATE and returns the programs to run with their hosts. An epoch changes
+only names: `apply_epoch` writes the zones, then `epoch_commands` make the server load them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ FIRST_EPOCH = 1
 def services(internet: Internet, state: Path) -> list[Service]:
     """Write all configuration and content for epoch 1 and return the services, in the order to start them.
 
-    They are: named, unbound (host of kind `resolver`, if there is one), the announcing BIRD (host `dns`),
-    nginx, the collecting BIRD, and the publisher of its
-    tables (host `web`), the two servers of files (host `files`, if there is one), and those of
-    the hosts of kind `mirror`.
+    These are named, unbound (host of kind `resolver`, optional), the announcing BIRD (host `dns`), nginx, the
+    collecting BIRD and the program that publishes BIRD's tables (host `web`), the two file servers (host
+    `files`, optional), and the servers of hosts of kind `mirror`.
     Raises UsageError if a program is missing or the Internet cannot be served this way.
     """
     state = state.resolve()
-    names, site = _only(internet, "dns"), _only(internet, "web")
+    names, site = _only_host(internet, "dns"), _only_host(internet, "web")
     today = datetime.now(UTC).date()
     for left_over in ("dns", "recursive", "web", "bird", "files", mirror_host.FOLDER):
         shutil.rmtree(state / left_over, ignore_errors=True)
@@ -99,7 +98,7 @@ def services(internet: Internet, state: Path) -> list[Service]:
 
 def apply_epoch(internet: Internet, state: Path, epoch: int) -> None:
     """Write the zones of an epoch (1 to `internet.epochs`); served once `epoch_commands` have run."""
-    names, site = _only(internet, "dns"), _only(internet, "web")
+    names, site = _only_host(internet, "dns"), _only_host(internet, "web")
     records = _records(internet, epoch, site)
     dns.write_zones(state.resolve() / "dns" / "zones", records, _broken(internet), names)
 
@@ -107,11 +106,12 @@ def apply_epoch(internet: Internet, state: Path, epoch: int) -> None:
 def epoch_commands(internet: Internet, state: Path) -> list[tuple[str, list[str]]]:
     """Return (host, argument list) of the commands to run, in order, after `apply_epoch`.
 
-    Each exits with status 0 when the new zones are served, else with another and one sentence on stderr.
+    Each exits with status 0 when the new zones are served, else with another status and one sentence on
+    stderr.
     """
     state = state.resolve()
-    forget = [recursive.flush_command(state, resolver) for resolver in _resolvers(internet)]
-    return [dns.reload_command(state, _only(internet, "dns")), *forget]
+    flushes = [recursive.flush_command(state, resolver) for resolver in _resolvers(internet)]
+    return [dns.reload_command(state, _only_host(internet, "dns")), *flushes]
 
 
 def _site(authority: Authority, name: str, root: Path, *, before: str = "", locations: str = "") -> web.Site:
@@ -128,21 +128,21 @@ def _organisations(internet: Internet) -> dict[int, str]:
 
 
 def _resolvers(internet: Internet) -> list[Host]:
-    found = [host for host in internet.hosts if host.kind == "resolver"]
-    if len(found) > 1:
-        raise UsageError(f"the lab has {len(found)} hosts of kind 'resolver'; declare one at most")
-    return found
+    resolvers = [host for host in internet.hosts if host.kind == "resolver"]
+    if len(resolvers) > 1:
+        raise UsageError(f"the lab has {len(resolvers)} hosts of kind 'resolver'; declare at most one")
+    return resolvers
 
 
-def _only(internet: Internet, kind: HostKind) -> Host:
-    found = [host for host in internet.hosts if host.kind == kind]
-    if len(found) != 1:
-        raise UsageError(f"the lab has {len(found)} hosts of kind {kind!r}; declare exactly one")
-    return found[0]
+def _only_host(internet: Internet, kind: HostKind) -> Host:
+    hosts = [host for host in internet.hosts if host.kind == kind]
+    if len(hosts) != 1:
+        raise UsageError(f"the lab has {len(hosts)} hosts of kind {kind!r}; declare exactly one")
+    return hosts[0]
 
 
 def _records(internet: Internet, epoch: int, site: Host) -> list[DnsRecord]:
-    """Return all records of an epoch, including those of the list and routing-table hosts' real names."""
+    """Return all records of an epoch, including the real names of the list and routing-table hosts."""
     records = internet.records(epoch)
     for name in WEB_NAMES:
         records += [DnsRecord(name, "A", 3600, site.v4), DnsRecord(name, "AAAA", 3600, site.v6)]

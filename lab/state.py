@@ -20,7 +20,7 @@ VARIABLE = "FIRSTFLIGHT_LAB"
 
 @dataclass(frozen=True)
 class Record:
-    """The supervisor's process as identified from outside, distinct from any later one of the same number."""
+    """The supervisor's process as seen from outside; distinct from a later process with the same number."""
 
     pid: int
     start_ticks: int
@@ -87,7 +87,7 @@ class State:
         part.replace(self.record_file)
 
     def running(self) -> Record | None:
-        """Return the record if its process is alive; a record left by a killed lab counts as none."""
+        """Return the record if its process is alive; ignore a record for a killed lab."""
         try:
             fields = json.loads(self.record_file.read_text(encoding="utf-8"))
             record = Record(**{**fields, "hosts": tuple(fields["hosts"])})
@@ -118,36 +118,36 @@ def locate(option: str | None) -> State:
 
 
 def boot_id() -> str:
-    """Return the id of this boot: process numbers and start times are unique only within one."""
+    """Return the id of this boot. Process numbers and start times are unique only within a boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return a process's start time in clock ticks since boot; None if it has ended or is a zombie."""
+    """Return a process's start time in clock ticks since boot; `None` if it has exited or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in parentheses may contain anything; the fields follow its last parenthesis.
+    # The name in parentheses may contain anything; the fields follow the last parenthesis.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-# The kernel takes long to end all processes of a lab on a busy machine; only what never ends is an error.
+# On a busy machine, the kernel takes long to end all processes in a lab. Exceeding this time is an error.
 END_TIMEOUT_S = 120.0
 
 
 def kill(record: Record, timeout_s: float = END_TIMEOUT_S) -> None:
-    """Kill the supervisor, and with its PID namespace everything in the lab; return when it has ended.
+    """Kill the supervisor, and with the PID namespace everything in the lab; return when it has exited.
 
-    FirstflightError if it has not after `timeout_s`.
+    Raises FirstflightError if it is still there after `timeout_s`.
     """
     try:
         process = os.pidfd_open(record.pid)
     except ProcessLookupError:
         return
     try:
-        # The descriptor refers to one process; checked after opening, it cannot be another one.
+        # The descriptor refers to one process. The check after opening makes sure that it is the right one.
         if start_ticks(record.pid) != record.start_ticks:
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)
@@ -156,7 +156,7 @@ def kill(record: Record, timeout_s: float = END_TIMEOUT_S) -> None:
         poll.register(process, select.POLLIN)
         if not poll.poll(timeout_s * 1000):
             raise FirstflightError(
-                f"the lab's supervisor (process {record.pid}) did not end within {timeout_s:.0f} s"
+                f"the lab's supervisor (process {record.pid}) did not exit within {timeout_s:.0f} s"
             )
     except PermissionError as error:
         raise FirstflightError(f"the lab belongs to another user (process {record.pid})") from error

@@ -1,8 +1,8 @@
-"""The supervisor: the first process in the lab's PID namespace, so that its end stops everything in the lab.
+"""The supervisor: the first process in the lab's PID namespace, so that its exit stops the whole lab.
 
 lab/launch.py starts it in new mount, network and PID namespaces. It reports progress on standard output, one
-JSON line per step, waits for `go` on standard input until its process number is recorded, and runs until it
-is killed.
+JSON line per step, waits for `go` on standard input until its process number is recorded, and runs until
+killed.
 
     python -m lab.supervisor --state DIR [--capture-edges] [--realtime]
 """
@@ -58,16 +58,18 @@ class Supervisor:
 
         link_config = self.state.folder / "link.json"
         network.write_link_config(self.internet, link_config, self.state.lateness)
-        wanted = [link_service(link_config, realtime)]
-        wanted += services.services(self.internet, self.state.folder)
-        wanted += servers.services(self.internet, self.state.folder)
+        all_services = [link_service(link_config, realtime)]
+        all_services += services.services(self.internet, self.state.folder)
+        all_services += servers.services(self.internet, self.state.folder)
         if capture_edges:
             # Before the servers are ready, so that captures are complete.
-            wanted[1:1] = [
+            all_services[1:1] = [
                 capture_service(h.name, self.state) for h in self.internet.hosts if h.kind == "edge"
             ]
         self._own_files()
-        self.running = [processes.start(service, self.state.logs, realtime=realtime) for service in wanted]
+        self.running = [
+            processes.start(service, self.state.logs, realtime=realtime) for service in all_services
+        ]
         processes.wait_ready(self.running)
         self._write_epoch()
         tell(step="services", services=len(self.running))
@@ -147,19 +149,20 @@ def main() -> int:
     # /proc is the machine's: `self` there is this process's number outside its PID namespace.
     tell(step="started", pid=int(Path("/proc/self").readlink().name))
     if sys.stdin.readline() != "go\n":
-        return 1  # the starting process has ended without recording this one, so nothing could stop it
+        return 1  # the starting process is gone without recording this one, so nothing could stop it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         supervisor = Supervisor(state, internet.load(state.behaviour_file))
         supervisor.raise_lab(capture_edges=options.capture_edges, realtime=options.realtime)
-        server = control.listen(state.control)  # before the report: whoever reads it may ask at once
+        # Before the report, because its reader may send a request immediately.
+        server = control.listen(state.control)
     except FirstflightError as error:
         tell(error=str(error), status=error.exit_status)
         return error.exit_status
-    tell(step="ready", seconds=round(time.monotonic() - began, 2))
-    quiet = os.open("/dev/null", os.O_RDWR)
-    os.dup2(quiet, 0)
+    tell(step="ready", seconds=round(time.monotonic() - started, 2))
+    null_device = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null_device, 0)
     os.dup2(2, 1)
     supervisor.serve(server)
     return 0

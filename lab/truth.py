@@ -1,4 +1,4 @@
-"""The expected results of a campaign: one line per (vantage point, name, address); paths and Table 1.
+"""A campaign's expected results: one line per (vantage point, name, address); paths and Table 1.
 
 Computed from the behaviour file that `lab up` stored; no measuring stage reads it.
 """
@@ -15,15 +15,16 @@ from lab.internet import Internet
 from lab.model import Endpoint
 from lab.probe_truth import ProbeTruth
 
-# Table 1 as the paper counts (docs/definitions.md): a probe counts if it has an ACK and a ServerHello and the
-# first ACK frame has a First ACK Range of 0; it is an instant ACK if they arrived in different datagrams.
+# Table 1 with the paper's counting rules (docs/definitions.md): a probe counts if it has an ACK and a
+# ServerHello and the first ACK frame has a First ACK Range of 0. It is an instant ACK if they arrived in
+# different datagrams.
 _LATE_ACK = {"sh_first_late_ack"}
 _LONG_RANGE = {"retry_ack_range"}
 
 
 @dataclass(frozen=True)
 class Table1Row:
-    """A CDN's row as declared; shares are fractions, null where nothing is counted."""
+    """A CDN's row as declared; shares are fractions, or null without counted probes."""
 
     cdn: str
     domains: int
@@ -34,15 +35,15 @@ class Table1Row:
 def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, Any]]:
     """Return the truth, one dict per line, in the order of vantage points and ranks.
 
-    `handshake` and `http3_response` hold what the handshake stage must find there, by column, and
-    `handshake_at_least` the shortest possible times (lab/handshake_truth.py); the certificates are those in
-    the lab's state folder. A name without address has one line with these, `ip`, `outcome`, `asn` and `cdn`
-    null. `ack_to_sh_us` is the declared delay of instant ACKs, null for all others. `epochs` are those in
-    which DNS gives the address.
+    `handshake` and `http3_response` hold the expected results of the handshake stage, by column, and
+    `handshake_at_least` the shortest possible times (lab/handshake_truth.py). Their certificates are in the
+    lab's state folder. A name without an address has one line; these, `ip`, `outcome`, `asn` and `cdn` are
+    then null. `ack_to_sh_us` is the declared delay of instant ACKs, null for other names. `epochs` lists the
+    epochs with this address in DNS.
     """
     by_domain: dict[str, list[Endpoint | None]] = {}
-    for each in internet.endpoints:
-        by_domain.setdefault(each.domain, []).append(each)
+    for declared in internet.endpoints:
+        by_domain.setdefault(declared.domain, []).append(declared)
     seen_in = _epochs_of_addresses(internet)
     handshakes, probes = HandshakeTruth(internet, state), ProbeTruth(internet)
     vantages = [host.name for host in internet.hosts if host.kind == "vantage"]
@@ -74,22 +75,22 @@ def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, A
 
 
 def paths(internet: Internet) -> Iterator[dict[str, Any]]:
-    """Return what the link does between each vantage point and each other host, one dict per pair.
+    """Return the properties of the link between each vantage point and each other host, one dict per pair.
 
-    `rtt_us` is the round-trip time without any wait; `to_vantage` and `from_vantage` are the bottleneck of
-    that direction: `rate_bps` (IP packets, bits per second), `queue_packets`, `queue_bytes` (null: no such
-    limit) and `shared`, whether all paths of a host share it; null where nothing limits.
+    `rtt_us` is the round-trip time without any wait. `to_vantage` and `from_vantage` describe the bottleneck
+    of that direction: `rate_bps` (IP packets, bits per second), `queue_packets`, `queue_bytes` (null: no such
+    limit) and `shared` (whether all paths of a host share it). They are null without a bottleneck.
     """
 
-    def one(source: str, destination: str) -> dict[str, Any] | None:
-        found = internet.bottleneck(source, destination)
-        if found is None:
+    def bottleneck_row(source: str, destination: str) -> dict[str, Any] | None:
+        bottleneck = internet.bottleneck(source, destination)
+        if bottleneck is None:
             return None
         return {
-            "rate_bps": found.rate_bps,
-            "queue_packets": found.queue_packets,
-            "queue_bytes": found.queue_bytes,
-            "shared": found.from_host is None or found.to_host is None,
+            "rate_bps": bottleneck.rate_bps,
+            "queue_packets": bottleneck.queue_packets,
+            "queue_bytes": bottleneck.queue_bytes,
+            "shared": bottleneck.from_host is None or bottleneck.to_host is None,
         }
 
     for vantage in (host.name for host in internet.hosts if host.kind == "vantage"):
@@ -98,8 +99,8 @@ def paths(internet: Internet) -> Iterator[dict[str, Any]]:
                 "vantage": vantage,
                 "host": host,
                 "rtt_us": internet.rtt_us(vantage, host),
-                "to_vantage": one(host, vantage),
-                "from_vantage": one(vantage, host),
+                "to_vantage": bottleneck_row(host, vantage),
+                "from_vantage": bottleneck_row(vantage, host),
             }
 
 
@@ -144,22 +145,22 @@ def _dns_status(internet: Internet, domain: str) -> str:
 
 
 def _addresses(internet: Internet, epoch: int) -> dict[str, list[str]]:
-    """Return each listed name's addresses, CNAMEs followed, IPv4 first, in the order of the records."""
+    """Return each listed name's addresses after following CNAMEs: IPv4 first, in the order of the records."""
     records = internet.records(epoch)
     alias = {r.name: r.data for r in records if r.type == "CNAME"}
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for kind in ("A", "AAAA"):
         for record in records:
             if record.type == kind:
-                found.setdefault(record.name, []).append(record.data)
-    at = {domain: found.get(alias.get(domain, domain), []) for _, domain in internet.names}
-    return {domain: ips for domain, ips in at.items() if ips}
+                by_name.setdefault(record.name, []).append(record.data)
+    by_domain = {domain: by_name.get(alias.get(domain, domain), []) for _, domain in internet.names}
+    return {domain: ips for domain, ips in by_domain.items() if ips}
 
 
 def _epochs_of_addresses(internet: Internet) -> dict[tuple[str, str], list[int]]:
-    found: dict[tuple[str, str], list[int]] = {}
+    epochs: dict[tuple[str, str], list[int]] = {}
     for epoch in range(1, internet.epochs + 1):
         for domain, ips in _addresses(internet, epoch).items():
             for ip in ips:
-                found.setdefault((domain, ip), []).append(epoch)
-    return found
+                epochs.setdefault((domain, ip), []).append(epoch)
+    return epochs

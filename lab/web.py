@@ -1,6 +1,6 @@
-"""The HTTPS server on host `web`: nginx under the real names of the list and routing-table hosts.
+"""The HTTPS server on host `web`: nginx with the real names of the list and routing-table hosts.
 
-Each name has a certificate from the lab's authority. All files are in STATE/web: configuration, document
+Each name has a certificate from the lab's authority. STATE/web holds all files: configuration, document
 roots, keys, access log.
 """
 
@@ -23,8 +23,8 @@ class Site:
     root: Path
     chain: Path
     key: Path
-    before: str = ""  # in nginx's http block
-    locations: str = ""  # in its server block
+    before: str = ""  # rules in nginx's http block
+    locations: str = ""  # rules in its server block
 
 
 def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:
@@ -34,7 +34,7 @@ def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:
         "worker_processes 1;",
         "pid nginx.pid;",
         "error_log stderr notice;",
-        # Started by root, the worker would switch to a user without read access to STATE.
+        # As root, the worker would switch to a user without read access to STATE.
         *(["user root;"] if as_root else []),
         "events { worker_connections 256; }",
         "http {",

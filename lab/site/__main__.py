@@ -45,12 +45,12 @@ def start_site(programs: Programs, port: int) -> None:
     site = programs.site
     plan.prepare(site)
     pools = declared_pools(site)
-    # First, because its port may be in use.
+    # Started first, because its port may be in use.
     forward = [sys.executable, "-P", "-m", "lab.forward", "--state", str(site.lab.folder)]
     forward += ["--host", "centre", "--to", f"127.0.0.1:{API_PORT}", "--port", str(port)]
     programs.start(Part("page", "", tuple(forward), {}, ready=r"READY \d+"))
     programs.wait_ready(["page"])
-    everything = plan.parts(site)
+    all_parts = plan.parts(site)
     for level in Level:
         if level is Level.CENTRE:
             print_line("preparing Airflow's database")
@@ -60,7 +60,7 @@ def start_site(programs: Programs, port: int) -> None:
         if level is Level.WORK:
             set_pools(programs.page, site.secrets.admin_password(), pools)
         print_line(f"starting {level.description}")
-        parts = [part for part in everything if part.level is level]
+        parts = [part for part in all_parts if part.level is level]
         for part in parts:
             programs.start(part)
         programs.wait_ready([part.name for part in parts])
@@ -68,7 +68,7 @@ def start_site(programs: Programs, port: int) -> None:
 
 def declared_pools(site: Site) -> list[dict[str, Any]]:
     """Return the pools of the vantage points in the format of Airflow's REST interface."""
-    # A separate process: the lab's code must not import what it helps to test.
+    # A separate process, because the lab must not import the code that it helps to test.
     listed = subprocess.run(
         [sys.executable, "-P", "-m", "orchestration.airflow.pools"],
         env={**os.environ, **plan.centre_environment(site)},
@@ -151,7 +151,7 @@ def main() -> int:
 
 
 def chosen(existing: Sequence[str], names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the vantage points of the site: `names`, or all; UsageError if the lab has no such one."""
+    """Return the vantage points of the site: `names`, or all; UsageError if the lab lacks one."""
     unknown = [name for name in names or () if name not in existing]
     if unknown:
         raise UsageError(f"--vantage {unknown[0]}: the lab has {', '.join(existing)}")
@@ -160,7 +160,7 @@ def chosen(existing: Sequence[str], names: Sequence[str] | None) -> tuple[str, .
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder, and kill the processes that a killed site left running there."""
+    """Lock the folder, and kill the remaining processes of a killed site there."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -168,24 +168,24 @@ def _locked(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise UsageError(f"a site is already running in {folder}: stop it by Ctrl-C first") from error
         (folder / "site.json").unlink(missing_ok=True)
-        if left := left_over(folder):
-            print_line(f"killing {len(left)} processes of a site that was killed here")
-        kill(left)
+        if leftovers := left_over(folder):
+            print_line(f"killing {len(leftovers)} processes of a site that was killed here")
+        kill(leftovers)
         # PostgreSQL treats a zombie process as running.
         deadline = time.monotonic() + 10
-        while any(Path(f"/proc/{pid}").exists() for pid in left) and time.monotonic() < deadline:
+        while any(Path(f"/proc/{pid}").exists() for pid in leftovers) and time.monotonic() < deadline:
             time.sleep(0.1)
         yield
 
 
 @contextmanager
 def _running_lab(state: State, folder: Path) -> Iterator[None]:
-    """Start the lab unless it is up; on exit, stop it if this site, or a killed one here, started it."""
-    ours = folder / "raised.json"
+    """Start the lab unless it is up; on exit, stop it if this site (or a killed one here) started it."""
+    marker = folder / "raised.json"
     record = state.running()
     if record is None:
         launch.up(state, internet.DEFAULT, capture_edges=False, realtime=True, progress=print_line)
-        ours.write_text(json.dumps(state.require().__dict__), encoding="utf-8")
+        marker.write_text(json.dumps(state.require().__dict__), encoding="utf-8")
     else:
         print_line("using the lab that is up")
     try:
@@ -195,9 +195,9 @@ def _running_lab(state: State, folder: Path) -> Iterator[None]:
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_IGN)
         record = state.running()
-        if record is not None and ours.is_file() and ours.read_text() == json.dumps(record.__dict__):
+        if record is not None and marker.is_file() and marker.read_text() == json.dumps(record.__dict__):
             launch.down(state)
-            ours.unlink()
+            marker.unlink()
 
 
 def _raise_stopped(_signal: int, _frame: FrameType | None) -> None:

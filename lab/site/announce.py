@@ -1,4 +1,4 @@
-"""Tells people, on standard output, and programs, in site.json, how to use a site that is up."""
+"""Prints how to use a running site, and writes the same for programs to site.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.site.run import Programs
 
 
 def sql_line(site: Site, query: str = "SELECT * FROM table1") -> str:
-    """Return the shell command that asks the site's store, as user `firstflight`, from a host of the lab."""
+    """Return the shell command that queries the site's store from a host of the lab, as `firstflight`."""
     firstflight = str(Path(sys.executable).with_name("firstflight"))
     enter = [firstflight, "lab", "exec", "--state", str(site.lab.folder), "centre"]
     store = shlex.quote(str(site.secrets.store_url))
@@ -21,7 +21,7 @@ def sql_line(site: Site, query: str = "SELECT * FROM table1") -> str:
 
 
 def optout_line(site: Site) -> str:
-    """Return the shell command that enters who asks to be left out, without the entries."""
+    """Return the shell command that adds entries to the opt-out list, without the entries."""
     firstflight = str(Path(sys.executable).with_name("firstflight"))
     return f"FIRSTFLIGHT_OPTOUT={shlex.quote(str(site.optout('centre')))} {firstflight} optout add"
 
@@ -31,7 +31,7 @@ def announce(site: Site, programs: Programs) -> None:
     # Neither contains a secret: Airflow reads secrets from their files by commands.
     environment = {name: dict(plan.vantage_environment(site, name)) for name in site.vantages}
     environment["centre"] = plan.centre_environment(site)
-    about = {
+    description = {
         "page": programs.page,
         "passwords": str(site.secrets.passwords),
         "processes": {name: started.process.pid for name, started in programs.started.items()},
@@ -40,11 +40,11 @@ def announce(site: Site, programs: Programs) -> None:
         "optout": optout_line(site),
     }
     part = site.folder / "site.part"
-    part.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    part.replace(site.folder / "site.json")  # whole for who waits for it
+    part.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+    part.replace(site.folder / "site.json")  # atomic, for programs that wait for it
     print(f"page      {programs.page}")
     print(f"user      admin\npassword  {site.secrets.admin_password()}")
-    print(f"sql       {about['sql']}")
-    print(f"opt-out   {about['optout']} ENTRY...")
+    print(f"sql       {description['sql']}")
+    print(f"opt-out   {description['optout']} ENTRY...")
     print(f"reports   {site.folder / 'reports'}/RUN/index.html, after the task `report` of quic_scan")
     print("Ctrl-C stops the site and removes the lab that it started.", flush=True)

@@ -25,7 +25,7 @@ from lab.programs import program
 
 SHOWN = Path("/run/firstflight-database")
 SOCKETS = Path("/run/postgresql")
-USER = "postgres"  # of Debian's package
+USER = "postgres"  # from Debian's package
 ROLE = "airflow"
 DATABASE = "airflow"
 URL = f"postgresql+psycopg2://{ROLE}@/{DATABASE}?host={SOCKETS}"
@@ -37,19 +37,19 @@ def programs(cluster: Path) -> Path:
 
     Debian does not put them on PATH. UsageError names the missing package.
     """
-    found = {path.parts[4]: path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")}
+    folders = {path.parts[4]: path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")}
     made_by = cluster / "PG_VERSION"
     if made_by.is_file():
         version = made_by.read_text(encoding="ascii").strip()
-        if version not in found:
+        if version not in folders:
             raise UsageError(
                 f"{cluster.parent} was created by PostgreSQL {version}, which is not installed: "
                 f"apt-get install postgresql-{version}, or remove the folder and with it Airflow's history"
             )
-        return found[version]
-    if not found:
+        return folders[version]
+    if not folders:
         raise UsageError("the site needs the program postgres: apt-get install postgresql")
-    return found[max(found, key=float)]
+    return folders[max(folders, key=float)]
 
 
 def serve(folder: Path) -> NoReturn:
@@ -67,7 +67,7 @@ def serve(folder: Path) -> NoReturn:
     cluster = SHOWN / "cluster"
     as_owner = _as_owner(owner)
     if not cluster.exists():
-        _make(cluster, bin_folder, as_owner, owner)
+        _create_cluster(cluster, bin_folder, as_owner, owner)
     settings = {
         "listen_addresses": "",
         "unix_socket_directories": str(SOCKETS),
@@ -99,7 +99,7 @@ def _owner() -> pwd.struct_passwd:
 
 
 def _as_owner(owner: pwd.struct_passwd) -> list[str]:
-    """Return the command prefix that drops all privileges but the owner's."""
+    """Return the command prefix that drops all privileges except the owner's."""
     change = [f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--init-groups"]
     return [
         program("setpriv", "util-linux"),
@@ -108,31 +108,31 @@ def _as_owner(owner: pwd.struct_passwd) -> list[str]:
     ]
 
 
-def _make(cluster: Path, bin_folder: Path, as_owner: list[str], owner: pwd.struct_passwd) -> None:
+def _create_cluster(cluster: Path, bin_folder: Path, as_owner: list[str], owner: pwd.struct_passwd) -> None:
     """Create the cluster with its database atomically."""
     part = cluster.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(mode=0o700)
     os.chown(part, owner.pw_uid, owner.pw_gid)
     initdb = ["initdb", f"--username={ROLE}", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=peer"]
-    _once([*as_owner, str(bin_folder / initdb[0]), *initdb[1:], "-D", str(part)])
-    # In single-user mode: nobody can connect yet, and no server has to be stopped.
+    _run_program([*as_owner, str(bin_folder / initdb[0]), *initdb[1:], "-D", str(part)])
+    # In single-user mode, because nobody can connect yet and there is no server to stop.
     single = ["postgres", "--single", "-c", "exit_on_error=on", "-D", str(part), "template1"]
-    _once([*as_owner, str(bin_folder / single[0]), *single[1:]], f"CREATE DATABASE {DATABASE}\n")
+    _run_program([*as_owner, str(bin_folder / single[0]), *single[1:]], f"CREATE DATABASE {DATABASE}\n")
     part.rename(cluster)
 
 
-def _once(argv: list[str], stdin: str = "") -> None:
+def _run_program(argv: list[str], stdin: str = "") -> None:
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, cwd=SHOWN)
     if done.returncode != 0:
-        words = [line.strip() for line in done.stderr.splitlines() if "error:" in line or "FATAL" in line]
+        errors = [line.strip() for line in done.stderr.splitlines() if "error:" in line or "FATAL" in line]
         raise FirstflightError(
-            f"the site's database was not created: {'; '.join(words) or done.stderr.strip()[-300:]}"
+            f"the site's database was not created: {'; '.join(errors) or done.stderr.strip()[-300:]}"
         )
 
 
 def main() -> int:
-    """Serve until a signal; an error is one sentence."""
+    """Serve until a signal; print an error as one sentence."""
     parser = argparse.ArgumentParser(prog="python -m lab.site.database")
     parser.add_argument("--folder", type=Path, required=True, metavar="DIR")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The programs of a site in the lab: arguments, host, environment and start order."""
+"""A site's programs in the lab: arguments, host, environment and start order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lab.state import State
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
-API_PORT = 8080  # on the centre's own loopback
+API_PORT = 8080  # on the centre's loopback
 STORE_PORT = 9440
 
 
@@ -44,7 +44,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """A program of the site. `ready`: pattern of the log line that says it is up; None: there is none."""
+    """A program of the site. `ready` matches the log line that shows that it is up; `None` without one."""
 
     name: str
     host: str
@@ -77,7 +77,7 @@ class Site:
 
     @property
     def certificate(self) -> certificates.ServerCertificate:
-        """The certificate of the centre's address; `prepare` issues it by the lab's authority."""
+        """The certificate for the centre's address; the lab's authority issues it in `prepare`."""
         folder = self.lab.folder / "certificates"
         return certificates.ServerCertificate(folder / "centre.pem", folder / "centre.key")
 
@@ -92,7 +92,7 @@ class Site:
         return self.folder / "database"
 
     def home(self, host: str) -> Path:
-        """Return AIRFLOW_HOME of the centre or of a vantage point; none of it is shared."""
+        """Return AIRFLOW_HOME of the centre or of a vantage point; each has a separate one."""
         return self.folder / host / "airflow"
 
     def runs(self, host: str) -> Path:
@@ -100,7 +100,7 @@ class Site:
         return self.folder / host / "runs"
 
     def optout(self, host: str) -> Path:
-        """Return the site's opt-out list at the centre, or a vantage point's copy of it."""
+        """Return the site's opt-out list at the centre, or a vantage point's copy."""
         return self.folder / host / "optout" / "list"
 
 
@@ -111,15 +111,17 @@ def prepare(site: Site) -> None:
         site.home(host).mkdir(parents=True, exist_ok=True)
         site.runs(host).mkdir(parents=True, exist_ok=True)
         site.optout(host).parent.mkdir(exist_ok=True)
-    # A list that is missing is a broken one, which nobody confirms.
+    # A missing list counts as broken, and nobody can confirm it.
     site.optout("centre").touch()
     authority = certificates.make_authority(site.lab.folder)
     address = f"{site.centre_v4}:{STORE_PORT}/firstflight?ca_certs={authority.path}"
     secrets.generate(site.secrets.folder, f"clickhouses://firstflight:{{password}}@{address}")
     for path in (*HERE.glob("*.toml"), HERE / "watched.txt", HERE.parent / "downloads.txt"):
         shutil.copyfile(path, site.folder / path.name)
-    points = site.folder / "vantage_points.toml"
-    points.write_text(of_vantages(points.read_text(encoding="utf-8"), site.vantages), encoding="utf-8")
+    points_file = site.folder / "vantage_points.toml"
+    points_file.write_text(
+        of_vantages(points_file.read_text(encoding="utf-8"), site.vantages), encoding="utf-8"
+    )
     link = site.folder / "lab"
     link.unlink(missing_ok=True)
     link.symlink_to(site.lab.folder)
@@ -141,43 +143,51 @@ def prepare(site: Site) -> None:
 
 
 def of_vantages(text: str, names: Sequence[str]) -> str:
-    """Return vantage_points.toml with the tables of `names` alone."""
+    """Return vantage_points.toml with only the tables of `names`."""
     head, *tables = text.split("[[vantage]]")
-    kept = [table for table in tables if tomllib.loads(table)["name"] in names]
-    return head + "".join(f"[[vantage]]{table}" for table in kept)
+    chosen = [table for table in tables if tomllib.loads(table)["name"] in names]
+    return head + "".join(f"[[vantage]]{table}" for table in chosen)
 
 
 def parts(site: Site) -> list[Part]:
-    """Return all programs, in the order in which they are started."""
+    """Return all programs in their start order."""
     centre = centre_environment(site)
     stored = {"FIRSTFLIGHT_STORE": f"chdb:{site.folder / 'store'}"}
     nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-c", str(site.folder / "nginx/nginx.conf"))
     served = (sys.executable, "-P", "-m", "lab.site.database", "--folder", str(site.database))
     # On SIGINT PostgreSQL does not wait for its clients to disconnect.
     end = signal.SIGINT
-    up = "Application startup complete"
+    ready_line = "Application startup complete"
     # Airflow 3.3 creates this interface's routes at its first request, which blocks it for seconds.
-    first = "/execution/health"
-    found = [
+    health_path = "/execution/health"
+    result = [
         Part("database", "centre", served, {}, ready=database.READY, end=end),
         Part("store", "centre", _store(site), stored, ready="serving the store in"),
         Part("nginx", "centre", nginx, {}, ready=r"start worker process \d+"),
-        Part("api-server", "centre", _airflow("api-server"), centre, up, Level.CENTRE, question=first),
+        Part(
+            "api-server",
+            "centre",
+            _airflow("api-server"),
+            centre,
+            ready_line,
+            Level.CENTRE,
+            question=health_path,
+        ),
         Part("dag-processor", "centre", _airflow("dag-processor"), centre, level=Level.CENTRE),
         Part("scheduler", "centre", _airflow("scheduler"), centre, level=Level.WORK),
     ]
-    found += [follower(site, name) for name in site.vantages]
-    return found + [worker(site, name) for name in site.vantages]
+    result += [follower(site, name) for name in site.vantages]
+    return result + [worker(site, name) for name in site.vantages]
 
 
 def follower(site: Site, name: str) -> Part:
-    """Return what keeps a vantage point's copy of the opt-out list; without it nothing is sent from there."""
+    """Return the program that updates a vantage point's opt-out list. Probes need an up-to-date list."""
     argv = (sys.executable, "-P", "-m", "cli", "optout", "follow", "--secret-file", str(site.secrets.jwt))
     return Part(f"optout-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
 
 def worker(site: Site, name: str) -> Part:
-    """Return the Edge worker of a vantage point."""
+    """Return a vantage point's Edge worker."""
     argv = (sys.executable, "-P", "-m", "orchestration.airflow.worker", "--vantage", name)
     return Part(f"worker-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
@@ -197,8 +207,7 @@ def _store(site: Site) -> tuple[str, ...]:
 
 
 def shared_environment(site: Site, host: str) -> dict[str, str]:
-    """Return the variables of every Airflow process. Commands read the secrets, so that no environment holds
-    them."""
+    """Return the variables of every Airflow process: commands that read the secrets, not the secrets."""
     return {
         **site.environment,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
@@ -232,11 +241,11 @@ def centre_environment(site: Site) -> dict[str, str]:
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(API_PORT),
         "AIRFLOW__API__SECRET_KEY_CMD": f"cat {site.secrets.session}",
-        # Tasks wait in the queue for their vantage point. By default a task that waits ten minutes, three
-        # times, fails and is not retried.
+        # Tasks wait in the queue for their vantage point. By default, a task fails without a retry after
+        # waiting ten minutes three times.
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "2592000",
-        # A scheduler that restarts before its predecessor counts as dead adopts its tasks at the next check:
-        # by default five minutes later.
+        # A scheduler that restarts before its predecessor counts as dead adopts its tasks at the next check.
+        # By default, this is five minutes later.
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
         "AIRFLOW__EDGE__API_ENABLED": "True",
         "AIRFLOW__EDGE__API_URL": f"{local}/edge_worker/v1/rpcapi",
@@ -249,7 +258,7 @@ def centre_environment(site: Site) -> dict[str, str]:
 
 
 def vantage_environment(site: Site, name: str) -> dict[str, str]:
-    """Return the variables of a vantage point's worker; it has no access to Airflow's database."""
+    """Return the variables for a vantage point's worker; it has no access to Airflow's database."""
     return {
         **shared_environment(site, name),
         "AIRFLOW__EDGE__API_URL": f"https://{site.centre_v4}/edge_worker/v1/rpcapi",

@@ -1,4 +1,4 @@
-"""Finds the processes of a site, even when their parents have ended or the site was killed."""
+"""Finds a site's processes, even if their parents have exited or the site was killed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from lab.state import boot_id, start_ticks
 
-# Environment variable that marks the programs of a site and their descendants.
+# Environment variable that marks a site's programs and their descendants.
 MARK = "FIRSTFLIGHT_STARTED_BY_SITE"
 
 Identity = tuple[int, int]
-"""A process id and the start of the process (clock ticks since boot), together unique."""
+"""A process id and the start time of the process (clock ticks since boot), unique together."""
 
 
 def identities(pids: Iterable[int]) -> list[Identity]:
@@ -41,7 +41,7 @@ def record_of(folder: Path) -> Path:
 
 
 def left_over(folder: Path) -> list[int]:
-    """Return the live processes of any site in `folder`, found by its programs' sessions or by the mark."""
+    """Return live processes of any site in `folder`. The program's session or the mark identifies them."""
     sessions: dict[int, int] = {}
     with suppress(FileNotFoundError):
         recorded = json.loads(record_of(folder).read_text(encoding="utf-8"))
@@ -50,11 +50,11 @@ def left_over(folder: Path) -> list[int]:
     # Programs that set a process title (Airflow, PostgreSQL) overwrite the mark; stages keep it.
     mark = f"{MARK}={folder}".encode()
     roots, marked = [], []
-    for pid in _everything():
+    for pid in _all_pids():
         with suppress(OSError):
             # A session id is not reused while a process is in the session.
-            began = sessions.get(os.getsid(pid))
-            if began is not None and (start_ticks(pid) or 0) >= began:
+            started = sessions.get(os.getsid(pid))
+            if started is not None and (start_ticks(pid) or 0) >= started:
                 roots.append(pid)
         with suppress(OSError):
             if pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
@@ -70,22 +70,22 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def descendants(roots: list[int]) -> list[int]:
-    """Return these processes and their descendants that are alive, by /proc."""
+    """Return the live processes of these and their descendants, from /proc."""
     parents: dict[int, list[int]] = {}
-    for pid in _everything():
+    for pid in _all_pids():
         with suppress(OSError, IndexError, ValueError):
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
             fields = stat.rpartition(")")[2].split()
             parents.setdefault(int(fields[1]), []).append(pid)
     found: list[int] = []
-    todo = [pid for pid in roots if Path(f"/proc/{pid}").exists()]
-    while todo:
-        pid = todo.pop()
+    pending = [pid for pid in roots if Path(f"/proc/{pid}").exists()]
+    while pending:
+        pid = pending.pop()
         found.append(pid)
-        todo += parents.get(pid, [])
+        pending += parents.get(pid, [])
     return found
 
 
-def _everything() -> list[int]:
+def _all_pids() -> list[int]:
     """Return the ids of all visible processes."""
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]

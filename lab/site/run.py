@@ -1,4 +1,4 @@
-"""Starts, monitors and stops the programs of a site."""
+"""Starts, monitors and stops a site's programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lab.site.processes import MARK, descendants, identities, kill, left_over, l
 READY_S = 180.0
 ANSWER_S = 120.0
 END_S = {Level.WORK: 10.0, Level.CENTRE: 10.0, Level.BASE: 60.0}
-"""A level's time to end in order. A database that is killed has to recover at its next start."""
+"""Time for a level to stop cleanly. A killed database must recover at its next start."""
 GONE_S = 60.0
 AGAIN_S = 5.0
 
@@ -35,17 +35,17 @@ class Started:
     log: Path
     from_byte: int
     answered: bool = False
-    ended: float | None = None  # when its end was noticed (monotonic)
+    ended: float | None = None  # when the exit was noticed (monotonic)
     at: float = field(default_factory=time.monotonic)
 
     def output(self) -> str:
-        """Return what it has written since its start."""
+        """Return its output since the start."""
         with self.log.open("rb") as file:
             file.seek(self.from_byte)
             return file.read().decode(errors="replace")
 
     def exit_reason(self) -> str:
-        """Return why it has ended, for messages."""
+        """Return the reason for the exit, for messages."""
         status = self.process.returncode
         if status < 0:
             return f"was killed by signal {-status}"
@@ -53,7 +53,7 @@ class Started:
         return f"ended with status {status}: {lines[-1] if lines else 'no output'}"
 
     def exit_error(self) -> FirstflightError:
-        """Return an error that it has ended, with the end of its log."""
+        """Return an error that reports the exit, with the last log lines."""
         end = "\n".join(self.output().strip().splitlines()[-8:])
         return FirstflightError(
             f"the site's {self.part.name} ended with status {self.process.returncode}; see {self.log}:\n{end}"
@@ -61,7 +61,7 @@ class Started:
 
 
 class Programs:
-    """The programs of one site; a context manager that always stops all programs it started."""
+    """A site's programs; a context manager that always stops all programs it started."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -74,7 +74,7 @@ class Programs:
         self.end_all()
 
     def start(self, part: Part) -> Started:
-        """Start a program on its host, in a separate session; its log is appended to."""
+        """Start a program on its host in a separate session, and append the output to the log."""
         log = self.site.logs / f"{part.name}.log"
         log.touch()
         from_byte = log.stat().st_size
@@ -91,18 +91,18 @@ class Programs:
             )
         started = Started(part, process, log, from_byte)
         self.started[part.name] = started
-        record(self.site.folder, [other.process.pid for other in self.started.values()])
+        record(self.site.folder, [program.process.pid for program in self.started.values()])
         return started
 
     def wait_ready(self, names: list[str], ready_s: float = READY_S) -> None:
-        """Wait until each of these is up; FirstflightError with the end of its log otherwise."""
+        """Wait until these programs are up. If one fails, raise FirstflightError with the last log lines."""
         for name in names:
             self.started[name].at = time.monotonic()
-        waiting = [self.started[name] for name in names if self.started[name].part.ready]
-        while waiting:
-            for started in list(waiting):
+        pending = [self.started[name] for name in names if self.started[name].part.ready]
+        while pending:
+            for started in list(pending):
                 if self.is_up(started):
-                    waiting.remove(started)
+                    pending.remove(started)
                 elif started.process.poll() is not None:
                     raise started.exit_error()
                 elif time.monotonic() - started.at > ready_s:
@@ -112,7 +112,7 @@ class Programs:
             time.sleep(0.1)
 
     def is_up(self, started: Started) -> bool:
-        """Return whether it runs, has logged that it is up, and has answered its first request."""
+        """Return whether it runs, has logged that it is ready, and has answered its first request."""
         part = started.part
         if started.process.poll() is not None:
             return False
@@ -133,42 +133,42 @@ class Programs:
         return f"http://127.0.0.1:{port}"
 
     def restart_ended(self, write: Callable[[str], None]) -> None:
-        """Restart programs that have ended, when all programs of lower levels are up."""
+        """Restart programs that have exited, when all programs of lower levels are up."""
         for started in sorted(self.started.values(), key=lambda started: started.part.level):
             status = started.process.poll()
             if status is None:
                 continue
             if started.ended is None:
                 started.ended = time.monotonic()
-            # A program that exits by itself is restarted after a delay: for example, the centre refuses a
-            # worker whose predecessor does not count as dead yet.
+            # A program that exits by itself is restarted after a delay. For example, the centre refuses a
+            # worker while its predecessor does not count as dead.
             if status >= 0 and time.monotonic() - started.ended < AGAIN_S:
                 continue
-            below = [other for other in self.started.values() if other.part.level < started.part.level]
-            if all(self.is_up(other) for other in below):
+            lower = [program for program in self.started.values() if program.part.level < started.part.level]
+            if all(self.is_up(program) for program in lower):
                 write(f"{started.part.name} {started.exit_reason()}; it is started again")
                 self.start(started.part)
 
     def end_all(self) -> None:
         """Stop all programs, workers first, because they sign off at the centre; then kill the rest."""
-        everything = list(self.started.values())
+        programs = list(self.started.values())
         # Airflow's tasks leave the process group of their worker, and their stages outlive it for a while.
-        tree = identities(descendants([started.process.pid for started in everything]))
+        tree = identities(descendants([started.process.pid for started in programs]))
         for level in sorted(Level, reverse=True):
-            ending = [started for started in everything if started.part.level is level]
-            for started in ending:
+            level_programs = [started for started in programs if started.part.level is level]
+            for started in level_programs:
                 signal_all(started.process, started.part.end)
             deadline = time.monotonic() + END_S[level]
-            for started in ending:
+            for started in level_programs:
                 with suppress(subprocess.TimeoutExpired):
                     started.process.wait(max(0.1, deadline - time.monotonic()))
-        rest = {*living(tree), *left_over(self.site.folder)}
-        killed = identities(rest)
-        kill(rest)
-        for started in everything:
+        survivors = {*living(tree), *left_over(self.site.folder)}
+        killed = identities(survivors)
+        kill(survivors)
+        for started in programs:
             started.process.wait()
         self.started.clear()
-        # Descendants, too: on a busy machine a killed process takes time to end.
+        # Includes descendants: on a busy machine, a killed process takes time to exit.
         deadline = time.monotonic() + GONE_S
         while living(killed) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -179,18 +179,18 @@ def enter(lab: Path, host: str) -> list[str]:
     return [sys.executable, "-P", "-m", "cli", "lab", "exec", "--state", str(lab), host]
 
 
-def once(argv: list[str], env: Mapping[str, str], log: Path, what: str) -> None:
-    """Run a program to its end; FirstflightError with the end of its output if it fails."""
+def once(argv: list[str], env: Mapping[str, str], log: Path, title: str) -> None:
+    """Run a program and wait; FirstflightError with the last output if it fails."""
     with log.open("ab") as output:
         done = subprocess.run(
             argv, env={**os.environ, **env}, stdout=output, stderr=subprocess.STDOUT, check=False
         )
     if done.returncode != 0:
         end = "\n".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-8:])
-        raise FirstflightError(f"{what} failed with status {done.returncode}; see {log}:\n{end}")
+        raise FirstflightError(f"{title} failed with status {done.returncode}; see {log}:\n{end}")
 
 
 def signal_all(process: subprocess.Popen[bytes], signum: int) -> None:
-    """Signal a program and everything in its process group."""
+    """Signal a program and everything in the process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signum)

@@ -1,4 +1,4 @@
-"""The secrets of a site: generated once, stored in files that only their owner can read, never logged."""
+"""A site's secrets: generated once, stored in files that only their owner can read, never logged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSWORD_CHARACTERS = 20
 
 @dataclass(frozen=True)
 class Secrets:
-    """Files of mode 0600 in one folder of mode 0700."""
+    """Files of mode 0600 in a folder of mode 0700."""
 
     folder: Path
 
@@ -45,7 +45,7 @@ class Secrets:
 
     @property
     def store_url(self) -> Path:
-        """FIRSTFLIGHT_STORE_FILE: the store's address with its password."""
+        """FIRSTFLIGHT_STORE_FILE: the store's address with the password."""
         return self.folder / "store_url"
 
     def admin_password(self) -> str:
@@ -59,17 +59,20 @@ def generate(folder: Path, store: str) -> Secrets:
     """Generate missing secrets. `store`: the store's URL, with {password} for the password."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
-    found = Secrets(folder)
-    # 64 bytes: the key length of HS512, which Airflow signs with. A line, as on machines (deploy/ansible).
-    _keep(found.jwt, base64.urlsafe_b64encode(secrets.token_bytes(64)).decode() + "\n")
-    _keep(found.fernet, base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
-    _keep(found.session, secrets.token_hex(32))
-    _keep(found.passwords, json.dumps({"admin": secrets.token_urlsafe(PASSWORD_CHARACTERS)}) + "\n")
-    _keep(found.store_password, secrets.token_urlsafe(24))
+    secret_files = Secrets(folder)
+    # 64 bytes, the key length of HS512, which Airflow uses for signatures. One line, as on machines
+    # (deploy/ansible).
+    _keep(secret_files.jwt, base64.urlsafe_b64encode(secrets.token_bytes(64)).decode() + "\n")
+    _keep(secret_files.fernet, base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+    _keep(secret_files.session, secrets.token_hex(32))
+    _keep(secret_files.passwords, json.dumps({"admin": secrets.token_urlsafe(PASSWORD_CHARACTERS)}) + "\n")
+    _keep(secret_files.store_password, secrets.token_urlsafe(24))
     _keep(
-        found.store_url, store.format(password=found.store_password.read_text(encoding="utf-8")), replace=True
+        secret_files.store_url,
+        store.format(password=secret_files.store_password.read_text(encoding="utf-8")),
+        replace=True,
     )
-    return found
+    return secret_files
 
 
 def _keep(path: Path, text: str, *, replace: bool = False) -> None:

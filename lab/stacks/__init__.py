@@ -1,18 +1,18 @@
-"""The QUIC stacks of the lab: a folder each, with a server and its manifest.
+"""The QUIC stacks of the lab: one folder for each stack, with a server and its manifest.
 
-The folder's name is the stack's name in the behaviour file. The server takes `--config FILE`
-(docs/architecture.md) and prints READY; `manifest.toml` says how it is started and what it can do:
+The behaviour file refers to a stack by the folder's name. The server takes `--config FILE`
+(docs/architecture.md) and prints READY. `manifest.toml` has these keys:
 
-    program    a program of target/release, or
-    module     a Python module
-    modes      the values of `mode` that it takes; a README or docstring beside it says what each one sends
-    realtime   true if its delays are declared to the microsecond: it runs before ordinary processes, so it
-               must be one thread that mostly sleeps
-    alpn       the values of `alpn` that it takes: h3 alone unless it says otherwise
-    mirrors_ecn true if its ACKs count the ECN marks of what it received
-    ecn        for the modes whose ACKs count marks whatever they were: what the first one says of ECT(0)
-    shown      what a client learns of it by a complete handshake that offers all ciphers and X25519 first
-    incomplete for the modes that end a handshake before it is complete: how the handshake stage sees that
+    program     a program in target/release; alternatively:
+    module      a Python module
+    modes       supported values of `mode`, described in the stack's README or docstring
+    realtime    true if delays are declared to the microsecond. The server then runs before ordinary
+                processes, so it must be a single thread that mostly sleeps
+    alpn        supported values of `alpn`; the default is only h3
+    mirrors_ecn true if ACKs count the ECN marks of received packets
+    ecn         for modes with fixed ECN counts in ACKs: the verdict on ECT(0) from the first ACK
+    shown       results of a complete handshake that offers all ciphers, and X25519 first
+    incomplete  for modes that stop a handshake before it is complete: the results of the handshake stage
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from firstflight.system import binaries
 
 FOLDER = Path(__file__).parent
 NO_SERVER = "none"
-"""Takes the place of a stack where nothing listens: the address answers "port unreachable"."""
+"""Stack name of an address without a server: the address answers "port unreachable"."""
 
 
 class Shown(BaseModel):
     """Columns of quic_handshake and http3_response that are the same for all endpoints of a stack.
 
-    Of transport parameters, by name, and settings those whose values the server sets or that never vary.
+    Transport parameters (name to value) and settings are only listed if the server sets them or they never
+    vary.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,7 +50,7 @@ class Shown(BaseModel):
 
 
 class Incomplete(BaseModel):
-    """Columns of quic_handshake for a handshake that is not completed; docs/definitions.md has the words."""
+    """Columns of quic_handshake for an incomplete handshake; docs/definitions.md defines the values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     outcome: str
@@ -84,12 +85,11 @@ class Stack(BaseModel):
             raise ValueError("give either `program` or `module`")
         for key, of_modes in (("incomplete", self.incomplete), ("ecn", self.ecn)):
             if unknown := set(of_modes) - self.modes:
-                raise ValueError(f"`{key}` has {sorted(unknown)[0]!r}, which is none of `modes`")
+                raise ValueError(f"`{key}` has {sorted(unknown)[0]!r}, which is not in `modes`")
         return self
 
     def command(self, file: Path) -> tuple[str, ...]:
-        """Return the argument list that starts the server with a configuration file; UsageError if it is not
-        built."""
+        """Return the arguments that start the server with a configuration file; UsageError if not built."""
         if self.module:
             return (sys.executable, "-P", "-m", self.module, "--config", str(file))
         return (str(binaries.find(str(self.program))), "--config", str(file))
@@ -97,12 +97,12 @@ class Stack(BaseModel):
 
 @cache
 def load(folder: Path = FOLDER) -> dict[str, Stack]:
-    """Return all stacks below `folder` by name, sorted. UsageError if a manifest is wrong."""
+    """Return name -> stack, for all stacks below `folder`, sorted. UsageError if a manifest is wrong."""
     return {file.parent.name: _read(file) for file in sorted(folder.glob("*/manifest.toml"))}
 
 
 def find(name: str) -> Stack:
-    """Return a stack; ValueError names all there are."""
+    """Return a stack; ValueError lists all stacks."""
     stacks = load()
     if name not in stacks:
         raise ValueError(f"there is no stack {name!r} in lab/stacks, only {', '.join(stacks)}")
@@ -110,13 +110,13 @@ def find(name: str) -> Stack:
 
 
 def check(name: str, *modes: str) -> None:
-    """Check that a stack exists and has these modes; ValueError says what is wrong."""
+    """Check that a stack exists and has these modes; ValueError names the error."""
     for mode in set(modes) - find(name).modes:
         raise ValueError(f"{name} has no mode {mode!r}, only {', '.join(sorted(find(name).modes))}")
 
 
 def check_alpn(name: str, alpn: str) -> None:
-    """Check that a stack can be configured for a protocol; ValueError says what it can."""
+    """Check that a stack supports a protocol; ValueError lists the supported ones."""
     if alpn not in find(name).alpn:
         raise ValueError(f"{name} has no alpn {alpn!r}, only {', '.join(sorted(map(repr, find(name).alpn)))}")
 
@@ -128,5 +128,5 @@ def _read(file: Path) -> Stack:
         raise UsageError(f"{file} is not TOML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "top level"
-        raise UsageError(f"{file} is wrong at {where}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"])) or "top level"
+        raise UsageError(f"{file} is wrong at {location}: {first['msg']}") from error

@@ -1,35 +1,36 @@
-//! A bottleneck: a line of a fixed rate behind a drop-tail queue, in virtual time.
+//! A bottleneck: a line with a fixed rate and a drop-tail queue, in virtual time.
 //!
-//! No clock and no sleep: an arrival's time goes in, and the time that its last bit leaves comes out at once.
+//! It uses no clock and does not sleep: it computes a packet's departure directly from the arrival.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-/// The nanoseconds that a byte takes at one bit per second.
+/// Nanoseconds per byte at one bit per second.
 const BYTE_NS: u64 = 8 * 1_000_000_000;
 
-/// How many packets and bytes of IP may be in the queue, the packet in transmission included; `None`: any number.
+/// Maximum numbers of packets and bytes of IP in the queue, including the packet in transmission; `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     pub packets: Option<NonZeroU64>,
     pub bytes: Option<NonZeroU64>,
 }
 
-/// One direction of a path, or of a host's access.
+/// One direction on a path, or on a host's access link.
 #[derive(Debug)]
 pub struct Bottleneck {
     rate_bps: u64,
     limits: Limits,
-    /// The line is free at `free_ns` and `remainder` / `rate_bps` nanoseconds: fractions add up, they are not lost.
+    /// The line is free after `free_ns` and `remainder` / `rate_bps` nanoseconds. The remainder keeps rounding
+    /// errors from adding up.
     free_ns: u64,
     remainder: u64,
-    /// (last bit leaves, bytes) of the packets inside, in their order.
+    /// (departure of the last bit, bytes) of the packets in the queue, in order.
     inside: VecDeque<(u64, u64)>,
     bytes: u64,
 }
 
 impl Bottleneck {
-    /// Makes an idle line of `rate_bps` bits per second (at most `MAX_RATE_BPS`).
+    /// Returns an idle line of `rate_bps` bits per second (at most `MAX_RATE_BPS`).
     pub fn new(rate_bps: NonZeroU64, limits: Limits) -> Self {
         Self {
             rate_bps: rate_bps.get(),
@@ -41,10 +42,10 @@ impl Bottleneck {
         }
     }
 
-    /// Takes in a packet of `length` bytes that arrives at `arrived_ns`.
+    /// Adds a packet of `length` bytes that arrives at `arrived_ns`.
     ///
-    /// Returns the nanoseconds from its arrival until its last bit has left, rounded up (the wait for the packets before
-    /// it and its own transmission), or `None` if the queue is full: the packet is dropped and occupies nothing.
+    /// Returns the nanoseconds from the arrival until the last bit leaves, rounded up: the wait for earlier packets
+    /// plus its transmission. Returns `None` if the queue is full; the packet is then dropped.
     pub fn admit(&mut self, arrived_ns: u64, length: u16) -> Option<u64> {
         while let Some(&(leaves_ns, bytes)) = self.inside.front()
             && leaves_ns <= arrived_ns
@@ -73,7 +74,7 @@ impl Bottleneck {
     }
 }
 
-/// The highest rate: far above any machine's, and low enough that no sum in `admit` overflows.
+/// Maximum rate. It is far above the rate of any machine, and no sum in `admit` overflows.
 pub const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 
 #[cfg(test)]
@@ -91,7 +92,7 @@ mod tests {
         Bottleneck::new(rate, limits)
     }
 
-    /// (what it shows, rate, limit of packets and of bytes (0: none), arrivals and lengths, waits)
+    /// (name, rate, limit of packets, limit of bytes (0: no limit), arrivals and lengths, waits)
     type Case<'a> = (&'a str, u64, u64, u64, &'a [(u64, u16)], &'a [Option<u64>]);
 
     #[test]
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn fractions_of_a_nanosecond_add_up() {
-        // 1 byte at 3 Gbit/s: 2 2/3 ns, rounded up for each packet, exact for three.
+        // 1 byte at 3 Gbit/s takes 2 2/3 ns: rounded up for each packet, exact for three.
         let mut line = line(3_000 * MBIT, 99, 0);
         let waits: Vec<_> = (0..6).filter_map(|_| line.admit(0, 1)).collect();
         assert_eq!(waits, [3, 6, 8, 11, 14, 16]);
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_delivers_the_rate_and_drops_the_rest() {
-        // 100 Mbit/s of arrivals into 10: one of ten passes once the queue is full, and the line never rests.
+        // Arrivals at 100 Mbit/s on a line of 10 Mbit/s: when the queue is full, one packet in ten passes, and the
+        // line is never idle.
         let mut line = line(10 * MBIT, 20, 0);
         let mut last_ns = 0;
         let mut passed = 0;

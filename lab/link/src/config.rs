@@ -25,7 +25,7 @@ pub struct Config {
     pub bottlenecks: Vec<Narrow>,
 }
 
-/// A host behind one interface of this namespace; `mac` is its eth0, `gateway` this end.
+/// A host at one interface of this namespace. `mac` is the host's eth0 address, `gateway` the address of this end.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -45,7 +45,7 @@ pub struct Drop {
     pub rule: Rule,
 }
 
-/// What the path of an edge address does to the ECN field of datagrams, both ways.
+/// A change of the ECN field in datagrams to and from an edge address.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ecn {
@@ -56,14 +56,14 @@ pub struct Ecn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EcnRule {
-    /// Every mark is removed.
+    /// Clears the field.
     Bleached,
-    /// What is marked as capable becomes congestion experienced.
+    /// Changes ECT(0) and ECT(1) to CE.
     Congested,
 }
 
-/// A rate and a queue for packets from one host to another; without one end, for all that leave or reach the other
-/// end, which share it.
+/// A rate and a queue for packets from one host to another. Without one of the hosts, all packets that leave or
+/// reach the other one share it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Narrow {
@@ -74,7 +74,7 @@ pub struct Narrow {
     pub queue_bytes: Option<NonZeroU64>,
 }
 
-/// All bottlenecks, and which of them (an index) packets pass, by (from, to).
+/// All bottlenecks, and the index of the one for each (from, to).
 #[derive(Debug, Default)]
 pub struct Bottlenecks {
     pub lines: Vec<Bottleneck>,
@@ -107,7 +107,7 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Unreadable(error) => write!(f, "cannot be read: {error}"),
             Self::NotJson(error) => write!(f, "is not a link configuration: {error}"),
-            Self::NoSuchHost(key, name) => write!(f, "{key} names {name}, which is no host"),
+            Self::NoSuchHost(key, name) => write!(f, "{key} names {name}, which is not a host"),
             Self::AddressTwice(ip) => write!(f, "{ip} belongs to two hosts"),
             Self::NoEnd => write!(f, "has a bottleneck without `from` and `to`: name a host"),
             Self::NoLimit(rate_bps) => write!(
@@ -120,7 +120,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::TwoBottlenecks(from, to) => write!(
                 f,
-                "has two bottlenecks for packets from {from} to {to}: give that path one of its own"
+                "has two bottlenecks for packets from {from} to {to}: declare one for that path"
             ),
         }
     }
@@ -134,7 +134,7 @@ impl Config {
         serde_json::from_str(&text).map_err(ConfigError::NotJson)
     }
 
-    /// Which host (index into `hosts`) owns which address.
+    /// Returns the owner (index into `hosts`) of each address.
     pub fn owners(&self) -> Result<HashMap<IpAddr, usize>, ConfigError> {
         let mut owners = HashMap::new();
         for (index, host) in self.hosts.iter().enumerate() {
@@ -147,19 +147,19 @@ impl Config {
         Ok(owners)
     }
 
-    /// One-way delays in nanoseconds, by (from, to): half the round-trip time each way.
+    /// Returns the one-way delays in nanoseconds, by (from, to): half the round-trip time in each direction.
     pub fn delays(&self) -> Result<Vec<Vec<u64>>, ConfigError> {
         let n = self.hosts.len();
         let mut delays = vec![vec![self.default_rtt_us * 500; n]; n];
-        for (one, other, rtt_us) in &self.rtt_us {
-            let (a, b) = (self.find("rtt_us", one)?, self.find("rtt_us", other)?);
+        for (host, peer, rtt_us) in &self.rtt_us {
+            let (a, b) = (self.find("rtt_us", host)?, self.find("rtt_us", peer)?);
             delays[a][b] = rtt_us * 500;
             delays[b][a] = rtt_us * 500;
         }
         Ok(delays)
     }
 
-    /// The bottlenecks; that of a path goes before those of the hosts at its ends.
+    /// Returns the bottlenecks. A path's bottleneck takes precedence over those for the hosts.
     pub fn bottlenecks(&self) -> Result<Bottlenecks, ConfigError> {
         let n = self.hosts.len();
         let mut found = Bottlenecks {
@@ -233,12 +233,14 @@ fn mac<'de, D: Deserializer<'de>>(input: D) -> Result<Mac, D::Error> {
         *byte = parts
             .next()
             .and_then(|part| u8::from_str_radix(part, 16).ok())
-            .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no Ethernet address")))?;
+            .ok_or_else(|| {
+                serde::de::Error::custom(format!("{text:?} is not an Ethernet address"))
+            })?;
     }
     match parts.next() {
         None => Ok(mac),
         Some(_) => Err(serde::de::Error::custom(format!(
-            "{text:?} is no Ethernet address"
+            "{text:?} is not an Ethernet address"
         ))),
     }
 }
@@ -364,7 +366,7 @@ mod tests {
             ),
             (
                 r#"{"from": "x", "rate_bps": 8, "queue_packets": 1}"#,
-                "bottlenecks names x, which is no host",
+                "bottlenecks names x, which is not a host",
             ),
             (
                 r#"{"from": "a", "rate_bps": 0, "queue_packets": 1}"#,

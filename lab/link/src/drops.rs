@@ -1,27 +1,27 @@
-//! Selects the datagrams that are dropped on purpose.
+//! Selects the datagrams to drop on purpose.
 
 use crate::config::{Drop, Rule};
 use crate::frame::{Packet, UDP};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// A flow without a packet for this long is forgotten: its five-tuple may return as another flow.
+/// A flow without a packet for this long is removed. The five-tuple then counts as a new flow.
 const IDLE_NS: u64 = 5_000_000_000;
 
-/// The longest IP packet that `over_1350` lets through.
+/// Maximum length of an IP packet that `over_1350` passes.
 const LARGEST: u16 = 1350;
 
-/// (client, its port, edge address, its port)
+/// (client, client port, edge address, edge port)
 type FiveTuple = (IpAddr, u16, IpAddr, u16);
 
 #[derive(Debug, Clone, Copy)]
 struct Flow {
-    /// From 1, per (client, edge address).
+    /// Number of the flow from 1, per (client, edge address).
     number: u64,
     last_ns: u64,
 }
 
-/// The rules and the flows observed so far.
+/// The rules and the observed flows.
 #[derive(Debug, Default)]
 pub struct Drops {
     rules: HashMap<IpAddr, Rule>,

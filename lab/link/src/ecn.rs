@@ -1,11 +1,11 @@
-//! Paths that change the ECN field of IP headers (RFC 3168 5), and the checksum of IPv4 with it.
+//! Changes the ECN field of IP headers (RFC 3168 5), and the checksum of IPv4.
 
 use crate::config::{Ecn, EcnRule};
 use crate::frame::{ETHERNET_HEADER, Packet, UDP};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Congestion experienced; the other values above 0 are ECT(1) and ECT(0).
+/// Congestion Experienced. The values 1 and 2 are ECT(1) and ECT(0).
 const CE: u8 = 3;
 
 /// The rules by edge address.
@@ -21,7 +21,7 @@ impl Marks {
         }
     }
 
-    /// Applies the rule of the packet's edge to its frame.
+    /// Applies the rule for the packet's edge to the frame.
     pub fn change(&self, packet: &Packet, frame: &mut [u8]) {
         if packet.protocol != UDP || self.rules.is_empty() {
             return;
@@ -35,7 +35,7 @@ impl Marks {
     }
 }
 
-/// Replaces the field of a whole IP packet behind its Ethernet header.
+/// Replaces the ECN field in a whole IP packet after the Ethernet header.
 fn set(frame: &mut [u8], new: impl Fn(u8) -> u8) {
     let Some(ip) = frame.get_mut(ETHERNET_HEADER..) else {
         return;
@@ -65,7 +65,7 @@ mod tests {
     const CLIENT: [u8; 4] = [198, 18, 0, 11];
     const EDGE: [u8; 4] = [198, 18, 147, 1];
 
-    /// The one's complement sum of an IPv4 header, which is all ones if its checksum is right (RFC 791 3.1).
+    /// Returns the one's complement sum of an IPv4 header: all ones if the checksum is correct (RFC 791 3.1).
     fn sum(frame: &[u8]) -> u32 {
         let words = frame[ETHERNET_HEADER..ETHERNET_HEADER + 20].chunks_exact(2);
         let sum: u32 = words

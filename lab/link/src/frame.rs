@@ -6,7 +6,7 @@ pub const ETHERNET_HEADER: usize = 14;
 pub const UDP: u8 = 17;
 const TCP: u8 = 6;
 
-/// An IP packet in a frame. Ports are 0 where the protocol has none or the fragment does not hold them.
+/// An IP packet in a frame. Ports are 0 if the protocol has no ports or the fragment does not contain them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     pub src: IpAddr,
@@ -17,7 +17,8 @@ pub struct Packet {
     pub ip_length: u16,
 }
 
-/// Reads the headers; `None` for anything but a whole IPv4 or IPv6 packet (ARP, padding, truncated frames).
+/// Reads the headers. Returns `None` for anything except a whole IPv4 or IPv6 packet (ARP, padding, truncated
+/// frames).
 pub fn parse(frame: &[u8]) -> Option<Packet> {
     let ip = frame.get(ETHERNET_HEADER..)?;
     match frame.get(12..14)? {

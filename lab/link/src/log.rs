@@ -1,4 +1,4 @@
-//! The lateness log: the emulator's thread formats lines, another writes them.
+//! The lateness log. The emulator's thread formats lines; another thread writes them.
 
 use crate::frame::Packet;
 use std::fs::File;
@@ -11,20 +11,20 @@ const HEADER: &str = "release_ns,src,dst,protocol,sport,dport,ip_length,late_ns,
 const FLUSH_NS: u64 = 100_000_000;
 const FLUSH_BYTES: usize = 1 << 16;
 
-/// The fate of a packet.
+/// A packet's fate.
 #[derive(Debug, Clone, Copy)]
 pub enum Fate {
     Sent {
         late_ns: u64,
     },
-    /// By a rule of the configuration.
+    /// Dropped by a rule of the configuration.
     Dropped,
-    /// The queue before the line was full.
+    /// Dropped because the queue of the bottleneck was full.
     QueueFull,
     Failed,
 }
 
-/// The times of a packet: it is released its path's delay and `wait_ns` (queue and transmission) after its arrival.
+/// A packet's times. The release is the arrival plus `wait_ns` (queue and transmission) and the path's delay.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
     /// The kernel's receive stamp.
@@ -41,7 +41,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Truncates the file and writes its header.
+    /// Truncates the file and writes the header.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         file.write_all(HEADER.as_bytes())?;
@@ -52,7 +52,7 @@ impl Log {
                 for chunk in lines {
                     if let Err(error) = file.write_all(&chunk) {
                         eprintln!("firstflight-link: cannot write the lateness log: {error}");
-                        // Results of a lab with unknown lateness are worthless: exit.
+                        // Results from a lab with unknown lateness are worthless: exit.
                         std::process::exit(1);
                     }
                 }
@@ -64,7 +64,7 @@ impl Log {
         })
     }
 
-    /// Adds the line of a packet with these times; a dropped one has no wait.
+    /// Adds the line for a packet with these times. A dropped packet has no wait.
     pub fn add(&mut self, times: Times, packet: &Packet, fate: Fate) {
         let Times {
             arrived_ns,
@@ -94,7 +94,7 @@ impl Log {
             "{release_ns},{src},{dst},{protocol},{src_port},{dst_port},{ip_length},{late},{word},{arrived_ns},"
         );
         if wait == Some(0) {
-            // Nearly all lines of a link without rates: not worth formatting.
+            // Without rates, nearly all lines take this branch, which avoids the formatting.
             self.lines.extend_from_slice(b"0,\n");
         } else if let Some(wait) = wait {
             let _ = writeln!(self.lines, "{wait},{by}");
@@ -103,17 +103,17 @@ impl Log {
         }
     }
 
-    /// Returns the deadline for passing lines on.
+    /// Returns the deadline for passing lines to the writer.
     pub fn due_ns(&self) -> Option<u64> {
         (!self.lines.is_empty()).then_some(self.since_ns + FLUSH_NS)
     }
 
-    /// Passes the lines on if it is time, or if there are many; returns whether it did.
+    /// Passes the lines to the writer if the deadline has passed or there are many; returns whether it did.
     pub fn flush_if_due(&mut self, now_ns: u64) -> bool {
         let due = self.lines.len() >= FLUSH_BYTES || self.due_ns().is_some_and(|due| now_ns >= due);
         if due {
             let lines = std::mem::replace(&mut self.lines, Vec::with_capacity(2 * FLUSH_BYTES));
-            // The writer ends only together with the process.
+            // The writer runs until the process exits.
             let _ = self.writer.send(lines);
         }
         due

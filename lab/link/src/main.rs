@@ -1,4 +1,4 @@
-//! The lab's link emulator; see README.md beside this crate.
+//! The lab's link emulator; see README.md in this crate.
 
 mod bottleneck;
 mod clock;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The last stretch before a release is spent spinning: sleeping ends some 5 to 20 us late.
+/// The program spins for this long before a release, because it wakes up 5 to 20 us late from a sleep.
 const SPIN_NS: u64 = 25_000;
 
 /// Maximum number of releases between two reads of the ring, so that it does not fill up.
@@ -87,7 +87,7 @@ impl Emulator {
         })
     }
 
-    /// Queues a frame: determines its output port and release time.
+    /// Queues a frame: determines the output port and release time.
     fn arrive(&mut self, arrival: &Arrival<'_>) {
         let Some(&from) = self.port_of_interface.get(&arrival.interface) else {
             return;
@@ -118,7 +118,7 @@ impl Emulator {
         }
     }
 
-    /// Sends the next frame if it is due; returns whether there was one.
+    /// Sends the next frame if it is due; returns whether it was.
     fn release(&mut self, sender: &Sender) -> bool {
         let Some(mut waiting) = self.queue.pop_due(now_ns()) else {
             return false;
@@ -211,7 +211,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "firstflight-link: expected --config FILE, with --realtime behind it or nothing; --help shows an example."
+                "firstflight-link: expected --config FILE, optionally followed by --realtime; --help shows an example."
             );
             ExitCode::from(2)
         }

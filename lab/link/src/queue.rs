@@ -1,4 +1,4 @@
-//! Packets in transit, in the order of their release; buffers are reused.
+//! Packets in transit, ordered by release. Buffers are reused.
 
 use crate::frame::Packet;
 use crate::log::Times;
@@ -14,7 +14,7 @@ pub struct Waiting {
     pub frame: Vec<u8>,
 }
 
-/// Releases in the order of `release_ns`; equal times in the order of arrival.
+/// Frames ordered by `release_ns`, then by arrival.
 #[derive(Debug, Default)]
 pub struct Queue {
     order: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -25,7 +25,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Copies in a frame that leaves through port `to` at its release.
+    /// Copies a frame that leaves through port `to` at its release.
     pub fn push(&mut self, times: Times, to: usize, packet: Packet, frame: &[u8]) {
         let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(2048));
         buffer.clear();
@@ -48,7 +48,7 @@ impl Queue {
         self.arrivals += 1;
     }
 
-    /// Returns when the next frame leaves.
+    /// Returns the release of the next frame.
     pub fn next_ns(&self) -> Option<u64> {
         self.order
             .peek()

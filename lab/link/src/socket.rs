@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-const FRAME_SIZE: usize = 2048; // an Ethernet frame of 1514 bytes and the ring's own headers
+const FRAME_SIZE: usize = 2048; // an Ethernet frame of 1514 bytes and the ring's headers
 const BLOCK_SIZE: usize = 1 << 16;
 const BLOCKS: usize = 128; // 8 MiB: 4096 frames
 
@@ -18,7 +18,7 @@ const SOF_TIMESTAMPING_SOFTWARE: c_int = 1 << 4;
 /// Returns an interface's index in this namespace.
 pub fn interface_index(name: &str) -> io::Result<c_int> {
     let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: `name` is a string that ends in NUL and lives through the call.
+    // SAFETY: `name` is a NUL-terminated string that lives longer than the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 {
         return Err(io::Error::last_os_error());
@@ -26,7 +26,7 @@ pub fn interface_index(name: &str) -> io::Result<c_int> {
     c_int::try_from(index).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// A frame in the ring, valid until the callback that got it returns.
+/// A frame in the ring, valid until the callback returns.
 pub struct Arrival<'a> {
     pub interface: c_int,
     pub at_ns: u64,
@@ -43,7 +43,7 @@ pub struct Receiver {
 impl Receiver {
     pub fn open() -> io::Result<Self> {
         let socket = packet_socket(0)?;
-        set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?; // switches on stamping at arrival
+        set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?; // enables receive stamps
         set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
         set(
             &socket,
@@ -84,7 +84,7 @@ impl Receiver {
             ring: ring.cast(),
             next: 0,
         };
-        receiver.listen()?; // only now, so that no frame arrives before the ring exists
+        receiver.listen()?; // last, so that no frame arrives before the ring exists
         Ok(receiver)
     }
 
@@ -146,7 +146,7 @@ impl Receiver {
         frames
     }
 
-    /// Sleeps until a frame arrives or the time is over (`None`: no limit).
+    /// Sleeps until a frame arrives or `limit` has passed (`None`: no limit).
     pub fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
         let mut poll = libc::pollfd {
             fd: self.socket.as_raw_fd(),
@@ -194,10 +194,10 @@ impl Receiver {
     }
 }
 
-/// Where the kernel puts the sockaddr_ll in a ring slot: TPACKET_ALIGN(sizeof(struct tpacket2_hdr)).
+/// Offset of the sockaddr_ll in a ring slot: TPACKET_ALIGN(sizeof(struct tpacket2_hdr)).
 const TPACKET2_ADDRESS: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
 
-/// Sends frames out of chosen interfaces, past the queueing disciplines.
+/// Sends frames through chosen interfaces, bypassing the queueing disciplines.
 pub struct Sender {
     socket: OwnedFd,
 }
@@ -206,7 +206,8 @@ impl Sender {
     pub fn open() -> io::Result<Self> {
         let socket = packet_socket(0)?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
-        // One frame belongs to the socket until the receiving namespace has taken it; bursts need room.
+        // The socket is charged for a frame until the receiving namespace has taken it, so bursts need a large
+        // buffer.
         set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &(4 << 20))?;
         Ok(Self { socket })
     }

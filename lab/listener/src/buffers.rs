@@ -1,7 +1,7 @@
-//! Buffers of several datagrams, which the kernel divides (UDP_SEGMENT).
+//! Buffers of several datagrams, which the kernel splits (UDP_SEGMENT).
 //!
-//! The kernel of the testbed's guests (testbed/guest/changes/paced-gso.patch) takes the gap between the datagrams of a buffer with a
-//! launch time from the socket's maximum pacing rate. Any other kernel sends them at once.
+//! For a buffer with a launch time, the kernel of the testbed's guests (testbed/guest/changes/paced-gso.patch)
+//! derives the gap between datagrams from the socket's maximum pacing rate. Other kernels send them without gaps.
 
 #![allow(unsafe_code)]
 
@@ -9,10 +9,10 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-/// No limit of the pacing rate (socket(7), SO_MAX_PACING_RATE).
+/// No limit on the pacing rate (socket(7), SO_MAX_PACING_RATE).
 const UNLIMITED: u64 = u64::MAX;
 
-/// Has the kernel divide what the socket sends into datagrams of `bytes`; the last may be shorter.
+/// Makes the kernel split sent buffers into datagrams of `bytes`. The last datagram may be shorter.
 pub fn divide(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     set(
         socket,
@@ -22,8 +22,8 @@ pub fn divide(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     )
 }
 
-/// Sets the rate in payload bytes a second at which datagrams of a buffer with a launch time follow each other; `None`: at
-/// once. fq takes it for those without launch times, too.
+/// Sets the pacing rate, in payload bytes per second, for the datagrams in a buffer with a launch time; `None`: no
+/// gaps. fq also applies the rate to datagrams without launch times.
 pub fn pace(socket: &UdpSocket, rate: Option<u64>) -> io::Result<()> {
     set(
         socket,
@@ -33,7 +33,7 @@ pub fn pace(socket: &UdpSocket, rate: Option<u64>) -> io::Result<()> {
     )
 }
 
-/// Sets a socket option that rustix does not have.
+/// Sets a socket option that rustix does not support.
 fn set<T: Copy>(
     socket: &UdpSocket,
     level: libc::c_int,
@@ -41,7 +41,7 @@ fn set<T: Copy>(
     value: T,
 ) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer is to `value`, which has this length and lives beyond the call.
+    // SAFETY: the pointer refers to `value`, which has this length and lives longer than the call.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn what_the_kernel_refuses_is_an_error() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        // udp(7): the length of a datagram is one of 16 bits.
+        // udp(7): a datagram's length has 16 bits.
         let error = set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, -1_i32).expect_err("no length");
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
     }

@@ -1,4 +1,4 @@
-//! The JSON file of a lab server (docs/architecture.md), and the choice of the endpoint for a client.
+//! The JSON file for a lab server (docs/architecture.md), and the selection of the endpoint for a client.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -14,37 +14,39 @@ pub struct Config {
     pub listen: Vec<IpAddr>,
     pub certificates: BTreeMap<String, CertificateFiles>,
     pub endpoints: Vec<Endpoint>,
-    /// What the server's stack is asked to do; a server that cannot refuses it.
+    /// Settings of the server's stack. A server rejects settings that it does not support.
     #[serde(default)]
     pub transport: Transport,
 }
 
-/// Settings of a stack; `None`: its own.
+/// Settings for a stack; `None`: the stack's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transport {
     /// `cubic`, `reno` or `bbr`.
     pub congestion_control: Option<String>,
-    /// What an ACK_FREQUENCY frame (draft-ietf-quic-ack-frequency) asks of clients: an ACK beyond so many ack-eliciting packets.
+    /// Ack-Eliciting Threshold of ACK_FREQUENCY frames (draft-ietf-quic-ack-frequency): a client sends an ACK after
+    /// more ack-eliciting packets than this.
     pub ack_eliciting_threshold: Option<u32>,
-    /// Its reordering threshold: 0, no ACK because of reordering; 1, at once.
+    /// Reordering Threshold of ACK_FREQUENCY frames. 0: reordering causes no ACK; 1: it causes an immediate ACK.
     pub ack_reordering_threshold: Option<u32>,
-    /// Its longest delay of an ACK.
+    /// Requested Max Ack Delay of ACK_FREQUENCY frames.
     pub ack_delay_us: Option<u64>,
-    /// Several datagrams may go to the kernel as one (segmentation offload).
+    /// Whether several datagrams may go to the kernel as a single buffer (segmentation offload).
     #[serde(default)]
     pub gso: bool,
-    /// With `gso` and `launch_clock`: datagrams of one buffer have a launch time each, where the kernel can do that.
+    /// With `gso` and `launch_clock`: whether each datagram in a buffer has a launch time, if the kernel supports
+    /// it.
     #[serde(default)]
     pub gso_paced: bool,
-    /// Datagrams have launch times by this clock, `monotonic` or `tai`.
+    /// Clock of the datagrams' launch times: `monotonic` or `tai`.
     pub launch_clock: Option<String>,
-    /// Where the launch time of each datagram is written, and each change of a congestion window.
+    /// Log of each datagram's launch time and of each change to a congestion window.
     pub log: Option<PathBuf>,
 }
 
 impl Transport {
-    /// Refuses all settings, with a sentence.
+    /// Rejects all settings with a sentence.
     pub fn refuse(&self) -> Result<(), String> {
         if *self == Self::default() {
             return Ok(());
@@ -61,7 +63,7 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// How one name is answered at one address. `mode` is one of those in the server's README.
+/// The answer for one name at one address. The server's README lists the values of `mode`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
@@ -70,24 +72,24 @@ pub struct Endpoint {
     pub mode: String,
     pub delay_us: Option<u64>,
     pub certificate: String,
-    /// The application protocol that is accepted.
+    /// The application protocol that the server accepts.
     #[serde(default = "h3")]
     pub alpn: String,
-    /// The answer to requests; `None`: they are never answered.
+    /// The answer to requests; `None`: requests are never answered.
     #[serde(default)]
     pub http: Option<Answer>,
 }
 
-/// The answer to a request, whatever its method and path are.
+/// The answer to a request, for any method and path.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     pub status: u16,
     /// Names and values of the header section, in order.
     pub headers: Vec<(String, String)>,
-    /// From the request to the answer; null = 0.
+    /// Delay from the request to the answer; null = 0.
     pub delay_us: Option<u64>,
-    /// Length of the content, which is zeros; 0: the header section alone.
+    /// Length of the content, which is zeros; 0: only the header section.
     #[serde(default)]
     pub body_bytes: u64,
 }
@@ -97,12 +99,12 @@ fn h3() -> String {
 }
 
 impl Endpoint {
-    /// The declared delay; zero if none is declared.
+    /// Returns the declared delay, or zero without one.
     pub fn delay(&self) -> Duration {
         Duration::from_micros(self.delay_us.unwrap_or(0))
     }
 
-    /// Describes this endpoint for messages.
+    /// Returns a description of this endpoint for messages.
     pub fn label(&self) -> String {
         format!("endpoint {} at {}", self.domain, self.ip)
     }
@@ -142,7 +144,7 @@ impl fmt::Display for ConfigError {
             } => {
                 write!(f, "{endpoint}: there is no certificate `{certificate}`")
             }
-            Self::Twice { endpoint } => write!(f, "{endpoint} is there twice"),
+            Self::Twice { endpoint } => write!(f, "{endpoint} is declared twice"),
         }
     }
 }
@@ -156,7 +158,7 @@ impl Config {
         Self::parse(&text)
     }
 
-    /// Checks the text of a configuration file: every reference must have a declaration.
+    /// Parses and checks a configuration file: every reference must have a declaration.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let config: Self = serde_json::from_str(text).map_err(ConfigError::NotJson)?;
         if config.listen.is_empty() {
@@ -197,7 +199,7 @@ struct Names<B> {
 }
 
 impl<B: Copy> Routes<B> {
-    /// `behave` turns each endpoint into the program's own behaviour, or returns an error message.
+    /// `behave` converts each endpoint into the program's behaviour, or returns an error message.
     pub fn new(
         config: &Config,
         mut behave: impl FnMut(&Endpoint) -> Result<B, String>,
@@ -221,7 +223,7 @@ impl<B: Copy> Routes<B> {
         Ok(Self { addresses })
     }
 
-    /// Returns the first endpoint of the address for an unknown or missing SNI.
+    /// Returns the endpoint for an SNI. An unknown or missing SNI gets the first endpoint of the address.
     pub fn find(&self, ip: IpAddr, sni: Option<&str>) -> Option<B> {
         let names = self.addresses.get(&ip)?;
         let named = sni.and_then(|sni| names.by_name.get(&sni.to_ascii_lowercase()));

@@ -1,4 +1,4 @@
-//! Launch times: each datagram leaves with the time at which a queueing discipline (fq, etf) shall send it (SO_TXTIME).
+//! Launch times: each datagram carries the time when a queueing discipline (fq, etf) must send it (SO_TXTIME).
 
 use rustix::cmsg_space;
 use rustix::net::sockopt::set_txtime;
@@ -11,10 +11,10 @@ use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// etf drops a datagram whose time is past, and takes it out of its queue some time before (its `delta`).
+/// etf drops a datagram with a launch time in the past, and dequeues it some time before the launch time (`delta`).
 const ETF_LEAD: Duration = Duration::from_micros(500);
 
-/// The clock of a queueing discipline.
+/// A queueing discipline's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch {
     clock: ClockId,
@@ -22,7 +22,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// `monotonic` is the clock of fq, `tai` that of etf; an error is a sentence.
+    /// `monotonic` is the clock of fq, `tai` the clock of etf. An error is a sentence.
     pub fn new(clock: &str) -> Result<Self, String> {
         match clock {
             "monotonic" => Ok(Self {
@@ -39,17 +39,17 @@ impl Launch {
         }
     }
 
-    /// How long ahead of its launch time a datagram is queued at least.
+    /// Returns the minimum time between a datagram's queueing and the launch time.
     pub fn lead(self) -> Duration {
         self.lead
     }
 
-    /// Lets a socket send with launch times.
+    /// Enables launch times on a socket.
     pub fn prepare(self, socket: &UdpSocket) -> io::Result<()> {
         Ok(set_txtime(socket, self.clock, TxTimeFlags::empty())?)
     }
 
-    /// Sends a datagram that shall leave at `at`, or as soon as the queueing discipline can.
+    /// Sends a datagram with launch time `at`, or the earliest time that the queueing discipline supports.
     pub fn send(
         self,
         socket: &UdpSocket,

@@ -1,5 +1,5 @@
-//! Shared parts of the lab's Rust servers: their configuration, one UDP socket per address, and an event
-//! loop that sends datagrams at chosen times.
+//! Shared parts of the lab's Rust servers: their configuration, one UDP socket per address, and an event loop that
+//! sends datagrams at chosen times.
 
 #![deny(unsafe_code)]
 
@@ -16,9 +16,9 @@ pub use serve::{Arrival, DATAGRAM_BYTES, Host, ServeError, Sockets, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs a server program: reads `--config FILE`, makes its host with `build`, serves until killed.
+/// Runs a server program: reads `--config FILE`, creates its host with `build`, and serves until killed.
 ///
-/// Prints one sentence and returns exit status 2 for wrong use or configuration, 1 when the sockets fail.
+/// Prints one sentence and returns exit status 2 for wrong use or configuration, and 1 if the sockets fail.
 pub fn run<H: Host>(
     program: &str,
     version: &str,
@@ -37,9 +37,10 @@ pub fn run<H: Host>(
     }
 }
 
-/// Reads a server program's `--config FILE`, and what `build` makes of it.
+/// Reads a server program's `--config FILE`, and returns the result of `build`.
 ///
-/// The error is the exit status: 0 after `--help` and `--version`, 2 with one sentence for wrong use or configuration.
+/// The error is the exit status: 0 after `--help` and `--version`, 2 with one sentence for wrong use or
+/// configuration.
 pub fn prepared<P>(
     program: &str,
     version: &str,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// A queue of values in the order of the instants from which they are due.
+/// A queue of values, ordered by due time.
 #[derive(Debug)]
 pub struct Releases<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
@@ -14,7 +14,7 @@ pub struct Releases<T> {
 #[derive(Debug)]
 struct Entry<T> {
     at: Instant,
-    // Equal instants leave in the order in which they were pushed.
+    // Values with equal times leave in the order of their insertion.
     order: u64,
     value: T,
 }
@@ -55,7 +55,7 @@ impl<T> Releases<T> {
         self.pushed += 1;
     }
 
-    /// Returns the instant of the next value.
+    /// Returns the time of the next value.
     pub fn next_at(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }

@@ -1,8 +1,7 @@
 //! One UDP socket per address, and the loop that reads them and wakes a host in time.
 //!
-//! A socket per address rather than one for all: several servers may share a lab host, replies leave
-//! from the address that was asked, and an address of the host without a server answers "port
-//! unreachable", which is one of the outcomes to be measured.
+//! Each address has a separate socket. Several servers can then share a lab host, and replies leave from the
+//! requested address. An address without a server answers "port unreachable", which is a measured outcome.
 
 use crate::Config;
 use crate::buffers;
@@ -17,12 +16,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-/// What a server's datagrams in a buffer have, but for the last: all that a path of QUIC has to carry (RFC 9000, 14).
+/// Length of all datagrams in a buffer except the last: the minimum that a QUIC path must support (RFC 9000, 14).
 pub const DATAGRAM_BYTES: usize = 1200;
-/// The loop sleeps until this long before an instant and then spins: the kernel wakes a thread some tens of
+/// The loop sleeps until this long before an instant and then spins, because the kernel wakes a thread some tens of
 /// microseconds late.
 const SPIN: Duration = Duration::from_micros(60);
-/// Maximum number of datagrams read from one socket before the other sockets and the releases.
+/// Maximum number of datagrams read from one socket before the loop checks the other sockets and the releases.
 const BURST: usize = 16;
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
@@ -31,13 +30,13 @@ const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 pub struct Arrival {
     pub local: SocketAddr,
     pub peer: SocketAddr,
-    /// When it was read.
+    /// When the program read it.
     pub at: Instant,
 }
 
 /// A server program: handles datagrams and is woken at chosen instants.
 pub trait Host {
-    /// `bytes` may be changed in place (packet protection is removed there).
+    /// `bytes` may be changed in place (to remove packet protection).
     fn arrived(&mut self, sockets: &Sockets, arrival: Arrival, bytes: &mut [u8]);
     /// Returns the next instant at which `due` must be called.
     fn next_due(&mut self) -> Option<Instant>;
@@ -80,7 +79,7 @@ pub struct Sockets {
 struct Bound {
     address: SocketAddr,
     socket: UdpSocket,
-    /// The rate of `Sockets::send_buffer` that the kernel knows.
+    /// The current pacing rate of the socket, set by `Sockets::send_buffer`.
     rate: Cell<Option<u64>>,
 }
 
@@ -128,13 +127,13 @@ impl Sockets {
         })
     }
 
-    /// Sends one datagram from `local`; returns whether the kernel accepted it. Losses are part of UDP: a
-    /// full buffer or an ICMP error of an earlier datagram must not stop a server.
+    /// Sends one datagram from `local`; returns whether the kernel accepted it. A full buffer, or an ICMP error of
+    /// an earlier datagram, must not stop a server, because UDP is lossy.
     pub fn send(&self, local: SocketAddr, peer: SocketAddr, bytes: &[u8]) -> bool {
         self.send_at(local, peer, bytes, None)
     }
 
-    /// As `send`, with a launch time if the configuration asks for them: `at`, or now.
+    /// Like `send`, but with the launch time `at` (default: now) if the configuration enables launch times.
     pub fn send_at(
         &self,
         local: SocketAddr,
@@ -146,7 +145,7 @@ impl Sockets {
             return false;
         };
         let socket = &bound.socket;
-        // A pending ICMP error is reported once, in place of sending.
+        // A pending ICMP error is reported once, instead of sending.
         (0..2).any(|_| match self.launch {
             Some(launch) => {
                 let at = at.unwrap_or_else(Instant::now);
@@ -156,8 +155,9 @@ impl Sockets {
         })
     }
 
-    /// As `send_at`, with several datagrams in one buffer, where the configuration has `gso`: each of DATAGRAM_BYTES, the last
-    /// may be shorter. They follow each other at `rate`, in payload bytes a second, or at once.
+    /// Like `send_at`, for several datagrams in a buffer, if the configuration enables `gso`. Each has
+    /// DATAGRAM_BYTES; the last may be shorter. They follow each other at `rate` in payload bytes per second, or
+    /// without gaps.
     pub fn send_buffer(
         &self,
         local: SocketAddr,
@@ -178,7 +178,7 @@ impl Sockets {
         self.send_at(local, peer, bytes, at)
     }
 
-    /// Returns the earliest launch time that a datagram of now has.
+    /// Returns the earliest possible launch time for a datagram that is sent now.
     pub fn earliest(&self) -> Instant {
         Instant::now() + self.launch.map_or(Duration::ZERO, Launch::lead)
     }
@@ -195,7 +195,7 @@ pub fn serve<H: Host>(config: &Config, mut host: H) -> Result<Infallible, ServeE
     // compensates.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     println!("READY");
-    // Standard output may have no reader; that is no reason to stop.
+    // A missing reader of standard output is no reason to stop.
     let _ = io::stdout().flush();
 
     let mut events = Vec::with_capacity(64);
@@ -237,7 +237,7 @@ pub fn serve<H: Host>(config: &Config, mut host: H) -> Result<Infallible, ServeE
                         host.due(&sockets, Instant::now());
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // An ICMP error of an earlier datagram: read on.
+                    // An ICMP error of an earlier datagram. Continue to read.
                     Err(_) => {}
                 }
             }

@@ -18,24 +18,24 @@ class CertificateFiles(BaseModel):
 
 
 class Answer(BaseModel):
-    """The answer to a request, whatever its method and path are."""
+    """The answer to a request, for any method and path."""
 
     model_config = ConfigDict(extra="forbid")
     status: int
     headers: list[tuple[str, str]]
     delay_us: int | None = None
-    body_bytes: int = Field(default=0, ge=0)  # of content, which is zeros; 0: the header section alone
+    body_bytes: int = Field(default=0, ge=0)  # of content, which is zeros; 0: only the header section
 
     @property
     def fields(self) -> list[tuple[bytes, bytes]]:
-        """Return its header section."""
+        """Return the header section."""
         return [(b":status", str(self.status).encode())] + [
             (name.encode(), value.encode()) for name, value in self.headers
         ]
 
 
 class EndpointConfig(BaseModel):
-    """How one name is answered at one address."""
+    """The answer for one name at one address."""
 
     model_config = ConfigDict(extra="forbid")
     domain: str
@@ -43,8 +43,8 @@ class EndpointConfig(BaseModel):
     mode: Literal["iack", "wait"]
     delay_us: int | None
     certificate: str
-    alpn: str = "h3"  # empty: none is chosen
-    http: Answer | None = None  # to requests; None: they are never answered
+    alpn: str = "h3"  # empty: no protocol
+    http: Answer | None = None  # `None`: requests are never answered
 
     @property
     def delay_s(self) -> float:
@@ -61,10 +61,10 @@ class ServerConfig(BaseModel):
     endpoints: list[EndpointConfig]
 
     def find(self, ip: str, sni: str | None) -> EndpointConfig:
-        """Return the endpoint of an address for an SNI; for an unknown or missing SNI the address's first."""
-        here = [endpoint for endpoint in self.endpoints if str(endpoint.ip) == ip]
-        named = [endpoint for endpoint in here if sni is not None and endpoint.domain == sni.lower()]
-        return (named or here)[0]
+        """Return the endpoint of an address for an SNI; without a match, return the first of the address."""
+        at_ip = [endpoint for endpoint in self.endpoints if str(endpoint.ip) == ip]
+        with_name = [endpoint for endpoint in at_ip if sni is not None and endpoint.domain == sni.lower()]
+        return (with_name or at_ip)[0]
 
 
 def read(file: Path) -> ServerConfig:

@@ -1,9 +1,9 @@
 """Run the lab's aioquic server: `python -m lab.stacks.aioquic.server --config FILE`.
 
-docs/architecture.md describes the file. Its modes are `iack` and `wait`, as in lab/stacks/quiche/README.md,
-except that aioquic's instant ACK is a small datagram; with an empty `alpn` it chooses no protocol, with
-`hq-interop` it speaks HTTP/0.9, where any request is answered by the content, an empty line if
-there is none. It prints `READY` when every address is bound and runs until it is killed.
+docs/architecture.md describes the file. The modes are `iack` and `wait`, as in lab/stacks/quiche/README.md,
+but aioquic's instant ACK is a small datagram. With an empty `alpn`, the server selects no protocol. With
+`hq-interop`, it uses HTTP/0.9 and answers every request with the content, or with an empty line without
+content. It prints `READY` when every address is bound and runs until killed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lab.stacks.aioquic.config import Answer, CertificateFiles, EndpointConfig, 
 
 IDLE_S = 5.0
 LEAD_S = 0.005
-"""TLS work in Python takes some milliseconds: it starts this long before its datagrams are sent."""
+"""TLS work in Python takes some milliseconds, so it starts this long before its datagrams are sent."""
 _HANDSHAKE_HEADER = 4
 
 
 class HeldConnection(QuicConnection):
-    """A connection that acknowledges the ClientHello like any packet, but passes it to TLS on request."""
+    """A connection that acknowledges the ClientHello as usual, but passes it to TLS only on request."""
 
     def __init__(self, configuration: QuicConfiguration, original_destination_connection_id: bytes) -> None:
         super().__init__(
@@ -59,17 +59,17 @@ class HeldConnection(QuicConnection):
         self._frames.append((context, frame_type, buf.data_slice(start, buf.tell())))
 
     def client_hello(self) -> tls.ClientHello | None:
-        """Return the ClientHello, or None while it is incomplete or if the bytes are no ClientHello."""
-        whole = b""
-        while len(whole) in self._pieces and self._pieces[len(whole)]:
-            whole += self._pieces[len(whole)]
-        if len(whole) < _HANDSHAKE_HEADER or whole[0] != tls.HandshakeType.CLIENT_HELLO:
+        """Return the ClientHello, or `None` if it is incomplete or the bytes are not a ClientHello."""
+        stream = b""
+        while len(stream) in self._pieces and self._pieces[len(stream)]:
+            stream += self._pieces[len(stream)]
+        if len(stream) < _HANDSHAKE_HEADER or stream[0] != tls.HandshakeType.CLIENT_HELLO:
             return None
-        size = _HANDSHAKE_HEADER + int.from_bytes(whole[1:_HANDSHAKE_HEADER], "big")
-        if len(whole) < size:
+        size = _HANDSHAKE_HEADER + int.from_bytes(stream[1:_HANDSHAKE_HEADER], "big")
+        if len(stream) < size:
             return None
         try:
-            return tls.pull_client_hello(Buffer(data=whole[:size]))
+            return tls.pull_client_hello(Buffer(data=stream[:size]))
         except (tls.Alert, ValueError):
             return None
 
@@ -91,7 +91,7 @@ class HeldConnection(QuicConnection):
 
 
 class HeldProtocol(QuicConnectionProtocol):
-    """Releases the answers of one connection at the times that its endpoint declares."""
+    """Releases a connection's answers at the times that the endpoint declares."""
 
     def __init__(
         self, quic: HeldConnection, choose: Callable[[str | None], tuple[EndpointConfig, QuicConfiguration]]
@@ -102,7 +102,7 @@ class HeldProtocol(QuicConnectionProtocol):
         self._chosen = False
         self._endpoint: EndpointConfig | None = None
         self._http: H3Connection | None = None
-        # Nothing is sent before the SNI is known, not even the ACK of half a ClientHello.
+        # Before the SNI is known, the server sends no datagram, not even an ACK of a partial ClientHello.
         self._silent = True
         self._prepared: list[tuple[bytes, NetworkAddress]] = []
 
@@ -119,11 +119,11 @@ class HeldProtocol(QuicConnectionProtocol):
 
     @property
     def answers(self) -> bool:
-        """Choose the endpoint by the complete ClientHello, and answer."""
+        """Choose the endpoint from the complete ClientHello, and answer."""
         return self._chosen
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Speak HTTP/3 once the handshake is complete: earlier, its SETTINGS would be in the first flight."""
+        """Start HTTP/3 after the handshake; earlier, its SETTINGS would be part of the first flight."""
         if isinstance(event, HandshakeCompleted) and event.alpn_protocol == "h3":
             self._http = H3Connection(self._quic)
         answer = self._endpoint.http if self._endpoint else None
@@ -132,10 +132,10 @@ class HeldProtocol(QuicConnectionProtocol):
                 delay_s = (answer.delay_us or 0) / 1e6
                 self._loop.call_later(delay_s, self._respond_plainly, event.stream_id, answer.body_bytes)
             return
-        for found in self._http.handle_event(event) if self._http else []:
-            if isinstance(found, HeadersReceived) and answer is not None:
+        for http_event in self._http.handle_event(event) if self._http else []:
+            if isinstance(http_event, HeadersReceived) and answer is not None:
                 delay_s = (answer.delay_us or 0) / 1e6
-                self._loop.call_later(delay_s, self._respond, found.stream_id, answer)
+                self._loop.call_later(delay_s, self._respond, http_event.stream_id, answer)
 
     def _respond(self, stream: int, answer: Answer) -> None:
         if self._http is not None:
@@ -180,7 +180,7 @@ class HeldProtocol(QuicConnectionProtocol):
 
 
 class EdgeServer(asyncio.DatagramProtocol):
-    """The connections of one address."""
+    """An address's connections."""
 
     def __init__(
         self,
@@ -226,17 +226,17 @@ class EdgeServer(asyncio.DatagramProtocol):
         def retired(cid: bytes) -> None:
             self._protocols.pop((addr, cid), None)
 
-        forget = partial(self._forget, protocol)
+        on_end = partial(self._remove, protocol)
         protocol._connection_id_issued_handler = issued
         protocol._connection_id_retired_handler = retired
-        protocol._connection_terminated_handler = forget
+        protocol._connection_terminated_handler = on_end
         self._protocols[addr, destination_cid] = protocol
         self._protocols[addr, quic.host_cid] = protocol
-        # aioquic's own idle timer does not run before the first answer.
-        self._loop.call_later(IDLE_S, lambda: None if protocol.answers else forget())
+        # aioquic's idle timer does not run before the first answer.
+        self._loop.call_later(IDLE_S, lambda: None if protocol.answers else on_end())
         return protocol
 
-    def _forget(self, protocol: HeldProtocol) -> None:
+    def _remove(self, protocol: HeldProtocol) -> None:
         for key in [key for key, value in self._protocols.items() if value is protocol]:
             del self._protocols[key]
 
@@ -274,7 +274,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 @click.command(epilog="Example: python -m lab.stacks.aioquic.server --config var/lab/servers/meta.json")
 @click.option("--config", "file", required=True, type=click.Path(path_type=Path), help="JSON file.")
 def main(file: Path) -> None:
-    """Serve the lab's QUIC endpoints that a JSON file declares (docs/architecture.md)."""
+    """Serve the lab's QUIC endpoints from a JSON file (docs/architecture.md)."""
     try:
         config = read(file)
     except (OSError, ValueError) as error:

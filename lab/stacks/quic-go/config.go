@@ -13,25 +13,25 @@ import (
 
 const h3 = "h3"
 
-// config is the JSON file that all of the lab's servers take (docs/architecture.md).
+// config is the JSON file for every server in the lab (docs/architecture.md).
 type config struct {
 	Port         uint16                      `json:"port"`
 	Listen       []netip.Addr                `json:"listen"`
 	Certificates map[string]certificateFiles `json:"certificates"`
 	Endpoints    []endpoint                  `json:"endpoints"`
-	// ECH are keys of Encrypted ClientHello (RFC 9849); without them the server does not know it.
+	// ECH holds keys of Encrypted ClientHello (RFC 9849). Without keys, the server does not support it.
 	ECH []echKey `json:"ech"`
-	// Transport is what the stack is asked to do; other settings of docs/architecture.md are refused.
+	// Transport holds settings of the stack. Other settings of docs/architecture.md are rejected.
 	Transport transport `json:"transport"`
 }
 
-// transport holds the settings that this server has.
+// transport holds the settings that this server supports.
 type transport struct {
-	// GSO permits that several datagrams go to the kernel as one.
+	// GSO allows several datagrams to go to the kernel as a single buffer.
 	GSO bool `json:"gso"`
 }
 
-// echKey is an ECHConfig and its private key, which JSON has in base64.
+// echKey is an ECHConfig and its private key, in base64 in JSON.
 type echKey struct {
 	Config []byte `json:"config"`
 	Key    []byte `json:"key"`
@@ -50,22 +50,22 @@ type endpoint struct {
 	Mode        string     `json:"mode"`
 	DelayUs     *uint64    `json:"delay_us"`
 	Certificate string     `json:"certificate"`
-	// ALPN is the application protocol that is accepted.
+	// ALPN is the application protocol that the server accepts.
 	ALPN string `json:"alpn"`
-	// HTTP is the answer to requests; without it they are never answered.
+	// HTTP is the answer to requests. Without it, requests are never answered.
 	HTTP *answer `json:"http"`
 }
 
-// answer is the answer to a request, whatever its method and path are.
+// answer is the answer to a request, for any method and path.
 type answer struct {
 	Status  int         `json:"status"`
 	Headers [][2]string `json:"headers"`
 	DelayUs uint64      `json:"delay_us"`
-	// BodyBytes is the length of the content, which is zeros; 0: the header section alone.
+	// BodyBytes is the length of the content, which is zeros; 0: only the header section.
 	BodyBytes uint64 `json:"body_bytes"`
 }
 
-// UnmarshalJSON reads an endpoint, which accepts h3 unless it says otherwise.
+// UnmarshalJSON reads an endpoint, which accepts h3 by default.
 func (e *endpoint) UnmarshalJSON(text []byte) error {
 	type plain endpoint
 	read := plain{ALPN: h3}
@@ -78,7 +78,7 @@ func (e *endpoint) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// delay returns the time between the ClientHello and the answer; zero if none is declared.
+// delay returns the time between the ClientHello and the answer; zero without a declared delay.
 func (e *endpoint) delay() time.Duration {
 	if e.DelayUs == nil {
 		return 0
@@ -109,13 +109,13 @@ func parseConfig(text []byte) (*config, error) {
 	for _, e := range c.Endpoints {
 		name := fmt.Sprintf("endpoint %s at %s", e.Domain, e.IP)
 		if !slices.Contains(modes, e.Mode) {
-			return nil, fmt.Errorf("%s: mode `%s` is none of lab/stacks/quic-go/README.md", name, e.Mode)
+			return nil, fmt.Errorf("%s: mode `%s` is not in lab/stacks/quic-go/README.md", name, e.Mode)
 		}
 		if e.ALPN == "" {
 			return nil, fmt.Errorf("%s: `alpn` is empty, but Go accepts no QUIC connection without a protocol", name)
 		}
 		if e.HTTP != nil && (e.HTTP.Status < 200 || e.HTTP.Status > 999) {
-			return nil, fmt.Errorf("%s: %d is no final status", name, e.HTTP.Status)
+			return nil, fmt.Errorf("%s: %d is not a final status", name, e.HTTP.Status)
 		}
 		if !slices.Contains(c.Listen, e.IP) {
 			return nil, fmt.Errorf("%s: its ip is not in `listen`", name)
@@ -127,7 +127,7 @@ func parseConfig(text []byte) (*config, error) {
 			served[e.IP] = map[string]bool{}
 		}
 		if served[e.IP][strings.ToLower(e.Domain)] {
-			return nil, fmt.Errorf("%s is there twice", name)
+			return nil, fmt.Errorf("%s is declared twice", name)
 		}
 		served[e.IP][strings.ToLower(e.Domain)] = true
 	}
@@ -139,13 +139,13 @@ func parseConfig(text []byte) (*config, error) {
 	return &c, nil
 }
 
-// route holds the endpoints of one address.
+// route holds an address's endpoints.
 type route struct {
 	first  *endpoint
 	byName map[string]*endpoint
 }
 
-// find returns the endpoint for an SNI; for an unknown or missing one it returns the first endpoint.
+// find returns the endpoint for an SNI, or the first endpoint for an unknown or missing SNI.
 func (r *route) find(sni string) *endpoint {
 	if e, found := r.byName[strings.ToLower(sni)]; found {
 		return e

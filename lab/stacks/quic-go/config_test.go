@@ -58,7 +58,7 @@ func TestWhatDoesNotFitTogetherIsRefused(t *testing.T) {
 		{`"port"`, `"prot"`, "unknown field"},
 		{`"mode"`, `"mood"`, "unknown field"},
 		{`"h2"`, `""`, "`alpn` is empty"},
-		{`301`, `101`, "no final status"},
+		{`301`, `101`, "not a final status"},
 	} {
 		_, err := parseConfig([]byte(strings.Replace(good, wrong.from, wrong.to, 1)))
 		if err == nil || !strings.Contains(err.Error(), wrong.words) {

@@ -9,10 +9,10 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// modes are those of this program, which is built with a changed copy of quic-go (testbed/patched).
+// modes lists the modes of this program, which is built with a patched quic-go (testbed/stacks/patched).
 var modes = []string{"iack", "wait"}
 
-// configure tells quic-go how to answer while the certificate of the one endpoint is not there.
+// configure tells quic-go how to answer while the certificate of the only endpoint is missing.
 func configure(c *config) error {
 	if len(c.Endpoints) != 1 {
 		return errors.New("this program takes one endpoint")
@@ -22,5 +22,5 @@ func configure(c *config) error {
 	return nil
 }
 
-// certificateDelay is what the callback for the certificate waits: quic-go has waited before.
+// certificateDelay returns no delay, because the patched quic-go delays its answer itself.
 func certificateDelay(*endpoint) time.Duration { return 0 }

@@ -1,5 +1,5 @@
-// Firstflight-quicgo is the lab's quic-go server: it delays its whole answer, like a server that fetches its
-// certificate first. See README.md.
+// Firstflight-quicgo is the lab's quic-go server. It delays its whole answer, like a server that first
+// fetches its certificate. See README.md.
 package main
 
 import (
@@ -22,10 +22,10 @@ Example: firstflight-quicgo --config var/lab/servers/fastly-quic-go.json`
 
 func main() {
 	options := flag.NewFlagSet("firstflight-quicgo", flag.ContinueOnError)
-	// fail reports errors, and only once.
+	// fail reports errors exactly once.
 	options.SetOutput(io.Discard)
 	file := options.String("config", "", "JSON file of the endpoints (docs/architecture.md)")
-	showVersion := options.Bool("version", false, "print the version and end")
+	showVersion := options.Bool("version", false, "print the version and exit")
 	err := options.Parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Println(help)

@@ -31,8 +31,8 @@ func loadCertificates(c *config) (map[string]*tls.Certificate, error) {
 	return loaded, nil
 }
 
-// listen binds a socket for every address, so that answers are sent from the requested address and addresses
-// without a server stay closed, and serves in the background.
+// listen binds a socket for every address, and serves in the background. With separate sockets, answers leave
+// from the requested address, and addresses without a server stay closed.
 func listen(c *config, certificates map[string]*tls.Certificate) error {
 	// With segmentation offload, captures would show datagrams that were never on a wire. The receive buffer is
 	// as large as the system allows; a warning on standard error would not help.
@@ -70,7 +70,8 @@ func listen(c *config, certificates map[string]*tls.Certificate) error {
 }
 
 // tlsConfig delays the handshake in the callback that chooses the certificate. quic-go waits for it before it
-// sends anything, including the acknowledgement. A client without the endpoint's protocol gets an alert at once.
+// sends anything, including the acknowledgement. A client without the endpoint's protocol gets an immediate
+// alert.
 func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -90,18 +91,18 @@ func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 	}
 }
 
-// serve answers requests on the connections of one address. They come to it when their handshake is complete, so
-// that HTTP/3 adds nothing to the first flight.
+// serve answers requests on an address's connections. It gets a connection after its handshake, so that
+// HTTP/3 adds no data to the first flight.
 func serve(listener *quic.Listener, r *route) {
 	server := &http3.Server{
 		Handler:        http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { respond(w, request, r) }),
 		MaxHeaderBytes: mostHeaderBytes,
 	}
-	// It ends when the listener is closed, which happens with the process alone.
+	// The listener is closed only when the process exits.
 	_ = server.ServeListener(listener)
 }
 
-// respond sends the answer that the endpoint declares, or waits until the client is gone.
+// respond sends the declared answer of the endpoint, or waits until the client is gone.
 func respond(w http.ResponseWriter, request *http.Request, r *route) {
 	answer := r.find(request.TLS.ServerName).HTTP
 	if answer == nil {
@@ -110,7 +111,7 @@ func respond(w http.ResponseWriter, request *http.Request, r *route) {
 	}
 	time.Sleep(time.Duration(answer.DelayUs) * time.Microsecond)
 	fields := w.Header()
-	fields["Date"] = nil // else it is added, and answers are what is declared
+	fields["Date"] = nil // not added, so that the answer has only the declared fields
 	for _, field := range answer.Headers {
 		fields.Add(field[0], field[1])
 	}

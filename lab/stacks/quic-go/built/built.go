@@ -1,4 +1,4 @@
-// Package built says which versions a program is built with.
+// Package built reports a program's module versions.
 package built
 
 import (
@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// With returns the version of a module that this program is built with.
+// With returns a module's version in this program.
 func With(module string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, one := range info.Deps {
-			if one.Path == module {
-				return strings.TrimPrefix(one.Version, "v")
+		for _, dep := range info.Deps {
+			if dep.Path == module {
+				return strings.TrimPrefix(dep.Version, "v")
 			}
 		}
 	}

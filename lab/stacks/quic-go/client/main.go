@@ -1,4 +1,4 @@
-// Firstflight-quicgo-client sends HTTP/3 requests by quic-go, each on a connection of its own.
+// Firstflight-quicgo-client sends HTTP/3 requests with quic-go, each on a separate connection.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 func main() {
 	client := requests.Client{
 		Name:     "firstflight-quicgo-client",
-		About:    "Sends HTTP/3 requests by quic-go: a request a line in, an answer a line out.",
+		About:    "Sends HTTP/3 requests with quic-go: reads a request per line, and writes an answer per line.",
 		Library:  "quic-go",
 		Module:   "github.com/quic-go/quic-go",
 		Exchange: exchange,
@@ -26,7 +26,7 @@ func main() {
 	client.Main()
 }
 
-// exchange makes a connection, sends one request and reads the response.
+// exchange opens a connection, sends one request and reads the response.
 func exchange(ctx context.Context, asked *requests.Request, made *requests.Answer, keys io.Writer) error {
 	configuration, err := asked.TLS(keys)
 	if err != nil {
@@ -37,7 +37,7 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 		TLSClientConfig:    configuration,
 		QUICConfig: &quic.Config{
 			HandshakeIdleTimeout: asked.Patience(), MaxIdleTimeout: asked.Patience(),
-			// Writes into the folder QLOGDIR, if the environment names one.
+			// Writes into the folder QLOGDIR if the environment variable is set.
 			Tracer: qlog.DefaultConnectionTracer,
 		},
 		Dial: func(ctx context.Context, _ string, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {

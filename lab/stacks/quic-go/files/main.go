@@ -1,5 +1,5 @@
-// Firstflight-files serves the files of a folder over HTTP/3: what downloads by QUIC are compared with, where nginx
-// serves the same folder over TCP.
+// Firstflight-files serves the files in a folder over HTTP/3, for comparison with nginx, which serves the
+// same folder over TCP.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	certificate := options.String("certificate", "", "chain, PEM")
 	key := options.String("key", "", "its key, PEM")
 	listen := options.String("listen", "", "address and port; more may follow")
-	showVersion := options.Bool("version", false, "print the version and end")
+	showVersion := options.Bool("version", false, "print the version and exit")
 	if err := options.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return

@@ -21,7 +21,7 @@ type client struct {
 	handshakeOnly               bool
 }
 
-// run makes the connections, all from one socket.
+// run opens the connections, all from the same socket.
 func (c *client) run(to string) error {
 	address, err := net.ResolveUDPAddr("udp", to)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *client) run(to string) error {
 		return err
 	}
 	defer keys.Close()
-	// The certificate is the test's own; the server needs no authentication.
+	// The certificate belongs to the test; the server needs no authentication.
 	tlsConfig := &tls.Config{
 		ServerName:         c.name,
 		NextProtos:         []string{alpn},

@@ -1,6 +1,6 @@
 // Firstflight-quicgo-peer is a quic-go client and server for recordings: whole connections with transfers,
-// like those of applications, and rare events on request. The server answers each stream with as many bytes
-// as the number in its first line.
+// like connections of applications, and rare events on request. A stream's first line is a number; the
+// server answers with this number of bytes.
 package main
 
 import (
@@ -23,14 +23,14 @@ func main() {
 	versions := flag.String("versions", "1", "QUIC versions in order of preference, such as 2,1")
 	flag.StringVar(&s.chain, "chain", "", "server: PEM file of the certificate chain")
 	flag.StringVar(&s.key, "key", "", "server: PEM file of its private key")
-	flag.BoolVar(&s.retry, "retry", false, "server: answer first Initials by Retry")
+	flag.BoolVar(&s.retry, "retry", false, "server: answer first Initials with Retry")
 	flag.StringVar(&c.name, "name", "www.example.net", "client: server name")
 	flag.StringVar(&c.local, "local", "", "client: send from this IP:PORT")
 	flag.StringVar(&c.keys, "keys", "", "client: append TLS secrets to this file")
-	flag.StringVar(&c.move, "move", "", "client: go on from this IP:PORT after the first stream")
-	flag.IntVar(&c.bytes, "bytes", 1000, "client: ask for so many bytes per stream")
-	flag.IntVar(&c.streams, "streams", 1, "client: streams, one after the other")
-	flag.IntVar(&c.connections, "connections", 1, "client: connections, one after the other from the same port")
+	flag.StringVar(&c.move, "move", "", "client: migrate to this IP:PORT after the first stream")
+	flag.IntVar(&c.bytes, "bytes", 1000, "client: number of bytes to request per stream")
+	flag.IntVar(&c.streams, "streams", 1, "client: number of consecutive streams")
+	flag.IntVar(&c.connections, "connections", 1, "client: number of consecutive connections from the same port")
 	flag.BoolVar(&c.handshakeOnly, "handshake-only", false, "client: open no stream")
 	flag.Parse()
 

@@ -18,7 +18,7 @@ type server struct {
 	retry      bool
 }
 
-// serve answers until the process is killed; it prints READY when it is bound.
+// serve answers until the process is killed. It prints READY when it is bound.
 func (s *server) serve(address string) error {
 	pair, err := tls.LoadX509KeyPair(s.chain, s.key)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *server) serve(address string) error {
 	}
 }
 
-// answer serves the streams of a connection until it is closed.
+// answer serves a connection's streams until it is closed.
 func answer(conn *quic.Conn) {
 	for {
 		stream, err := conn.AcceptStream(context.Background())

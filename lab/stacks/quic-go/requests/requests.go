@@ -1,5 +1,5 @@
-// Package requests is what the testbed's clients in Go share: a request a line in, an answer a line out, as
-// downloader/clients/contract.py describes them.
+// Package requests is shared by the testbed's clients in Go: each line of input is a request, and each line
+// of output is an answer, as described in downloader/clients/contract.py.
 package requests
 
 import (
@@ -22,14 +22,15 @@ import (
 
 const version = "0.1.0"
 
-// allowable are the networks that lead to no machines of others, as firstflight/egress/special_networks.csv has them.
+// allowable lists networks that never lead to other people's machines, as in
+// firstflight/egress/special_networks.csv.
 var allowable = []string{
 	"127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "198.18.0.0/15", "2001:db8::/32",
 }
 
 func isAllowable(network netip.Prefix) bool {
-	for _, one := range allowable {
-		outer := netip.MustParsePrefix(one)
+	for _, prefix := range allowable {
+		outer := netip.MustParsePrefix(prefix)
 		if outer.Bits() <= network.Bits() && outer.Contains(network.Addr()) {
 			return true
 		}
@@ -37,7 +38,7 @@ func isAllowable(network netip.Prefix) bool {
 	return false
 }
 
-// Request holds what these clients use of a request.
+// Request holds a request's fields that these clients use.
 type Request struct {
 	Host     string     `json:"host"`
 	IP       netip.Addr `json:"ip"`
@@ -50,17 +51,17 @@ type Request struct {
 	Verify   bool       `json:"verify"`
 }
 
-// Patience is how long a request may take.
+// Patience returns a request's time limit.
 func (r *Request) Patience() time.Duration {
 	return time.Duration(r.TimeoutS * float64(time.Second))
 }
 
-// Address is the server's.
+// Address returns the server's address and port.
 func (r *Request) Address() string {
 	return netip.AddrPortFrom(r.IP, r.Port).String()
 }
 
-// TLS returns the configuration of a connection, which appends its secrets to keys.
+// TLS returns a connection's configuration. It appends the connection's secrets to keys.
 func (r *Request) TLS(keys io.Writer) (*tls.Config, error) {
 	pem, err := os.ReadFile(r.Roots)
 	if err != nil {
@@ -73,7 +74,7 @@ func (r *Request) TLS(keys io.Writer) (*tls.Config, error) {
 	}, nil
 }
 
-// Answer is how a request ended; a time that is null did not happen.
+// Answer is a request's result. A null time means that the event did not happen.
 type Answer struct {
 	End       string `json:"end"`
 	Detail    string `json:"detail,omitempty"`
@@ -85,17 +86,17 @@ type Answer struct {
 	begun     time.Time
 }
 
-// Connected notes that the handshake is complete.
+// Connected records that the handshake is complete.
 func (a *Answer) Connected() {
 	taken := time.Since(a.begun).Microseconds()
 	a.TLSUs = &taken
 }
 
-// Read reads the response's body up to the request's limit, and notes how the transfer ended.
+// Read reads the response's body up to the request's limit, and records the result of the transfer.
 func (a *Answer) Read(asked *Request, body io.Reader) error {
 	var err error
 	a.Body, err = io.Copy(io.Discard, io.LimitReader(body, asked.MaxBytes))
-	// Closing the connection takes longer.
+	// Taken here, because closing the connection takes time.
 	a.Duration = time.Since(a.begun).Microseconds()
 	switch {
 	case err != nil:
@@ -108,10 +109,10 @@ func (a *Answer) Read(asked *Request, body io.Reader) error {
 	return nil
 }
 
-// Client is a program: its name, what it does in one sentence, and the module of its stack, which it calls Library.
+// Client is a program: its name, a one-sentence description, and the stack's name (Library) and module.
 type Client struct {
 	Name, About, Library, Module string
-	// Exchange makes a connection, sends one request and reads the response.
+	// Exchange opens a connection, sends one request and reads the response.
 	Exchange func(ctx context.Context, asked *Request, made *Answer, keys io.Writer) error
 }
 
@@ -164,7 +165,7 @@ func (c *Client) Main() {
 	}
 }
 
-// answered contacts an address in one of the networks, and no other.
+// answered contacts an address only if one of the networks contains it.
 func (c *Client) answered(asked *Request, networks []netip.Prefix, keys io.Writer) *Answer {
 	permitted := false
 	for _, network := range networks {

@@ -1,5 +1,6 @@
-// Firstflight-xnet-client sends HTTP/0.9 requests by golang.org/x/net/quic, each on a connection of its own. The module
-// keeps its HTTP/3 to itself; the papers, too, asked by HTTP/0.9 (ALPN hq-interop: `GET PATH` on a stream, the body back).
+// Firstflight-xnet-client sends HTTP/0.9 requests with golang.org/x/net/quic, each on a separate connection.
+// The module does not export its HTTP/3. The papers also used HTTP/0.9 (ALPN hq-interop: `GET PATH` on a
+// stream, and the body as the answer).
 package main
 
 import (
@@ -17,13 +18,13 @@ import (
 	"golang.org/x/net/quic/qlog"
 )
 
-// closing is how long the end of a connection may take.
+// closing is the time limit for closing a connection.
 const closing = time.Second
 
 func main() {
 	client := requests.Client{
 		Name:     "firstflight-xnet-client",
-		About:    "Sends HTTP/0.9 requests by golang.org/x/net/quic: a request a line in, an answer a line out.",
+		About:    "Sends HTTP/0.9 requests with golang.org/x/net/quic: reads a request per line, and writes an answer per line.",
 		Library:  "go-x-net",
 		Module:   "golang.org/x/net",
 		Exchange: exchange,
@@ -31,7 +32,7 @@ func main() {
 	client.Main()
 }
 
-// exchange makes a connection, sends one request and reads the response.
+// exchange opens a connection, sends one request and reads the response.
 func exchange(ctx context.Context, asked *requests.Request, made *requests.Answer, keys io.Writer) error {
 	configuration, err := asked.TLS(keys)
 	if err != nil {
@@ -43,7 +44,7 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 		return err
 	}
 	defer func() {
-		// Its last datagrams are sent even if the request's time is over.
+		// Send the last datagrams even after the request's time limit.
 		ctx, cancel := context.WithTimeout(context.Background(), closing)
 		defer cancel()
 		_ = endpoint.Close(ctx)
@@ -69,7 +70,8 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 	return made.Read(asked, stream)
 }
 
-// logger writes a qlog file of each connection into the folder QLOGDIR; nil if the environment names none.
+// logger writes a qlog file for each connection into the folder QLOGDIR. It returns nil if the variable is
+// not set.
 func logger() *slog.Logger {
 	folder := os.Getenv("QLOGDIR")
 	if folder == "" {
@@ -86,7 +88,7 @@ func logger() *slog.Logger {
 	}))
 }
 
-// nothing takes what is not of a connection.
+// nothing discards events that do not belong to a connection.
 type nothing struct{}
 
 func (nothing) Write(text []byte) (int, error) { return len(text), nil }

@@ -3,7 +3,7 @@
 use firstflight_listener::{Config, Endpoint};
 use std::time::Duration;
 
-/// The only protocol that this server accepts: quiche's list of protocols is the same for all names.
+/// The only protocol that this server accepts, because quiche has a single list of protocols for all names.
 pub const PROTOCOL: &str = "h3";
 
 /// The modes of README.md.
@@ -21,18 +21,18 @@ pub enum Mode {
 pub struct Behaviour {
     pub mode: Mode,
     pub delay: Duration,
-    /// Index of the certificate among the configuration's, in the order of their names.
+    /// Index of the certificate in the configuration, which lists certificates in the order of their names.
     pub certificate: usize,
-    /// Index of the endpoint among the configuration's, whose answer to requests is there.
+    /// Index of the endpoint in the configuration, which has the answer to requests.
     pub endpoint: usize,
 }
 
 impl Behaviour {
-    /// Returns the behaviour of an endpoint, or what is wrong with it.
+    /// Returns an endpoint's behaviour, or an error message.
     pub fn of(endpoint: &Endpoint, config: &Config) -> Result<Self, String> {
         if endpoint.alpn != PROTOCOL {
             return Err(format!(
-                "`alpn` is `{}`, but this server accepts {PROTOCOL} alone",
+                "`alpn` is `{}`, but this server accepts only {PROTOCOL}",
                 endpoint.alpn
             ));
         }
@@ -45,7 +45,7 @@ impl Behaviour {
             "sh_then_certificate" => Mode::ServerHelloThenCertificate,
             other => {
                 return Err(format!(
-                    "mode `{other}` is none of lab/stacks/quiche/README.md"
+                    "mode `{other}` is not in lab/stacks/quiche/README.md"
                 ));
             }
         };
@@ -71,7 +71,7 @@ impl Behaviour {
         })
     }
 
-    /// Whether the client's address is to be validated first.
+    /// Returns whether the server must validate the client's address first.
     pub fn wants_retry(self) -> bool {
         matches!(self.mode, Mode::Retry | Mode::RetryInstantAck)
     }
@@ -107,10 +107,6 @@ mod tests {
         assert!(endpoint("iack", "null").unwrap_err().contains("needs"));
         assert!(endpoint("wait", "null").is_ok());
         assert!(endpoint("insta", "1").unwrap_err().contains("insta"));
-        assert!(
-            speaking("wait", "1", "h2")
-                .unwrap_err()
-                .contains("h3 alone")
-        );
+        assert!(speaking("wait", "1", "h2").unwrap_err().contains("only h3"));
     }
 }

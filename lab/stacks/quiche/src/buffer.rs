@@ -1,19 +1,19 @@
-//! Datagrams that leave as one buffer (UDP_SEGMENT), and how they are paced.
+//! Buffers of datagrams (UDP_SEGMENT), and their pacing.
 
 use firstflight_listener::DATAGRAM_BYTES;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// A buffer has what leaves within this time: so much quiche gave to one when paper 001 measured it (`send_quantum`).
+/// Maximum time span of a buffer, as in quiche's send quantum when paper 001 measured it (`send_quantum`).
 const SPAN: Duration = Duration::from_millis(1);
-/// The most datagrams of a buffer: 65,507 bytes of payload (IPv4).
+/// Maximum number of datagrams in a buffer: 65,507 bytes of payload (IPv4).
 const MOST: usize = 65_507 / DATAGRAM_BYTES;
 
-/// Datagrams to one address, in the order of their launch times; all but the last have DATAGRAM_BYTES.
+/// Datagrams to one address, in the order of their launch times. All except the last have DATAGRAM_BYTES.
 pub struct Buffer {
     pub to: SocketAddr,
     pub bytes: Vec<u8>,
-    /// The launch time of the first.
+    /// The launch time of the first datagram.
     pub first: Instant,
     last: Instant,
 }
@@ -28,7 +28,7 @@ impl Buffer {
         }
     }
 
-    /// Adds a datagram with launch time `at`, or returns that it belongs into the next buffer.
+    /// Adds a datagram with launch time `at`. Returns false if it belongs to the next buffer.
     pub fn add(&mut self, to: SocketAddr, datagram: &[u8], at: Instant) -> bool {
         let full = self.count() == MOST || !self.bytes.len().is_multiple_of(DATAGRAM_BYTES);
         if full || to != self.to || at >= self.first + SPAN {
@@ -39,8 +39,8 @@ impl Buffer {
         true
     }
 
-    /// Returns the rate, in payload bytes a second, at which the last datagram leaves at its launch time if the first does so
-    /// at its own, or at `earliest` if that is later; `None`: all may leave at once.
+    /// Returns the pacing rate in payload bytes per second. At this rate, the last datagram leaves at its launch
+    /// time if the first leaves at its own, or at `earliest` if that is later. `None`: all may leave without gaps.
     pub fn rate(&self, earliest: Instant) -> Option<u64> {
         let gaps = self.count() - 1;
         let span = self
@@ -77,7 +77,7 @@ mod tests {
         assert!(!buffer.add(peer(), &WHOLE, at + 1000 * US));
         assert!(!buffer.add("192.0.2.2:1000".parse().unwrap(), &WHOLE, at));
         assert_eq!(buffer.bytes.len(), 2 * DATAGRAM_BYTES);
-        // A shorter one is the last.
+        // A shorter datagram must be the last one.
         assert!(buffer.add(peer(), &WHOLE[1..], at));
         assert!(!buffer.add(peer(), &WHOLE, at));
         assert!(!buffer.add(peer(), &[1], at));
@@ -101,10 +101,10 @@ mod tests {
         assert!(buffer.add(peer(), &WHOLE, at));
         assert_eq!(buffer.rate(at), None);
         assert!(buffer.add(peer(), &WHOLE[..7], at + 600 * US));
-        // Two gaps of 300 us, of a datagram each.
+        // Two gaps of 300 us, each for one datagram.
         assert_eq!(buffer.rate(at), Some(4_000_000));
         assert_eq!(buffer.rate(at - 5000 * US), Some(4_000_000));
-        // The first is late, and the gaps are shorter.
+        // The first datagram is late, so the gaps are shorter.
         assert_eq!(buffer.rate(at + 200 * US), Some(6_000_000));
         assert_eq!(buffer.rate(at + 600 * US), None);
     }

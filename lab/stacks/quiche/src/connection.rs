@@ -1,4 +1,4 @@
-//! One client's connection: how far its handshake may go, and datagrams that wait for their release.
+//! A client's connection: the handshake's progress, and datagrams that wait for their release.
 
 use crate::behaviour::{Behaviour, Mode};
 use crate::buffer::Buffer;
@@ -10,7 +10,8 @@ use quiche::RecvInfo;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// How datagrams are handed to the kernel: each for itself, several in a buffer, and those with a launch time each.
+/// How datagrams are passed to the kernel: one by one, in buffers, or in buffers with a launch time for each
+/// datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     Single,
@@ -23,21 +24,21 @@ pub struct Connection {
     pub local: SocketAddr,
     pub peer: SocketAddr,
     pub behaviour: Behaviour,
-    /// The ClientHello is complete, and `behaviour` is that of its SNI.
+    /// Whether the ClientHello is complete and `behaviour` belongs to the SNI.
     pub hello_read: bool,
-    /// How far TLS may go now.
+    /// How far TLS may continue now.
     pub allowed: Allowed,
-    /// No datagram may leave before the release.
+    /// Whether datagrams must wait for the release.
     pub silent: bool,
     /// Finished datagrams that wait for the release.
     held: Vec<Vec<u8>>,
     /// The earliest instant for which a wake-up is queued.
     pub armed: Option<Instant>,
-    /// When the pacer lets quiche go on; `None`: it does not hold anything.
+    /// When the pacer lets quiche continue; `None`: the pacer does not delay quiche.
     pub paced_until: Option<Instant>,
     pub http: Http,
     sending: Sending,
-    /// With the window and the count of lost packets that it has of this connection.
+    /// The log, with the latest window and number of lost packets in it for this connection.
     log: Option<(Log, (usize, usize))>,
 }
 
@@ -67,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// Notes the window that quiche has since `at`, if it is another one.
+    /// Logs quiche's window from `at` on if it has changed.
     pub fn note_window(&mut self, at: Instant) {
         let Some((log, known)) = &mut self.log else {
             return;
@@ -82,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// Writes what the log has.
+    /// Writes the buffered lines of the log.
     pub fn flush_log(&self) {
         if let Some((log, _)) = &self.log {
             log.flush();
@@ -108,8 +109,9 @@ impl Connection {
         );
     }
 
-    /// Sends what quiche has to send, unless the release is still in the future, as far ahead of its launch times as
-    /// its pacer allows. It takes what is handed out as sent now, so more would be taken for a longer round trip.
+    /// Sends quiche's pending datagrams, unless the release is still in the future. It sends ahead of the launch
+    /// times only as far as the pacer allows: quiche counts a datagram as sent when it returns it, so sending
+    /// further ahead would look like a longer round trip.
     pub fn flush(&mut self, progress: &SharedProgress, sockets: &Sockets) {
         self.paced_until = None;
         if self.silent {
@@ -123,7 +125,7 @@ impl Connection {
             if self.paced_until.is_some() {
                 break;
             }
-            // Done, or an error that quiche turns into a close by itself: nothing more to send now.
+            // Done, or an error after which quiche closes the connection itself: there is no more to send now.
             let Ok((length, to)) = self.quic.send(&mut datagram) else {
                 break;
             };
@@ -135,7 +137,7 @@ impl Connection {
                 sockets.send_at(self.local, to.to, datagram, Some(to.at));
             } else if !gathered
                 .as_mut()
-                .is_some_and(|one| one.add(to.to, datagram, to.at))
+                .is_some_and(|buffer| buffer.add(to.to, datagram, to.at))
                 && let Some(full) = gathered.replace(Buffer::new(to.to, datagram, to.at))
             {
                 self.leave(sockets, &full);
@@ -158,8 +160,8 @@ impl Connection {
         );
     }
 
-    /// Returns when quiche goes on with handing out datagrams, or `None` if it may do so now. It waits until half of
-    /// what it may be ahead is used up, so that it does not wake for each of them.
+    /// Returns when quiche continues to produce datagrams, or `None` if it may do so now. It waits until half of
+    /// the permitted lead is used up, so that it does not wake for each datagram.
     fn next_paced(&self) -> Option<Instant> {
         // The other controllers have no pacer, and reading a guest's clock takes time.
         if self.quic.gcongestion_enabled() != Some(true) {
@@ -172,7 +174,7 @@ impl Connection {
         (at > now + ahead).then(|| at - ahead / 2)
     }
 
-    /// Does the handshake's remaining work and keeps the datagrams until `release`.
+    /// Does the handshake's remaining work, and holds the datagrams until `release`.
     pub fn prepare(&mut self, progress: &SharedProgress) {
         self.allowed = Allowed::All;
         self.silent = true;
@@ -183,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Sends the retained datagrams and everything that quiche has produced since.
+    /// Sends the held datagrams and all later datagrams of quiche.
     pub fn release(&mut self, progress: &SharedProgress, sockets: &Sockets) {
         for datagram in std::mem::take(&mut self.held) {
             sockets.send(self.local, self.peer, &datagram);
@@ -193,7 +195,7 @@ impl Connection {
         self.flush(progress, sockets);
     }
 
-    /// Returns whether the connection is over: the client closed it, or quiche did.
+    /// Returns whether the client or quiche has closed the connection.
     pub fn is_over(&self) -> bool {
         self.quic.is_draining() || self.quic.is_closed()
     }

@@ -1,6 +1,6 @@
-//! HTTP/3 of one connection: SETTINGS when the handshake is complete, and the declared answer to each request.
+//! HTTP/3 on a connection: SETTINGS after the handshake, and the declared answer to each request.
 //!
-//! Nothing of it is sent earlier, so the first flight is the same with and without it.
+//! It sends no data earlier, so the first flight is the same with and without HTTP/3.
 
 use firstflight_listener::Config;
 use quiche::h3::{self, Event, Header};
@@ -8,24 +8,24 @@ use std::time::{Duration, Instant};
 
 /// SETTINGS_MAX_FIELD_SECTION_SIZE.
 const MOST_FIELDS: u64 = 16_384;
-/// Content.
+/// Content of answers.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// The answers of all endpoints, in the order of the configuration; `None`: requests stay without one.
+/// The answers of all endpoints, in the order of the configuration; `None`: requests get no answer.
 pub struct Answers {
     config: h3::Config,
     list: Vec<Option<Answer>>,
 }
 
 struct Answer {
-    /// The status as a pseudo-header field, and the fields declared.
+    /// The status as a pseudo-header field, and the declared fields.
     fields: Vec<Header>,
     delay: Duration,
     body_bytes: u64,
 }
 
 impl Answers {
-    /// Takes the answers from a configuration. Errors are sentences for display.
+    /// Reads the answers from a configuration. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
         let mut settings =
             h3::Config::new().map_err(|error| format!("HTTP/3 cannot be set up: {error}"))?;
@@ -50,18 +50,18 @@ impl Answers {
     }
 }
 
-/// The HTTP/3 side of a connection.
+/// A connection's HTTP/3 side.
 #[derive(Default)]
 pub struct Http {
     connection: Option<h3::Connection>,
-    /// Streams of requests, and when they are answered.
+    /// Streams of requests, and the times of their answers.
     pending: Vec<(Instant, u64)>,
-    /// Streams of answers, and how much of their content is not sent.
+    /// Streams of answers, and the remaining length of their content.
     bodies: Vec<(u64, u64)>,
 }
 
 impl Http {
-    /// Reads requests and sends the answers that are due, as far as the handshake permits.
+    /// Reads requests and sends due answers, if the handshake permits it.
     pub fn advance(
         &mut self,
         quic: &mut quiche::Connection,
@@ -79,7 +79,7 @@ impl Http {
             return;
         };
         let answer = answers.list.get(endpoint).and_then(Option::as_ref);
-        // An error is `Done`, or quiche has closed the connection for it.
+        // An error is `Done`, or quiche has closed the connection because of it.
         while let Ok((stream, event)) = connection.poll(quic) {
             match (event, answer) {
                 (Event::Headers { .. }, Some(answer)) => {
@@ -95,7 +95,7 @@ impl Http {
         if let Some(answer) = answer {
             self.pending.retain(|&(at, stream)| {
                 if at <= now {
-                    // The client may have gone, or have left no credit: then it has no answer.
+                    // Fails if the client is gone or has given no credit. There is no answer then.
                     let is_all = answer.body_bytes == 0;
                     let sent = connection.send_response(quic, stream, &answer.fields, is_all);
                     if sent.is_ok() && !is_all {
@@ -111,7 +111,7 @@ impl Http {
                 let is_last = size as u64 == *left;
                 match connection.send_body(quic, *stream, &ZEROS[..size], is_last) {
                     Ok(sent) => *left -= sent as u64,
-                    // Later, when there is credit.
+                    // Continue later, when there is credit.
                     Err(h3::Error::Done) => break,
                     Err(_) => return false,
                 }

@@ -1,4 +1,4 @@
-//! What a sender intends, for the testbed: the launch time of each datagram, and its congestion window.
+//! A log of the sender for the testbed: the launch time of each datagram, and the congestion window.
 
 use firstflight_listener::DATAGRAM_BYTES;
 use std::fs::File;
@@ -7,17 +7,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The end of a packet is its authentication tag, by which a datagram is found in a capture.
+/// Length of a packet's authentication tag. Its last bytes identify a datagram in a capture.
 const TAG_BYTES: usize = 16;
 
-/// One file for all connections; a line of JSON for each datagram and for each change of a window. Times are those of
-/// `Instant`s that exist anyway: reading a guest's clock takes time there, and would change what is measured.
+/// One file for all connections, with a JSON line for each datagram and for each change to a window. Times are
+/// existing `Instant`s, because reading a guest's clock takes time and would change the measurement.
 #[derive(Clone)]
 pub struct Log(Arc<Mutex<Open>>);
 
 struct Open {
     out: BufWriter<Box<dyn Write + Send>>,
-    /// One moment by both clocks.
+    /// The same moment on both clocks.
     started: (Instant, u128),
 }
 
@@ -36,7 +36,7 @@ impl Log {
         Self(Arc::new(Mutex::new(Open { out, started })))
     }
 
-    /// Notes a datagram that shall leave at `at`.
+    /// Logs a datagram with launch time `at`.
     pub fn datagram(&self, at: Instant, datagram: &[u8]) {
         let tag: String = datagram[datagram.len().saturating_sub(TAG_BYTES)..]
             .iter()
@@ -45,12 +45,12 @@ impl Log {
         self.line(at, &format!("\"tag\":\"{tag}\""));
     }
 
-    /// Notes that a connection has another window, or lost packets, since `at`; `lost` counts from its beginning.
+    /// Logs a connection's new window or lost packets since `at`. `lost` counts from the start of the connection.
     pub fn window(&self, at: Instant, bytes: usize, lost: usize) {
         self.line(at, &format!("\"window_bytes\":{bytes},\"lost\":{lost}"));
     }
 
-    /// Writes what is noted: the server is killed at the end.
+    /// Writes the buffered lines, because the server will be killed.
     pub fn flush(&self) {
         let _ = self.open().out.flush();
     }
@@ -61,7 +61,7 @@ impl Log {
         let since = at.saturating_duration_since(started).as_nanos();
         let before = started.saturating_duration_since(at).as_nanos();
         let time_ns = started_ns + since - before;
-        // A log that cannot be written is a short one, which its reader sees.
+        // After an error, the log is too short, and the reader notices that.
         let _ = writeln!(open.out, "{{\"time_ns\":{time_ns},{rest}}}");
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let datagram: Vec<u8> = (0..20).collect();
         log.datagram(started + Duration::from_nanos(5), &datagram);
         log.window(started, 12_000, 3);
-        // The tag of nothing: shorter than a packet can be.
+        // The datagram is shorter than a tag.
         log.datagram(started, &[255]);
         assert!(kept.0.lock().unwrap().is_empty());
         log.flush();

@@ -1,4 +1,4 @@
-//! The lab's quiche server: real handshakes whose first answer is sent at a declared time. See README.md.
+//! The lab's quiche server: real handshakes with the first answer at a declared time. See README.md.
 
 #![forbid(unsafe_code)]
 

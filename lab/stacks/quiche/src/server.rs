@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// The length of the connection IDs that this server chooses.
 const CID_BYTES: usize = 16;
 const IDLE: Duration = Duration::from_secs(5);
-/// TLS work starts this long before its datagrams are sent: it takes 0.2 ms, and other connections may
-/// delay it.
+/// TLS work starts this long before the datagrams are sent, because it takes 0.2 ms and other connections may delay
+/// it.
 const LEAD: Duration = Duration::from_micros(1500);
-/// If a release is this near, TLS work of another connection waits for it.
+/// TLS work of another connection waits for a release that is nearer than this.
 const NEAR: Duration = Duration::from_micros(400);
 
 pub struct Edge {
@@ -33,9 +33,9 @@ pub struct Edge {
     answers: Answers,
     connections: Connections,
     releases: Releases<Id>,
-    /// Connections whose TLS work is due, with their releases.
+    /// Connections with due TLS work, and their releases.
     preparations: Releases<(Id, Instant)>,
-    /// Connections with quiche's own timers (retransmission or idle) or an answer that is due.
+    /// Connections with a timer of quiche (retransmission or idle) or a due answer.
     timers: Releases<Id>,
     sending: Sending,
     log: Option<Log>,
@@ -94,7 +94,7 @@ impl Edge {
         })
     }
 
-    /// Does what the endpoint's mode requires at once, and queues the rest.
+    /// Does the immediate work of the endpoint's mode, and queues the rest.
     fn answer(&mut self, sockets: &Sockets, id: Id, arrived: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -124,7 +124,7 @@ impl Edge {
         }
     }
 
-    /// Updates a connection after an event: sends, queues its timer, or drops it when it is over.
+    /// Updates a connection after an event: sends, queues the timer, or removes it if it is closed.
     fn settle(&mut self, sockets: &Sockets, id: Id) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -179,7 +179,7 @@ impl Edge {
         }
     }
 
-    /// Returns the preparation to do now, unless a release is so near that it would be late.
+    /// Returns the next due preparation, unless it would delay a near release.
     fn preparation_is_due(&self, now: Instant) -> bool {
         let release_is_near = self.releases.next_at().is_some_and(|at| at < now + NEAR);
         self.preparations.next_at().is_some_and(|at| at <= now) && !release_is_near

@@ -1,4 +1,4 @@
-//! The connections of a server, found by address and connection ID.
+//! A server's connections, found by address and connection ID.
 
 use crate::connection::Connection;
 use firstflight_listener::Releases;
@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// A client's address and a connection ID that it uses: the key of its datagrams.
+/// A client's address, and a connection ID that it uses: the key for the datagrams.
 pub type Key = (SocketAddr, Vec<u8>);
 
-/// Identifies a connection for as long as the server runs.
+/// Identifies a connection. Unique until the server exits.
 pub type Id = u64;
 
 struct Known {
@@ -17,8 +17,8 @@ struct Known {
     keys: [Key; 2],
 }
 
-/// Connections, and for a while the table keys of those that are over, so that copies of their packets do not
-/// start them again.
+/// Connections, and for some time the keys of closed connections, so that copies of their packets do not start new
+/// ones.
 #[derive(Default)]
 pub struct Connections {
     known: HashMap<Id, Known>,
@@ -39,17 +39,17 @@ impl Connections {
         id
     }
 
-    /// Returns the connection that a datagram belongs to; it may be over.
+    /// Returns a datagram's connection; it may be closed.
     pub fn find(&self, key: &Key) -> Option<Id> {
         self.by_key.get(key).copied()
     }
 
-    /// `None` if it is over.
+    /// Returns `None` for a closed connection.
     pub fn get_mut(&mut self, id: Id) -> Option<&mut Connection> {
         self.known.get_mut(&id).map(|known| &mut known.connection)
     }
 
-    /// Drops a connection that is over; its keys are removed at `until`.
+    /// Removes a closed connection; its keys are removed at `until`.
     pub fn bury(&mut self, id: Id, until: Instant) {
         if let Some(known) = self.known.remove(&id) {
             self.forgotten.push(until, (id, known.keys));
@@ -65,7 +65,7 @@ impl Connections {
     pub fn forget(&mut self, now: Instant) {
         while let Some((id, keys)) = self.forgotten.pop_due(now) {
             for key in keys {
-                // It may belong to a younger connection by now.
+                // The key may belong to a newer connection now.
                 if self.by_key.get(&key) == Some(&id) {
                     self.by_key.remove(&key);
                 }

@@ -1,5 +1,5 @@
-//! BoringSSL with two points where a handshake can be paused: before anything is answered (the
-//! select-certificate callback), and before the certificate is signed (the private key's operation).
+//! BoringSSL with two points where a handshake can pause: before any answer (the select-certificate callback), and
+//! before the signature of the certificate (the private key operation).
 
 use boring::error::ErrorStack;
 use boring::ex_data::Index;
@@ -15,14 +15,14 @@ use boring::x509::X509;
 use firstflight_listener::CertificateFiles;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far a handshake may go during a call of quiche, and what it revealed. quiche resumes the handshake in
-/// every call and cannot pass a context to the callbacks, so the server sets this before each call.
+/// How far a handshake may continue during a call of quiche, and the data from the ClientHello. quiche resumes the
+/// handshake in every call and cannot pass a context to the callbacks, so the server sets this before each call.
 #[derive(Debug, Clone, Default)]
 pub struct HandshakeProgress {
     pub allowed: Allowed,
     pub certificate: usize,
     pub other_group_only: bool,
-    /// The ClientHello is complete.
+    /// Whether the ClientHello is complete.
     pub hello_seen: bool,
     pub sni: Option<String>,
 }
@@ -77,7 +77,7 @@ impl Identity {
     }
 }
 
-/// Returns the TLS side of a quiche configuration with these certificates, controlled by `progress`.
+/// Returns the TLS context for a quiche configuration with these certificates, controlled by `progress`.
 pub fn context<'a>(
     certificates: impl Iterator<Item = (&'a String, &'a CertificateFiles)>,
     progress: &SharedProgress,
@@ -128,7 +128,7 @@ fn select(
     configure(hello.ssl_mut()).map_err(|_| SelectCertError::ERROR)
 }
 
-/// A private key whose signature is made at once and returned when the progress opens.
+/// A private key that signs immediately, and returns the signature when the progress allows it.
 struct HeldKey {
     identities: Arc<Vec<Identity>>,
     progress: SharedProgress,
@@ -153,7 +153,7 @@ impl PrivateKeyMethod for HeldKey {
         algorithm: SslSignatureAlgorithm,
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        // These two fit the keys of leaves (lab/certificates.py).
+        // These two match the keys of the leaves (lab/certificates.py).
         let pss = algorithm == SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256;
         if !pss && algorithm != SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 {
             return Err(PrivateKeyMethodError::FAILURE);
@@ -185,7 +185,7 @@ impl PrivateKeyMethod for HeldKey {
         _: &[u8],
         _: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        // Only for RSA key exchange, which TLS 1.3 does not have.
+        // Only for RSA key exchange, which does not exist in TLS 1.3.
         Err(PrivateKeyMethodError::FAILURE)
     }
 

@@ -8,7 +8,7 @@ const LIFETIME: Duration = Duration::from_secs(10);
 const MAC_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
 
-/// Makes and checks tokens with its own key.
+/// Creates and checks tokens with a random key.
 pub struct Tokens {
     key: [u8; 32],
     start: Instant,
@@ -19,8 +19,8 @@ impl Tokens {
         Self { key, start }
     }
 
-    /// Returns a token for `peer`: its time, the original destination connection ID, and an HMAC over both,
-    /// the address and the connection ID that the Retry asks the client to use. None when HMAC fails.
+    /// Returns a token for `peer`: the time, the original destination connection ID, and an HMAC over both, the
+    /// address and the Retry's source connection ID. Returns `None` if HMAC fails.
     pub fn mint(
         &self,
         peer: SocketAddr,
@@ -36,7 +36,7 @@ impl Tokens {
         Some(token)
     }
 
-    /// Returns the original destination connection ID, if the token is authentic, fresh, and of this client.
+    /// Returns the original destination connection ID if the token is authentic, fresh, and belongs to this client.
     pub fn check(
         &self,
         peer: SocketAddr,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Datagrams with their delays after the departure of those that are sent at once.
+/// Datagrams with their delays after the departure of the immediate ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Script {
     pub steps: Vec<(Duration, Vec<u8>)>,
@@ -13,7 +13,7 @@ impl Script {
         Self::default()
     }
 
-    /// Creates a script of one datagram, sent at once.
+    /// Creates a script with a single immediate datagram.
     pub fn once(datagram: Vec<u8>) -> Self {
         Self::nothing().then(Duration::ZERO, datagram)
     }
@@ -24,7 +24,7 @@ impl Script {
         self
     }
 
-    /// Adds all of another script, later.
+    /// Adds all datagrams of another script, with a further delay.
     pub fn then_script(mut self, after: Duration, other: Script) -> Self {
         self.steps.extend(
             other

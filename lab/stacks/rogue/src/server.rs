@@ -1,4 +1,4 @@
-//! Answers datagrams by scripts, and keeps the datagrams that are still to be sent.
+//! Answers datagrams with scripts, and stores the datagrams that are still to be sent.
 
 use crate::modes::{Behaviour, behaviour};
 use crate::session::Session;

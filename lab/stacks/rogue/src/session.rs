@@ -7,16 +7,16 @@ use firstflight_wire::{
 };
 use std::time::{Duration, Instant};
 
-/// The size of a padded datagram.
+/// A padded datagram's size.
 pub const FULL: usize = 1200;
 const SERVER_CID_BYTES: usize = 8;
 
-/// The contents of a client's Initial, with the keys to answer it.
+/// The contents in a client's Initial, with the keys to answer it.
 pub struct Session {
     pub version: Version,
-    /// The destination connection ID of the Initial that is answered: the keys are derived from it.
+    /// The destination connection ID of the answered Initial. The keys are derived from it.
     pub odcid: ConnectionId,
-    /// The client's own connection ID.
+    /// The client's connection ID.
     pub client_cid: ConnectionId,
     /// This server's connection ID.
     pub server_cid: ConnectionId,
@@ -122,7 +122,7 @@ impl Session {
         ((self.arrived.elapsed() + after).as_micros() >> 3) as u64
     }
 
-    /// Returns a CRYPTO frame with a ServerHello whose key share has no known secret.
+    /// Returns a CRYPTO frame with a ServerHello. Its key share has no known secret.
     pub fn server_hello(&self, w: &mut Writer<'_>) -> Result<(), Error> {
         let mut message = [0_u8; 256];
         let mut hello = Writer::new(&mut message);
@@ -151,7 +151,7 @@ fn build(
     Ok(out)
 }
 
-/// Returns the SNI of a complete ClientHello that has one.
+/// Returns the SNI in a complete ClientHello, or `None` without an SNI.
 fn sni(hello: &[u8]) -> Option<String> {
     let (kind, body) = read_message(&mut Reader::new(hello)).ok()?;
     if kind != tls::number::CLIENT_HELLO {
@@ -161,7 +161,7 @@ fn sni(hello: &[u8]) -> Option<String> {
     String::from_utf8(name.to_vec()).ok()
 }
 
-/// Returns random bytes of the system. Exits without them: all packets would be alike.
+/// Returns random bytes of the system. Exits without them, because all packets would be alike.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0_u8; N];
     if let Err(error) = getrandom::fill(&mut bytes) {

@@ -1,4 +1,4 @@
-//! The first datagram of a client: version, token, and the ClientHello, whose SNI determines the behaviour.
+//! A client's first datagram: version, token, and the ClientHello. The SNI selects the behaviour.
 
 use super::{CID_BYTES, Edge};
 use crate::behaviour::Behaviour;
@@ -39,7 +39,7 @@ impl Edge {
             .tokens
             .check(arrival.peer, token, &header.dcid, arrival.at);
         let odcid = odcid.map(ConnectionId::from_vec);
-        // After a Retry the client already uses the connection ID that the Retry chose.
+        // After a Retry, the client already uses the connection ID from the Retry.
         let scid = match odcid {
             Some(_) => header.dcid.clone(),
             None => ConnectionId::from_ref(&random),
@@ -53,7 +53,7 @@ impl Edge {
         ) else {
             return;
         };
-        // Any behaviour works until the ClientHello has been read: nothing is allowed yet.
+        // Any behaviour works until the ClientHello has been read, because TLS may not continue yet.
         let Some(behaviour) = self.routes.find(arrival.local.ip(), None) else {
             return;
         };
@@ -70,7 +70,7 @@ impl Edge {
             self.retry(sockets, arrival, header, &scid);
             return;
         }
-        // Without a timer quiche has accepted nothing of the datagram: it is damaged, or forged.
+        // Without a timer, quiche has accepted no part of the datagram: it is damaged or forged.
         if connection.is_over() || connection.quic.timeout_instant().is_none() {
             return;
         }
@@ -95,8 +95,8 @@ impl Edge {
     }
 }
 
-/// Passes a datagram to a connection that may not answer yet. Once the ClientHello is complete, gives the
-/// connection the behaviour of its SNI and returns true.
+/// Passes a datagram to a connection that may not answer yet. When the ClientHello is complete, sets the
+/// connection's behaviour from the SNI and returns true.
 pub(super) fn read_hello(
     progress: &SharedProgress,
     routes: &Routes<Behaviour>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 const CODE: u64 = 0x100 + 40;
 const REASON: &[u8] = b"no service for this name";
 
-/// CONNECTION_REFUSED (RFC 9000, 20.1), which is no alert.
+/// CONNECTION_REFUSED (RFC 9000, 20.1), which is not a TLS alert.
 const REFUSED: u64 = 0x02;
 
 fn write_close(w: &mut Writer<'_>) -> Result<(), Error> {
@@ -20,7 +20,7 @@ pub fn closed(session: &Session, delay: Duration) -> Result<Script, Error> {
     Ok(Script::nothing().then(delay, session.initial(0, None, write_close)?))
 }
 
-/// Sends the ACK at once, the close later; without delay both in one packet.
+/// Sends the ACK immediately and the close later; without delay, both in the same packet.
 pub fn closed_with_ack(session: &Session, delay: Duration) -> Result<Script, Error> {
     if delay.is_zero() {
         return Ok(Script::once(session.initial(0, None, |w| {
@@ -32,8 +32,8 @@ pub fn closed_with_ack(session: &Session, delay: Duration) -> Result<Script, Err
     Ok(Script::once(ack).then(delay, session.initial(1, None, write_close)?))
 }
 
-/// A reason phrase of 900 bytes: every byte there is, then what a terminal would interpret (ECMA-48, UAX 9), as
-/// often as it fits.
+/// A reason phrase of 900 bytes: every byte value, then sequences that a terminal would interpret (ECMA-48, UAX 9),
+/// repeated to fill it.
 pub fn closed_hostile(session: &Session, delay: Duration) -> Result<Script, Error> {
     let every: Vec<u8> = (0..=u8::MAX).collect();
     let text = "\u{1b}]0;title\u{7}\u{1b}[2J\r\n\u{85}\u{9b}31m\u{202e}\u{2028}\"\\</script>";

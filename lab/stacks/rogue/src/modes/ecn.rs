@@ -1,4 +1,4 @@
-//! ACK frames with ECN counts, whatever the client's mark was.
+//! ACK frames with ECN counts that do not depend on the client's mark.
 
 use super::shape::{AckShape, Answer, answer};
 use crate::script::Script;
@@ -17,32 +17,32 @@ fn counts(session: &Session, delay: Duration, counts: [u64; 3]) -> Result<Script
     )
 }
 
-/// One packet with ECT(0).
+/// Counts one packet with ECT(0).
 pub fn ack_ecn(session: &Session, delay: Duration) -> Result<Script, Error> {
     counts(session, delay, [1, 0, 0])
 }
 
-/// More than any client sent by then.
+/// Counts more packets than any client has sent.
 pub fn too_many(session: &Session, delay: Duration) -> Result<Script, Error> {
     counts(session, delay, [7, 0, 0])
 }
 
-/// The other mark.
+/// Counts one packet with ECT(1), the other mark.
 pub fn other_mark(session: &Session, delay: Duration) -> Result<Script, Error> {
     counts(session, delay, [0, 1, 0])
 }
 
-/// One packet that met congestion.
+/// Counts one packet with CE.
 pub fn congested(session: &Session, delay: Duration) -> Result<Script, Error> {
     counts(session, delay, [0, 0, 1])
 }
 
-/// Counts that are all zero.
+/// All counts are zero.
 pub fn zero(session: &Session, delay: Duration) -> Result<Script, Error> {
     counts(session, delay, [0, 0, 0])
 }
 
-/// One packet with ECT(0) in the instant ACK, and none any more in the ACK beside the ServerHello.
+/// Counts one packet with ECT(0) in the instant ACK, and no packet in the ACK that accompanies the ServerHello.
 pub fn decreasing(session: &Session, delay: Duration) -> Result<Script, Error> {
     let ack = session.initial(0, Some(FULL), |w| {
         AckShape::Ecn([1, 0, 0]).write(session, w)

@@ -1,19 +1,19 @@
-//! Servers that use up memory or time of a client.
+//! Servers that consume a client's memory or time.
 
 use crate::script::Script;
 use crate::session::{FULL, Session};
 use firstflight_wire::{Error, write_crypto};
 use std::time::Duration;
 
-/// How a ServerHello of 64 KiB begins: type, length, version (RFC 8446, 4.1.3).
+/// The first bytes of a ServerHello of 64 KiB: type, length, version (RFC 8446, 4.1.3).
 const HEAD: [u8; 6] = [2, 0, 0xff, 0xff, 3, 3];
 
-/// CRYPTO bytes per datagram, datagrams, and the time between them.
+/// CRYPTO bytes per datagram, number of datagrams, and the time between them.
 const PIECE: usize = 1100;
 const PIECES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// An ACK and the first bytes of a ServerHello of 64 KiB, then 220 kB of CRYPTO, whatever the client does.
+/// An ACK and the first bytes of a ServerHello of 64 KiB, then 220 kB of CRYPTO, regardless of the client.
 pub fn endless_crypto(session: &Session, _: Duration) -> Result<Script, Error> {
     let mut script = Script::nothing();
     for number in 0..PIECES {
@@ -33,7 +33,8 @@ pub fn endless_crypto(session: &Session, _: Duration) -> Result<Script, Error> {
     Ok(script)
 }
 
-/// An ACK at once, then a byte of a ServerHello after every `delay`: too few to tell it from a HelloRetryRequest.
+/// An immediate ACK, then a byte of a ServerHello after every `delay`: too few to distinguish it from a
+/// HelloRetryRequest.
 pub fn slow_crypto(session: &Session, delay: Duration) -> Result<Script, Error> {
     let mut script = Script::once(session.initial(0, Some(FULL), |w| session.ack(w, delay))?);
     for (place, byte) in HEAD.iter().chain(&[7; 26]).enumerate() {

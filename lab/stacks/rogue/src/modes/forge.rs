@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const BEFORE_ANSWER: Duration = Duration::from_millis(1);
 
-/// Authenticates, and holds a CRYPTO frame that is longer than the packet.
+/// An Initial that authenticates, with a CRYPTO frame longer than the packet.
 pub fn malformed_frames(session: &Session, _: Duration) -> Result<Script, Error> {
     Ok(Script::once(session.initial(0, Some(FULL), |w| {
         w.u8(0x06)?;
@@ -23,7 +23,7 @@ pub fn malformed_frames(session: &Session, _: Duration) -> Result<Script, Error>
 
 /// Two datagrams with a proper Initial header and random contents.
 pub fn undecryptable(session: &Session, _: Duration) -> Result<Script, Error> {
-    let one = || {
+    let build = || {
         let mut datagram = session.initial(0, Some(FULL), |w| session.server_hello(w))?;
         // From byte 100 on everything is payload.
         for chunk in datagram[100..].chunks_mut(32) {
@@ -32,10 +32,10 @@ pub fn undecryptable(session: &Session, _: Duration) -> Result<Script, Error> {
         }
         Ok(datagram)
     };
-    Ok(Script::once(one()?).then(Duration::ZERO, one()?))
+    Ok(Script::once(build()?).then(Duration::ZERO, build()?))
 }
 
-/// Five forgeries, then the true answer in one datagram.
+/// Five forgeries, followed by the true answer in a single datagram.
 pub fn forged(session: &Session, delay: Duration) -> Result<Script, Error> {
     let pause = if delay.is_zero() {
         BEFORE_ANSWER
@@ -104,7 +104,7 @@ fn initial_with_wrong_keys(session: &Session) -> Result<Vec<u8>, Error> {
     )
 }
 
-/// The right keys, but to a connection ID that is not the client's.
+/// Correct keys, but a connection ID that does not belong to the client.
 fn close_to_another_client(session: &Session) -> Result<Vec<u8>, Error> {
     let stranger = ConnectionId::from(random::<8>());
     session.initial_with(&session.keys, stranger, 0, None, |w| {

@@ -1,4 +1,4 @@
-//! The modes of README.md: each turns a client's Initial into a script.
+//! The modes in README.md. Each converts a client's Initial into a script.
 
 mod close;
 mod ecn;
@@ -16,7 +16,7 @@ use firstflight_listener::Endpoint;
 use firstflight_wire::Error;
 use std::time::Duration;
 
-/// Returns what a mode sends to a client; the declared delay is zero if there is none.
+/// Returns a mode's datagrams for a client. The delay is zero if none is declared.
 type Play = fn(&Session, Duration) -> Result<Script, Error>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,14 +83,14 @@ impl Behaviour {
     }
 }
 
-/// Returns the behaviour of an endpoint, or what is wrong with it.
+/// Returns an endpoint's behaviour, or an error message.
 pub fn behaviour(endpoint: &Endpoint) -> Result<Behaviour, String> {
     let (_, needs, play) = MODES
         .iter()
         .find(|(name, _, _)| *name == endpoint.mode)
         .ok_or_else(|| {
             format!(
-                "mode `{}` is none of lab/stacks/rogue/README.md",
+                "mode `{}` is not in lab/stacks/rogue/README.md",
                 endpoint.mode
             )
         })?;

@@ -5,15 +5,15 @@ use crate::session::Session;
 use firstflight_wire::{Error, Version, write_version_negotiation};
 use std::time::Duration;
 
-/// Of the reserved form 0x?a?a?a?a (RFC 9000, 15).
+/// A reserved version of the form 0x?a?a?a?a (RFC 9000, 15).
 const RESERVED: Version = Version(0x1a2a_3a4a);
 
-/// Version Negotiation that echoes both connection IDs and does not list the client's version.
+/// Version Negotiation that repeats both connection IDs and does not list the client's version.
 pub fn version(session: &Session, _: Duration) -> Result<Script, Error> {
     listing(session, &[Version::V2, Version::DRAFT_29, RESERVED])
 }
 
-/// One that lists the client's version as well: a client must discard it (RFC 9000, 6.2).
+/// Version Negotiation that also lists the client's version. A client must discard it (RFC 9000, 6.2).
 pub fn own_version(session: &Session, _: Duration) -> Result<Script, Error> {
     listing(session, &[Version::V2, session.version, RESERVED])
 }

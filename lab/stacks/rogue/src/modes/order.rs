@@ -1,4 +1,4 @@
-//! Answers whose parts are sent in an unusual order, or not at all.
+//! Answers with an unusual order of packets, or with missing packets.
 
 use super::shape::{Answer, answer};
 use crate::script::Script;
@@ -12,7 +12,7 @@ pub fn sh_first(session: &Session, _: Duration) -> Result<Script, Error> {
     Ok(Script::once(session.fill_with_handshake(hello)?))
 }
 
-/// The same, and the ACK later.
+/// ServerHello and Handshake packet, and the ACK later.
 pub fn sh_first_late_ack(session: &Session, delay: Duration) -> Result<Script, Error> {
     let ack = session.initial(1, Some(FULL), |w| session.ack(w, delay))?;
     Ok(sh_first(session, delay)?.then(delay, ack))
@@ -24,7 +24,7 @@ pub fn ack_only(session: &Session, _: Duration) -> Result<Script, Error> {
     })?))
 }
 
-/// ACK and ServerHello at once, the certificate (here: any Handshake packet) later.
+/// ACK and ServerHello immediately, the certificate (here: any Handshake packet) later.
 pub fn sh_then_certificate(session: &Session, delay: Duration) -> Result<Script, Error> {
     let hello = session.initial(0, Some(FULL), |w| {
         session.ack(w, Duration::ZERO)?;
@@ -33,14 +33,14 @@ pub fn sh_then_certificate(session: &Session, delay: Duration) -> Result<Script,
     Ok(Script::once(hello).then(delay, session.fill_with_handshake(Vec::new())?))
 }
 
-/// ACK and ServerHello in two packets of one datagram.
+/// ACK and ServerHello in two packets of the same datagram.
 pub fn split_packets(session: &Session, _: Duration) -> Result<Script, Error> {
     let mut datagram = session.initial(0, None, |w| session.ack(w, Duration::ZERO))?;
     datagram.extend(session.initial(1, None, |w| session.server_hello(w))?);
     Ok(Script::once(session.fill_with_handshake(datagram)?))
 }
 
-/// CRYPTO, PING and then ACK in one packet.
+/// CRYPTO, PING and then ACK in the same packet.
 pub fn reordered(session: &Session, _: Duration) -> Result<Script, Error> {
     let datagram = session.initial(0, None, |w| {
         session.server_hello(w)?;
@@ -50,7 +50,7 @@ pub fn reordered(session: &Session, _: Duration) -> Result<Script, Error> {
     Ok(Script::once(session.fill_with_handshake(datagram)?))
 }
 
-/// As if an instant ACK in packet number 0 had been lost.
+/// An answer that looks as if an instant ACK in packet number 0 had been lost.
 pub fn lost_ack(session: &Session, _: Duration) -> Result<Script, Error> {
     answer(
         session,

@@ -1,4 +1,4 @@
-//! A server that retransmits as RFC 9002 says, with a default probe timeout of 200 ms.
+//! A server that retransmits according to RFC 9002, with a probe timeout of 200 ms.
 
 use super::shape::{Answer, answer};
 use crate::script::Script;
@@ -6,10 +6,10 @@ use crate::session::Session;
 use firstflight_wire::{Error, write_ping};
 use std::time::Duration;
 
-/// The first probe timeout; each further one is twice as long (RFC 9002 6.2.1).
+/// The first probe timeout. Each further one is twice as long (RFC 9002 6.2.1).
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The answer; its ServerHello again after one, three and seven timeouts, in small datagrams; then a PING.
+/// The answer; ServerHello retransmissions after one, three and seven timeouts, in small datagrams; then a PING.
 pub fn retransmit(session: &Session, delay: Duration) -> Result<Script, Error> {
     let mut script = answer(session, delay, &Answer::default())?;
     for (number, expiries) in [(2, 1), (3, 3), (4, 7)] {

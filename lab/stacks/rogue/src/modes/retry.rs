@@ -1,4 +1,4 @@
-//! Servers that validate the client's address by a Retry, and then misbehave.
+//! Servers that validate the client's address with a Retry, and then misbehave.
 
 use super::shape::{AckShape, Answer, answer};
 use crate::script::Script;
@@ -6,10 +6,10 @@ use crate::session::{Session, random};
 use firstflight_wire::{Error, write_retry};
 use std::time::Duration;
 
-/// The first byte of a token is the number of its Retry; the rest is random.
+/// A token's length. The first byte is the Retry's number; the rest is random.
 const TOKEN_BYTES: usize = 16;
 
-/// Leaves a client next to no room for its ClientHello in a datagram.
+/// Length of a token that leaves almost no room for a ClientHello in a datagram.
 const LONG_TOKEN_BYTES: usize = 1120;
 
 fn followed(session: &Session) -> u8 {
@@ -19,7 +19,7 @@ fn followed(session: &Session) -> u8 {
     }
 }
 
-/// The valid Retry number `number` of a connection.
+/// Returns the valid Retry `number` of a connection.
 fn retry(session: &Session, number: u8) -> Result<Script, Error> {
     let mut token = random::<TOKEN_BYTES>();
     token[0] = number;
@@ -48,7 +48,7 @@ pub fn silent(session: &Session, _: Duration) -> Result<Script, Error> {
     }
 }
 
-/// A token that fits no client's Initial beside a ClientHello.
+/// A token that does not fit into a client's Initial together with a ClientHello.
 pub fn long_token(session: &Session, _: Duration) -> Result<Script, Error> {
     match session.token.len() {
         0 => retry_with(session, &random::<LONG_TOKEN_BYTES>()),
@@ -56,7 +56,7 @@ pub fn long_token(session: &Session, _: Duration) -> Result<Script, Error> {
     }
 }
 
-/// A client must discard the second Retry (RFC 9000, 17.2.5.2); one that does not gets an answer.
+/// A client must discard the second Retry (RFC 9000, 17.2.5.2). A client that follows it gets an answer.
 pub fn twice(session: &Session, delay: Duration) -> Result<Script, Error> {
     match followed(session) {
         0 => retry(session, 1),
@@ -65,7 +65,7 @@ pub fn twice(session: &Session, delay: Duration) -> Result<Script, Error> {
     }
 }
 
-/// Also acknowledges the Initial before the Retry: packet numbers continue (RFC 9000, 17.2.5.3).
+/// The ACK also covers the Initial before the Retry, because packet numbers continue (RFC 9000, 17.2.5.3).
 pub fn ack_range(session: &Session, delay: Duration) -> Result<Script, Error> {
     match followed(session) {
         0 => retry(session, 1),

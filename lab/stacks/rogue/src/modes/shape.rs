@@ -1,11 +1,11 @@
-//! The ordinary answer, and answers that differ from it in numbers, sizes or copies.
+//! The ordinary answer, and answers with other numbers, sizes or copies.
 
 use crate::script::Script;
 use crate::session::{FULL, Session};
 use firstflight_wire::{Error, Writer, write_ack, write_ping};
 use std::time::Duration;
 
-/// The variable parts of an answer.
+/// An answer's variable parts.
 #[derive(Clone, Copy)]
 pub struct Answer {
     pub first_number: u64,
@@ -15,11 +15,11 @@ pub struct Answer {
 
 #[derive(Clone, Copy)]
 pub enum AckShape {
-    /// Of the client's Initial alone.
+    /// Acknowledges only the client's Initial.
     Plain,
     /// Frame type 0x03 with these counts of ECT(0), ECT(1) and CE.
     Ecn([u64; 3]),
-    /// Of the client's Initial and the one before.
+    /// Acknowledges the client's Initial and the packet before it.
     TwoPackets,
 }
 
@@ -51,7 +51,7 @@ impl AckShape {
                 w.u8(0x03)?;
                 w.varint(largest)?;
                 w.varint(session.ack_delay(Duration::ZERO))?;
-                // No further ranges, one packet in the first; then the counts of ECT(0), ECT(1), CE.
+                // No further ranges, and one packet in the first range; then the counts of ECT(0), ECT(1), CE.
                 for value in [0, 0, ect0, ect1, ce] {
                     w.varint(value)?;
                 }
@@ -61,7 +61,7 @@ impl AckShape {
     }
 }
 
-/// An instant ACK and, `delay` later, ServerHello and Handshake packet; without delay all in one datagram.
+/// An instant ACK and, `delay` later, ServerHello and Handshake packet; without delay, all in a single datagram.
 pub fn answer(session: &Session, delay: Duration, shape: &Answer) -> Result<Script, Error> {
     let number = shape.first_number;
     if delay.is_zero() {
@@ -88,7 +88,7 @@ pub fn small_ack(session: &Session, delay: Duration) -> Result<Script, Error> {
     )
 }
 
-/// Packet numbers from the largest 31-bit number, so that the second does not fit 31 bits.
+/// Packet numbers start at the largest 31-bit number, so that the second number needs 32 bits.
 pub fn pn_start(session: &Session, delay: Duration) -> Result<Script, Error> {
     answer(
         session,
@@ -100,7 +100,7 @@ pub fn pn_start(session: &Session, delay: Duration) -> Result<Script, Error> {
     )
 }
 
-/// More than three times the client's bytes before it can have sent anything else.
+/// More than three times the client's bytes before the client can have sent another datagram.
 pub fn amplify(session: &Session, _: Duration) -> Result<Script, Error> {
     let mut script = Script::once(session.initial(0, Some(FULL), |w| {
         session.ack(w, Duration::ZERO)?;
@@ -126,7 +126,7 @@ pub fn duplicates(session: &Session, delay: Duration) -> Result<Script, Error> {
     Ok(script)
 }
 
-/// Goes on sending after the client has closed.
+/// Continues to send after the client has closed.
 pub fn chatty(session: &Session, delay: Duration) -> Result<Script, Error> {
     const PAUSE: Duration = Duration::from_millis(5);
     let mut script = answer(session, delay, &Answer::default())?;
