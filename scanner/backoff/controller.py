@@ -1,7 +1,7 @@
-"""Pauses and resumes ASes of a running prober, by the outcomes in its closed segments.
+"""Pauses and resumes ASes of a running prober, based on the outcomes in the closed segments.
 
-Reads each closed segment once. Records all pauses in pauses.json beside the segments, so that a resumed stage
-continues them and rows can be flagged.
+Reads each closed segment once. Writes all pauses to pauses.json in the segments' parent folder, so that a
+resumed stage continues them and rows can be flagged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RETRIED = ("retry", "retry_loop")
 
 
 class Controller:
-    """Controls the pauses of one engine. Call `update` several times a second."""
+    """Controls an engine's pauses. Call `update` several times a second."""
 
     def __init__(
         self, settings: Backoff, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
@@ -39,7 +39,7 @@ class Controller:
         self._detector = Detector(settings)
         self._segments = NewSegments(folder / "segments")
         self._asn: dict[str, int | None] = {}
-        # Rows in closed segments: of listed targets, and of planned probes.
+        # Rows in closed segments: listed targets, and planned probes.
         self.listed_rows = 0
         self.planned_rows = 0
         self.pauses = read_pauses(folder)
@@ -50,10 +50,10 @@ class Controller:
                 self._detector.restart_window(pause.asn, pause.resumed_at_ns)
 
     def update(self, clock: Callable[[], int] = time.time_ns) -> None:
-        """Read new segments, then pause and resume ASes; `clock` returns UTC in ns.
+        """Read new segments, then pause and resume ASes. `clock` returns UTC in ns.
 
-        A pause lasts from after the command that begins it until before the one that ends it: what the engine
-        sends in between, it sends before it has read the first command.
+        A recorded pause starts after the pause command is written, and finishes before the resume command is
+        written. All probes sent within it left before the engine read the pause command.
         """
         for path in self._segments.take():
             self._read_segment(path)
@@ -61,8 +61,8 @@ class Controller:
             return
         now_ns = clock()
         for pause in self._active():
-            due = pause.paused_at_ns + self._settings.resume_after_s * SECOND_NS
-            if self._settings.resume_after_s and now_ns >= due:
+            resume_ns = pause.paused_at_ns + self._settings.resume_after_s * SECOND_NS
+            if self._settings.resume_after_s and now_ns >= resume_ns:
                 pause.resumed_at_ns = now_ns
                 self._detector.restart_window(pause.asn, now_ns)
                 self._feed.resume(pause.asn)
@@ -112,20 +112,21 @@ class Controller:
         self.planned_rows += rows.num_rows - listed
         if not self._settings.enabled:
             return
-        # Of a probe, or of a handshake, which follows a Retry in any case; TCP has none.
-        named = [name for name in ("retried", "retry") if name in rows.column_names]
-        retried = rows[named[0]].to_pylist() if named else [False] * rows.num_rows
+        # Named `retried` for a probe. For a handshake, `retry`: a handshake always follows a Retry. TCP has
+        # neither.
+        retry_columns = [name for name in ("retried", "retry") if name in rows.column_names]
+        retried = rows[retry_columns[0]].to_pylist() if retry_columns else [False] * rows.num_rows
         columns = (rows["outcome"].to_pylist(), rows["sent_at"].to_pylist(), retried)
-        # Row by row: a segment is mostly of one second, and small, and each call of Arrow has its price.
+        # Row by row: a segment is small and mostly covers one second, and each call of Arrow has a cost.
         for asn, outcome, sent_ns, retry in zip(self._asns(rows), *columns, strict=True):
             if asn is not None and sent_ns is not None and outcome not in NOT_SENT:
                 self._detector.add(asn, sent_ns, outcome == "timeout", retry or outcome in _RETRIED)
 
     def _asns(self, rows: pa.Table) -> list[int | None]:
-        """Return the AS of each row: as the prober returns it, or looked up where its input had none."""
+        """Return the AS of each row: from the prober's rows, or looked up if its input has no AS."""
         if "asn" in rows.column_names:
-            given: list[int | None] = rows["asn"].to_pylist()
-            return given
+            asns: list[int | None] = rows["asn"].to_pylist()
+            return asns
         ips = rows["ip"].to_pylist()
         for ip in set(ips) - self._asn.keys():
             self._asn[ip] = self._asn_of(ip)

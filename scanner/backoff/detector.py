@@ -1,7 +1,7 @@
-"""Decides when to pause an AS: compares its share of timeouts or Retries with that of its first minutes.
+"""Decides when to pause an AS: compares its current share of timeouts or Retries with its first minutes.
 
-Pure computation on probe outcomes; `scanner/backoff/controller.py` acts on the result. docs/ethics.md states
-the rule.
+Pure computation on probe outcomes. `scanner/backoff/controller.py` acts on the result. docs/ethics.md
+describes the rule.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Sign = Literal["timeout", "retry"]
 SIGNS: tuple[Sign, ...] = ("timeout", "retry")
 SECOND_NS = 10**9
 
-# Significance level: the largest p-value at which the share counts as risen.
+# Significance level: the largest p-value at which the share has risen.
 CHANCE = 0.01
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """An AS whose share of `sign` rose.
+    """An AS with a risen share of `sign`.
 
-    `baseline` and `window` are (probes with the sign, all probes), in the AS's first minutes and from
-    `since_ns` on.
+    `baseline` and `window` are (probes with the sign, all probes), for the AS's first minutes and for the
+    time since `since_ns`.
     """
 
     asn: int
@@ -37,15 +37,15 @@ class Verdict:
     since_ns: int
 
     def __str__(self) -> str:
-        what = "no answer" if self.sign == "timeout" else "Retry"
+        event = "no answer" if self.sign == "timeout" else "Retry"
         return (
-            f"AS{self.asn}: {what} to {self.window[0]} of {self.window[1]} probes, after "
+            f"AS{self.asn}: {event} to {self.window[0]} of {self.window[1]} probes, after "
             f"{self.baseline[0]} of {self.baseline[1]} in its first minutes"
         )
 
 
 class _Tally:
-    """Numbers of probes, by sign."""
+    """Numbers of probes by sign."""
 
     __slots__ = ("probes", "retries", "timeouts")
 
@@ -57,9 +57,10 @@ class _Tally:
 
 
 class _Network:
-    """Probes of one AS: the number of its first ones, and those of its window.
+    """Probes to an AS: the first probes' numbers, and the probes in the window.
 
-    A probe of the window is one integer, by time: 4 x its nanoseconds, and 2 for a timeout, 1 for a Retry.
+    A probe in the window is an integer, sorted by time: 4 x its nanoseconds, plus 2 for a timeout, plus 1 for
+    a Retry.
     """
 
     __slots__ = ("baseline", "baseline_until_ns", "newest_ns", "tally", "window")
@@ -72,7 +73,7 @@ class _Network:
         self.newest_ns = 0
 
     def slide(self, oldest_ns: int) -> None:
-        """Leave out the probes of the window that were sent at `oldest_ns` or before."""
+        """Remove the probes sent at or before `oldest_ns` from the window."""
         end = bisect_right(self.window, oldest_ns << 2 | 3)
         for probe in self.window[:end]:
             self.tally.timeouts -= probe >> 1 & 1
@@ -98,7 +99,7 @@ class Detector:
         self._not_before: dict[int, int] = {}
 
     def add(self, asn: int, sent_ns: int, timeout: bool, retry: bool) -> None:
-        """Add a sent probe to `asn`: when it was sent, and whether it timed out or received a Retry."""
+        """Add a probe sent to `asn`: when it was sent, and whether it timed out or received a Retry."""
         network = self._networks.get(asn)
         if network is None:
             network = self._networks[asn] = _Network(math.ceil(sent_ns + self._baseline_ns))
@@ -116,13 +117,13 @@ class Detector:
         tally.retries += retry
 
     def restart_window(self, asn: int, since_ns: int) -> None:
-        """Restart the window of an AS at `since_ns`, after a pause; its baseline is kept."""
+        """Restart the window of an AS at `since_ns`, after a pause. Keep the baseline."""
         self._not_before[asn] = since_ns
         if asn in self._networks:
             self._networks[asn].clear()
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Yield a verdict for each AS with new outcomes since the last call whose share rose."""
+        """Yield a verdict for each AS with new outcomes since the last call and a risen share."""
         updated, self._updated = self._updated, set()
         for asn in sorted(updated):
             verdict = self._verdict(asn, self._networks[asn])
@@ -130,37 +131,38 @@ class Detector:
                 yield verdict
 
     def _verdict(self, asn: int, network: _Network) -> Verdict | None:
-        # Probes end out of order: an answer sooner than a timeout.
+        # Probes finish out of order, because an answer arrives sooner than a timeout.
         network.slide(math.floor(network.newest_ns - self._window_ns))
         if network.tally.probes < self._settings.least_probes:
             return None
         for sign in SIGNS:
-            before, now = network.baseline.of(sign), network.tally.of(sign)
-            if self._has_risen(before, now):
-                return Verdict(asn, sign, before, now, network.window[0] >> 2)
+            baseline, window = network.baseline.of(sign), network.tally.of(sign)
+            if self._has_risen(baseline, window):
+                return Verdict(asn, sign, baseline, window, network.window[0] >> 2)
         return None
 
-    def _has_risen(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
-        """Whether the share is `factor` times as high, not small, and significantly higher than before."""
-        share_before, share_now = before[0] / before[1], now[0] / now[1]
+    def _has_risen(self, baseline: tuple[int, int], window: tuple[int, int]) -> bool:
+        """Whether the share is at least `factor` times as high, not small, and significantly higher."""
+        share_before, share_now = baseline[0] / baseline[1], window[0] / window[1]
         return (
             share_now >= self._settings.factor * share_before
             and share_now >= self._settings.least_share
-            and fisher(before, now) < CHANCE
+            and fisher(baseline, window) < CHANCE
         )
 
 
-def fisher(before: tuple[int, int], now: tuple[int, int]) -> float:
-    """Return the one-sided p-value of Fisher's exact test that the share of hits in `now` is higher.
+def fisher(baseline: tuple[int, int], window: tuple[int, int]) -> float:
+    """Return the one-sided p-value of Fisher's exact test that the share of hits in `window` is higher.
 
-    Both are (hits, tries). Sums the tail of the hypergeometric distribution, by logarithms of factorials.
+    Both arguments are (hits, tries). Sums the tail of the hypergeometric distribution, using logarithms of
+    factorials.
     """
-    (hits_before, tries_before), (hits, tries) = before, now
+    (hits_before, tries_before), (hits, tries) = baseline, window
     all_hits = hits_before + hits
-    whole = _log_choose(tries_before + tries, all_hits)
+    log_total = _log_choose(tries_before + tries, all_hits)
     return sum(
-        math.exp(_log_choose(tries, x) + _log_choose(tries_before, all_hits - x) - whole)
-        for x in range(hits, min(tries, all_hits) + 1)
+        math.exp(_log_choose(tries, count) + _log_choose(tries_before, all_hits - count) - log_total)
+        for count in range(hits, min(tries, all_hits) + 1)
     )
 
 

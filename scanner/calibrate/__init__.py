@@ -1,1 +1,1 @@
-"""The calibrate stage: a probe and a handshake with the same address, soon after each other."""
+"""The calibrate stage: a probe and a handshake with the same address, shortly after each other."""

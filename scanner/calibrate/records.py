@@ -1,4 +1,4 @@
-"""Writes the record file and the report of the calibrate stage from the pairs of its blocks."""
+"""Writes the calibrate stage's record file and report from the pairs in all blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scanner.records.provenance import provenance
 from schemas import records
 
 KIND = "calibration"
-# Answers that tell whether the server sends instant ACKs.
+# Answers that show whether the server sends instant ACKs.
 ANSWERS = pa.array(["iack", "coalesced", "sh_first"])
 COUNTED = ["probe_outcome", "probe_sent_at", "handshake_first_answer", "handshake_sent_at"]
 
@@ -29,10 +29,10 @@ COUNTED = ["probe_outcome", "probe_sent_at", "handshake_first_answer", "handshak
 def write(
     run: Run, key: StageKey, plan: pa.Table, ruleset: str, report: StageReport, mapper: Mapper, stopped: bool
 ) -> None:
-    """Write calibration.parquet from the blocks that are done.
+    """Write calibration.parquet from the finished blocks.
 
-    `stopped`: write the pairs that exist, if any; the next start sends the others. Raises FirstflightError if
-    a target has no pair without having been rejected.
+    `stopped`: write the existing pairs, if any; the next start sends the others. Raise FirstflightError if a
+    target has no pair and was not rejected.
     """
     settings = run.settings
     done = pairs.done(run.layout.stage("calibrate", key))
@@ -50,9 +50,9 @@ def write(
     if stopped:
         report.facts["not_connected"] = missing
     elif len(done) != -(-plan.num_rows // settings.calibrate.block):
-        raise FirstflightError(f"{key}: {len(done)} blocks of pairs are there, not all")
-    else:  # a block is only written when each of its targets has rows or is rejected
-        reason = "rejected by the engines: it is no name or address to contact"
+        raise FirstflightError(f"{key}: only {len(done)} blocks of pairs exist, not all")
+    else:  # in a written block, each target has rows or was rejected
+        reason = "rejected by the engines: it is not a name or address to contact"
         report.rejected = finished.rejected(paired, plan.num_rows, {"rejected": missing}, reason)
     out = run.layout.calibration(key)
     common = provenance(run, key, report.tool_version, ruleset, out)
@@ -62,21 +62,21 @@ def write(
 
 
 def counts(tables: Iterable[pa.Table | pa.RecordBatch]) -> dict[str, int]:
-    """Return how many pairs were sent on both sides, and of all how many agreed, disagreed or neither.
+    """Return how many pairs were sent on both sides, and how many agree, disagree or are not comparable.
 
-    Agreed: both sides have an answer of ANSWERS, and either both an instant ACK or both none.
+    Two sides agree if both have an answer of ANSWERS, and both or neither have an instant ACK.
     """
-    found = {"sent": 0, "agreed": 0, "disagreed": 0, "not_compared": 0}
+    result = {"sent": 0, "agreed": 0, "disagreed": 0, "not_compared": 0}
     for table in tables:
         probe, handshake = table["probe_outcome"], table["handshake_first_answer"]
         compared = pc.and_(pc.is_in(probe, ANSWERS), pc.is_in(handshake, ANSWERS))
-        same = pc.equal(pc.equal(probe, "iack"), pc.fill_null(pc.equal(handshake, "iack"), False))
+        agrees = pc.equal(pc.equal(probe, "iack"), pc.fill_null(pc.equal(handshake, "iack"), False))
         sent = pc.and_(pc.is_valid(table["probe_sent_at"]), pc.is_valid(table["handshake_sent_at"]))
-        found["sent"] += _true(sent)
-        found["agreed"] += _true(pc.and_(compared, same))
-        found["disagreed"] += _true(pc.and_not(compared, same))
-        found["not_compared"] += table.num_rows - _true(compared)
-    return found
+        result["sent"] += _true(sent)
+        result["agreed"] += _true(pc.and_(compared, agrees))
+        result["disagreed"] += _true(pc.and_not(compared, agrees))
+        result["not_compared"] += table.num_rows - _true(compared)
+    return result
 
 
 def _true(values: pa.Array | pa.ChunkedArray) -> int:
@@ -88,7 +88,7 @@ def _rows(
 ) -> Iterator[pa.Table]:
     yield records.load(KIND).arrow_schema().empty_table()
     for path in pairs.done(run.layout.stage("calibrate", key)):
-        found = read_segment(path)
-        asn, cdn = merge.origins(found, mapper)
-        own = merge.stage_columns(common, merge.own_rows(found, plan))
-        yield merge.in_order(KIND, found, own | {"asn": asn, "cdn": cdn})
+        block = read_segment(path)
+        asn, cdn = merge.origins(block, mapper)
+        columns = merge.stage_columns(common, merge.own_rows(block, plan))
+        yield merge.in_order(KIND, block, columns | {"asn": asn, "cdn": cdn})

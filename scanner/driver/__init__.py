@@ -1,1 +1,1 @@
-"""Runs the prober: target list, rule files, process, feed and the capture beside it."""
+"""Runs the prober: target list, rule files, process, feed and capture."""

@@ -1,4 +1,4 @@
-"""The pause between two engines: a new one knows nothing of what the last one sent."""
+"""The pause between two engines. A new engine does not know what the previous one sent."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _LOOK_EVERY_S = 0.1
 
 
 def pause_s(settings: Settings) -> float:
-    """Return for how many seconds an engine has to wait for limits below one a second to hold.
+    """Return the seconds between two engines that limits below one per second require.
 
-    Limits of one a second and more hold by the time that an engine takes to end and the next to start.
+    Higher limits need no pause: stopping an engine and starting the next one is slow enough.
     """
     limits = (settings.probe.per_address_rate, settings.probe.per_prefix_rate)
     return max(1 / limit if 0 < limit < 1 else 0.0 for limit in limits)
 
 
-def wait(run: Run, seconds: float, kept: str) -> None:
-    """Sleep; raises Interrupted as soon as the run is stopped or a signal comes, which `kept` explains."""
+def wait(run: Run, seconds: float, message: str) -> None:
+    """Sleep. Raise Interrupted when the run is stopped or a signal arrives; `message` explains it."""
     end = time.monotonic() + seconds
     with noted_signals() as signalled:
-        while (left := end - time.monotonic()) > 0:
+        while (remaining_s := end - time.monotonic()) > 0:
             if signalled():
-                raise Interrupted(f"stopped by a signal; {kept}")
+                raise Interrupted(f"stopped by a signal; {message}")
             run.check_not_stopped()
-            time.sleep(min(left, _LOOK_EVERY_S))
+            time.sleep(min(remaining_s, _LOOK_EVERY_S))

@@ -1,4 +1,4 @@
-"""Captures the traffic of a vantage point's probes, as the settings require."""
+"""Captures the traffic from a vantage point's probes, as the settings require."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from firstflight import capture, capture_files
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 
-# What a capture may hold of each probe, in bytes: a probe sends at most a few datagrams of 1,200 to 1,500
-# bytes, and a server that has not validated its address answers with three times that (RFC 9000 8.1).
+# Maximum size of a probe's packets in a capture, in bytes. A probe sends at most a few datagrams of 1,200 to
+# 1,500 bytes, and a server that has not validated the address answers with three times that (RFC 9000 8.1).
 BYTES_PER_PROBE = 64 << 10
-# And besides, so that a short stage has room for late answers.
+# Additional size per stage, so that a short stage has room for late answers.
 BYTES_PER_STAGE = 64 << 20
-# ICMP and ICMPv6 errors (RFC 792, RFC 4443) by their first byte, and where they hold the source port of the
-# UDP datagram that they quote: in bytes from the start of the ICMP header, and of the IPv6 header.
+# Filters for ICMP and ICMPv6 errors (RFC 792, RFC 4443), which match the first byte, and the position of
+# the quoted UDP datagram's source port: in bytes from the start of the ICMP header, and of the IPv6 header.
 _ICMP_ERRORS = "(icmp[0] = 3 or icmp[0] = 4 or icmp[0] = 5 or icmp[0] = 11 or icmp[0] = 12)"
 _ICMP_PORT, _ICMP6_PORT = "icmp[28:2]", "ip6[88:2]"
 _ICMP6_ERRORS = "(ip6[40] >= 1 and ip6[40] <= 4)"
@@ -23,10 +23,10 @@ _ICMP6_ERRORS = "(ip6[40] >= 1 and ip6[40] <= 4)"
 def probe_capture(
     run: Run, key: StageKey, probes: int, ports: str | None = None
 ) -> AbstractContextManager[capture.Capture | None]:
-    """Return the capture for the probes of a key; a context of None if the settings disable it.
+    """Return the capture for a key's probes; a context of `None` if the settings disable it.
 
-    `probes`: how many may be sent, which limits the size of the capture (`budget`); `ports`: their source
-    ports, default: the key's.
+    `probes`: the maximum number of probes, which limits the capture's size (`budget`). `ports`: their source
+    ports (default: the key's).
     """
     settings = run.settings
     vantage = settings.vantage_named(key.vantage)
@@ -45,14 +45,14 @@ def probe_capture(
 
 
 def budget(probes: int) -> int:
-    """Return how many bytes the capture of a stage may have that sends this number of probes."""
+    """Return the maximum size in bytes of a capture of `probes` probes."""
     return BYTES_PER_STAGE + probes * BYTES_PER_PROBE
 
 
 def answers_to(ports: str, server_port: int) -> str:
     """Return the filter (pcap-filter(7)) for probes from UDP ports FIRST-LAST to a port, and their answers.
 
-    Of ICMP it takes errors that quote a UDP datagram from these ports. The quoted IPv4 header has no options
+    It accepts ICMP errors that quote a UDP datagram from these ports. The quoted IPv4 header has no options
     and the quoted IPv6 header no extensions, because probes have none.
     """
     first, _, last = ports.partition("-")

@@ -1,4 +1,4 @@
-"""Chooses the addresses to contact and writes an engine's target list (definitions.md, "Which addresses")."""
+"""Selects addresses to contact, and writes an engine's target list (definitions.md, "Which addresses")."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firstflight.errors import InputError, UsageError
+from firstflight.layout import StageKey
+from firstflight.run.run import Run
 from firstflight.system import files
 from scanner.driver.mapped import BATCH, batches, mapped
 from scanner.driver.pairs import repeated
@@ -21,7 +23,7 @@ QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
 # Columns of the plan that have another name in DNS answers.
 OF_ANSWER = {"ip": "address", "address_rank": "answer_rank"}
 
-# targets.csv has its header in line 1; the prober names a target by its line.
+# Line 1 of targets.csv is the header. The prober uses line numbers as target IDs.
 FIRST_LINE = 2
 
 # One row per line of targets.csv; `target` is the line's number (the prober's first column).
@@ -38,41 +40,52 @@ PLAN = pa.schema(
 )
 
 
-def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scratch: Path) -> pa.Table:
-    """Choose the addresses to probe from a resolve stage's record file.
+def resolved(run: Run, key: StageKey, scratch: Path) -> pa.Table:
+    """Choose the addresses that the resolve stage found for `key`, as `choose` does with the run's settings.
 
-    Per name and family the first address of the answer, or with `all_addresses` each one, once. Returns a
-    table with the columns of PLAN, in the order of the file, mapped from a temporary file in the folder
-    `scratch`. InputError if the file cannot be read.
+    InputError if the names are not resolved.
+    """
+    probe, dns_answer = run.settings.probe, run.layout.dns_answer(key)
+    if not dns_answer.is_file():
+        raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
+    return choose(dns_answer, probe.families, probe.all_addresses, scratch)
+
+
+def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scratch: Path) -> pa.Table:
+    """Select the addresses to probe from a resolve stage's record file.
+
+    Per name and family, select the answer's first address, or with `all_addresses` each distinct address.
+    Return a table with the columns of PLAN, in the order of the file, mapped from a temporary file in the
+    folder `scratch`. Raise InputError if the file cannot be read.
     """
     qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
     try:
-        found = mapped(_usable(dns_answer, qtypes, all_addresses), PLAN, scratch)
+        answers = mapped(_usable(dns_answer, qtypes, all_addresses), PLAN, scratch)
     except pa.ArrowException as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
-    again = repeated(found, scratch)
-    if not len(again):
-        return found
-    kept = np.ones(found.num_rows, dtype=bool)
-    kept[again] = False
-    return only(found, kept, scratch)
+    repeats = repeated(answers, scratch)
+    if not len(repeats):
+        return answers
+    mask = np.ones(answers.num_rows, dtype=bool)
+    mask[repeats] = False
+    return only(answers, mask, scratch)
 
 
-def only(plan: pa.Table, kept: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
-    """Return the rows of a plan that are `kept`, numbered again, mapped like the plan."""
-    return mapped(_kept(plan, kept), PLAN, scratch)
+def only(plan: pa.Table, mask: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
+    """Return the rows in a plan that are set in `mask`, numbered again, mapped like the plan."""
+    return mapped(_selected(plan, mask), PLAN, scratch)
 
 
 def _usable(dns_answer: Path, qtypes: pa.Array, all_addresses: bool) -> Iterator[pa.Table]:
-    """Yield the rows with an address to probe, numbered as lines of targets.csv."""
+    """Yield the rows with an address to probe, numbered like the lines of targets.csv."""
     columns = ["domain", "qtype", "status", "address", "answer_rank", "list_id", "rank", "resolver"]
     line = FIRST_LINE
     for batch in _batches(dns_answer, columns):
-        wanted = pc.and_(pc.is_in(batch["qtype"], value_set=qtypes), pc.is_valid(batch["address"]))
-        wanted = pc.and_(wanted, pc.equal(batch["status"], "NOERROR"))
+        mask = pc.and_(pc.is_in(batch["qtype"], value_set=qtypes), pc.is_valid(batch["address"]))
+        mask = pc.and_(mask, pc.equal(batch["status"], "NOERROR"))
         if not all_addresses:
-            wanted = pc.and_(wanted, pc.equal(batch["answer_rank"], 0))
-        answers = batch.filter(wanted)
+            mask = pc.and_(mask, pc.equal(batch["answer_rank"], 0))
+        answers = batch.filter(mask)
         yield _numbered([answers[OF_ANSWER.get(name, name)] for name in PLAN.names[1:]], line)
         line += answers.num_rows
 
@@ -84,10 +97,10 @@ def _batches(dns_answer: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatc
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
 
 
-def _kept(plan: pa.Table, kept: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
+def _selected(plan: pa.Table, mask: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
     begin, line = 0, FIRST_LINE
     for batch in plan.to_batches():
-        rows = batch.filter(pa.array(kept[begin : begin + batch.num_rows]))
+        rows = batch.filter(pa.array(mask[begin : begin + batch.num_rows]))
         yield _numbered(rows.columns[1:], line)
         begin += batch.num_rows
         line += rows.num_rows
@@ -107,13 +120,14 @@ def write_targets(
     probed_already: bool,
     done: str = "probed",
 ) -> None:
-    """Write targets.csv (`ip,domain,port,group,asn`), one line per row of the plan, in its order.
+    """Write targets.csv (`ip,domain,port,group,asn`) with one line per row of the plan, in order.
 
-    Both the group, which the prober can pause as a whole, and the AS number that its segments return are the
-    address's origin AS.
+    The group, which the prober can pause as a whole, and the AS number, which its segments return, are both
+    the address's origin AS.
 
-    With `probed_already` the file must exist with the same content, because closed segments refer to its line
-    numbers; UsageError if the DNS answers have changed since (`done`: what the stage of its folder did).
+    With `probed_already`, the file must exist with the same content, because closed segments refer to its
+    line numbers. Raise UsageError if the DNS answers have changed. `done`: what the stage did, for the
+    message.
     """
     with files.replacing(path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="") as file:
@@ -123,8 +137,8 @@ def write_targets(
                 ips, domains = (column.to_pylist() for column in batch.columns)
                 asns = [asn_of(ip) or "" for ip in ips]
                 writer.writerows(zip(ips, domains, repeat(port), asns, asns))
-        same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
-        if probed_already and not same:
+        is_unchanged = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
+        if probed_already and not is_unchanged:
             raise UsageError(
                 f"{path} no longer matches the DNS answers or the port, and some of it has been {done}: "
                 f"run the {path.parent.name} stage with --again"

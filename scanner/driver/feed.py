@@ -6,12 +6,12 @@ import os
 from contextlib import suppress
 from typing import IO
 
-# Target numbers from here on are planned probes of the feed; smaller ones are lines of the list.
+# From this target number on, targets are planned probes of the feed. Smaller numbers are lines of the list.
 FIRST_SLOT = 1 << 31
 
 
 class Feed:
-    """Commands for a running prober. Never blocks: `flush` later sends what the pipe did not accept."""
+    """Commands for a running prober. Never blocks: `flush` later sends data that the pipe did not accept."""
 
     def __init__(self) -> None:
         self._pipe: IO[bytes] | None = None
@@ -34,19 +34,19 @@ class Feed:
         port: int,
         domain: str,
     ) -> None:
-        """Probe `ip` for `domain` at `at_ns` (UTC), at most `grace_ms` late; `number` >= FIRST_SLOT."""
+        """Probe `ip` for `domain` at `at_ns` (UTC), at most `grace_ms` late. `number` >= FIRST_SLOT."""
         self._send_line(f"slot {number} {at_ns} {grace_ms} {int(owned)} {asn or 0} {ip} {port} {domain}")
 
     def pause(self, asn: int) -> None:
-        """Start no new probe to that AS until `resume`."""
+        """Start no new probes of the AS until `resume`."""
         self._send_line(f"hold {asn}")
 
     def resume(self, asn: int) -> None:
-        """Probe that AS again."""
+        """Resume probing the AS."""
         self._send_line(f"free {asn}")
 
     def refuse(self, asn: int) -> None:
-        """Stop probing that AS for good; its targets become rows with outcome `blocked`."""
+        """Stop probing the AS permanently. Its targets become rows with outcome `blocked`."""
         self._send_line(f"refuse {asn}")
 
     def end(self) -> None:
@@ -57,14 +57,14 @@ class Feed:
         """Send as much as the pipe accepts now."""
         if self._pipe is None or not self._unsent:
             return
-        # If the prober has ended, its exit status gives the reason.
+        # If the prober has exited, the exit status gives the reason.
         with suppress(BlockingIOError, BrokenPipeError):
             while self._unsent:
-                taken = os.write(self._pipe.fileno(), self._unsent)
-                del self._unsent[:taken]
+                written = os.write(self._pipe.fileno(), self._unsent)
+                del self._unsent[:written]
 
     def close(self) -> None:
-        """Close the pipe; without a preceding `end` the prober shuts down gracefully."""
+        """Close the pipe. Without a preceding `end`, the prober shuts down gracefully."""
         if self._pipe is not None:
             # The pipe is unbuffered, so closing it writes nothing.
             with suppress(OSError):

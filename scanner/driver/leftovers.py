@@ -1,4 +1,4 @@
-"""What an earlier start of a stage left: an engine that still runs, files that a power cut cut short."""
+"""Leftovers of an earlier start of a stage: a running engine, and files truncated by a power cut."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from firstflight.run.engines import await_engine
 from firstflight.system import files, progress
 from scanner.driver.segments import closed_segments
 
-# Engines do not wait for the disk between two packets, so their last segments may be in its cache alone.
+# Engines do not wait for the disk between two packets, so their last segments may only be in its cache.
 SET_ASIDE = ".cut"
 
 
-def settle(folder: Path, look: Callable[[], None]) -> list[str]:
-    """Wait until no engine works in a stage's `folder`, then set aside what a power cut has cut short there.
+def settle(folder: Path, check: Callable[[], None]) -> list[str]:
+    """Wait until no engine works in a stage's `folder`, then set aside files that a power cut truncated.
 
-    That is: segments without content, those at the end that are no Arrow files, a summary that is no JSON.
-    They get the suffix `.cut`. Their targets are measured again, as are those that a killed engine had in
-    flight; planned probes whose time is over are not. Return a sentence about them, if there are any, for the
-    report's warnings. `look` is called ten times a second while it waits, and may raise to end the wait.
-    Raises OutputError.
+    These are empty segments, last segments that are not Arrow files, and a summary that is not JSON. They get
+    the suffix `.cut`. Their targets are measured again, like the targets that a killed engine had in flight.
+    Planned probes in the past are not repeated.
+
+    Return a sentence about these files, if any, for the report's warnings. `check` is called ten times a
+    second while waiting, and may raise to stop. Raise OutputError.
     """
-    await_engine(folder / "segments", look)
+    await_engine(folder / "segments", check)
     cut = [*_cut_segments(folder / "segments"), *_cut_summary(folder / "summary.json")]
     for path in cut:
         with files.explain_os_errors(path):
@@ -33,35 +34,35 @@ def settle(folder: Path, look: Callable[[], None]) -> list[str]:
     if not cut:
         return []
     warning = (
-        f"in {folder} {_count(cut)} cut short, as by a power cut, and set aside as *{SET_ASIDE}; what was in "
-        "there is measured again, but for planned probes"
+        f"in {folder} {_count(cut)} cut short, as by a power cut, and set aside as *{SET_ASIDE}; their "
+        "targets are measured again, except for planned probes"
     )
     progress.print_line(warning)
     return [warning]
 
 
-def _count(found: Sized) -> str:
-    return "1 file was" if len(found) == 1 else f"{len(found)} files were"
+def _count(paths: Sized) -> str:
+    return "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
 
 
 def _cut_segments(folder: Path) -> set[Path]:
-    """Return segments in `folder` and below that were cut short, and those whose rows lost others by it."""
-    own = closed_segments(folder)
-    cut = _unreadable(own)
-    beside = {path for below in folder.glob("*/") for path in _unreadable(closed_segments(below))}
-    if beside:
-        # What rows bring along is closed before them.
-        since_ns = min(path.stat().st_mtime_ns for path in beside)
-        cut |= {path for path in own if path.stat().st_mtime_ns >= since_ns}
-    return cut | beside
+    """Return truncated segments in `folder` and below, and segments whose rows lost related rows."""
+    segments = closed_segments(folder)
+    cut = _unreadable(segments)
+    cut_below = {path for subfolder in folder.glob("*/") for path in _unreadable(closed_segments(subfolder))}
+    if cut_below:
+        # Segments with related rows are closed before the segments of the rows themselves.
+        since_ns = min(path.stat().st_mtime_ns for path in cut_below)
+        cut |= {path for path in segments if path.stat().st_mtime_ns >= since_ns}
+    return cut | cut_below
 
 
 def _unreadable(closed: list[Path]) -> set[Path]:
-    """Return the empty ones, and those at the end that cannot be read."""
+    """Return the empty segments, and the last segments if they are unreadable."""
     empty = {path for path in closed if path.stat().st_size == 0}
-    left = [path for path in closed if path not in empty]
-    while left and not _is_arrow(left[-1]):
-        empty.add(left.pop())
+    remaining = [path for path in closed if path not in empty]
+    while remaining and not _is_arrow(remaining[-1]):
+        empty.add(remaining.pop())
     return empty
 
 

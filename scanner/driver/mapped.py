@@ -1,4 +1,4 @@
-"""Tables and arrays that are on disk instead of in memory, and come and go with this process."""
+"""Tables and arrays in files instead of memory. The files disappear with this process."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 
 from firstflight.system import files
 
-# Rows that are in memory at a time, about.
+# Approximate number of rows in memory at a time.
 BATCH = 32_768
 
 
 def mapped(tables: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> pa.Table:
-    """Return the rows of `tables` as one table that is mapped from a file in `folder`.
+    """Return the rows of `tables` as one table, mapped from a file in `folder`.
 
-    The file has no name, so that a killed process leaves none; its space is free when nothing refers to the
-    table any more. OutputError if the disk is full.
+    The file has no name, so a killed process leaves no file behind. The space is free again when the table is
+    no longer referenced. Raise OutputError if the disk is full.
     """
     with files.explain_os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         path = f"/proc/self/fd/{file.fileno()}"
@@ -35,72 +35,72 @@ def mapped(tables: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> pa.Ta
 
 
 def numbers(count: int, dtype: npt.DTypeLike, folder: Path) -> npt.NDArray[Any]:
-    """Return an array of zeros that is mapped from a file in `folder`, as a table of `mapped`.
+    """Return an array of zeros, mapped from a file in `folder` like a table of `mapped`.
 
-    OutputError if the disk is full.
+    Raise OutputError if the disk is full.
     """
     size = count * np.dtype(dtype).itemsize
-    if not size:  # no file of that size can be mapped
+    if not size:  # an empty file cannot be mapped
         return np.zeros(count, dtype)
     with files.explain_os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
-        # Without space on the disk, writing into the array would kill the process.
+        # Without space on the disk, writing to the array would kill the process.
         os.posix_fallocate(file.fileno(), 0, size)
         return np.memmap(file, dtype, "r+", shape=(count,))
 
 
 def slices(count: int) -> Iterator[slice]:
-    """Yield slices of at most BATCH that cover `count` places, in order."""
+    """Yield slices of at most BATCH that cover `count` positions, in order."""
     for begin in range(0, count, BATCH):
         yield slice(begin, min(begin + BATCH, count))
 
 
 def batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield columns of a record file in batches of at most BATCH rows. OSError or ArrowException.
+    """Yield columns from a record file in batches of at most BATCH rows. Raise OSError or ArrowException.
 
-    Row group by row group, because Arrow's own iteration keeps the data of all earlier groups; by one thread,
-    because each keeps memory for itself.
+    Reads row group by row group, because Arrow's own iteration keeps the data of all earlier groups. Uses one
+    thread, because each thread keeps its own memory.
     """
-    # Not read_table, which imports pyarrow.dataset: half a second.
+    # Not read_table, because it imports pyarrow.dataset, which takes half a second.
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
             yield from file.iter_batches(BATCH, row_groups=[group], columns=list(columns), use_threads=False)
     pa.default_memory_pool().release_unused()
 
 
-def rows_at(table: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
-    """Return the rows of a table in these places, in their order, as `Table.take`.
+def rows_at(table: pa.Table, indices: npt.NDArray[np.int64]) -> pa.Table:
+    """Return a table's rows at these positions, in order, like `Table.take`.
 
-    That joins all pieces of a column in memory first, for each column of a table; here only the rows are.
-    IndexError if there is no such place.
+    `Table.take` first joins all pieces of each column in memory. This function only joins the selected rows.
+    Raise IndexError for a position outside of the table.
     """
-    if len(places) and not 0 <= places.min() <= places.max() < table.num_rows:
-        raise IndexError(f"no rows {places.min()} to {places.max()} in a table of {table.num_rows}")
-    order = np.argsort(places, kind="stable")
-    ascending = places[order]
-    found, begin = [table.schema.empty_table()], 0
+    if len(indices) and not 0 <= indices.min() <= indices.max() < table.num_rows:
+        raise IndexError(f"no rows {indices.min()} to {indices.max()} in a table of {table.num_rows}")
+    order = np.argsort(indices, kind="stable")
+    ascending = indices[order]
+    tables, begin = [table.schema.empty_table()], 0
     for batch in table.to_batches():
         end = begin + batch.num_rows
         first, last = np.searchsorted(ascending, [begin, end])
         if first < last:
-            found.append(pa.Table.from_batches([batch.take(pa.array(ascending[first:last] - begin))]))
+            tables.append(pa.Table.from_batches([batch.take(pa.array(ascending[first:last] - begin))]))
         begin = end
-    rows = pa.concat_tables(found).combine_chunks()
+    rows = pa.concat_tables(tables).combine_chunks()
     if (order[1:] > order[:-1]).all():
         return rows
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    return rows.take(pa.array(back))
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order))
+    return rows.take(pa.array(inverse))
 
 
 def joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of `tables` in tables of BATCH rows or more; each column of each table takes memory."""
-    waiting: list[pa.Table] = []
+    """Yield the rows of `tables` in tables of at least BATCH rows. Each column in a table costs memory."""
+    buffer: list[pa.Table] = []
     rows = 0
     for table in tables:
-        waiting.append(table)
+        buffer.append(table)
         rows += table.num_rows
         if rows >= BATCH:
-            yield pa.concat_tables(waiting).combine_chunks()
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
+            yield pa.concat_tables(buffer).combine_chunks()
+            buffer, rows = [], 0
+    if buffer:
+        yield pa.concat_tables(buffer).combine_chunks()

@@ -1,4 +1,4 @@
-"""The rule files of a stage: CDN map, CDN rules, block lists and opt-out lists."""
+"""A stage's rule files: CDN map, CDN rules, block lists and opt-out lists."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from firstflight.system import files
 def rule_files(run: Run, *, cdn_by_answer: bool = False) -> list[Path]:
     """Return the rule files in force, in hash order: CDN map, block lists, opt-out lists.
 
-    `cdn_by_answer`: the stage tells CDNs by names, headers and certificates, too, so their rules come last.
-    InputError if a file is missing.
+    `cdn_by_answer`: the stage also identifies CDNs by names, headers and certificates. Its rules come last.
+    Raise InputError if a file is missing.
     """
     probe = run.settings.probe
-    found = [run.layout.as_data / CDN_MAP_FILE, *probe.blocklist, *probe.optout]
+    paths = [run.layout.as_data / CDN_MAP_FILE, *probe.blocklist, *probe.optout]
     if cdn_by_answer:
-        found.append(cdn_rules.in_force(run.layout.as_data))
-    for path in found:
+        paths.append(cdn_rules.in_force(run.layout.as_data))
+    for path in paths:
         if not path.is_file():
             raise InputError(f"there is no {path}; nothing was sent")
-    return found
+    return paths
 
 
 def check_lists(run: Run) -> None:
-    """Check every line of the run's block and opt-out lists; InputError with file and line of a fault.
+    """Check all lines of the run's block and opt-out lists. Raise InputError with file and line of a fault.
 
-    The prober checks them again; checking here rejects a bad list before anything is resolved or started.
+    The prober checks them again. This check rejects a bad list before names are resolved or processes
+    started.
     """
     lists.check(run.settings.probe.blocklist, run.settings.probe.optout)
 
 
 def copy_into_run(run: Run, rules: Sequence[Path]) -> None:
-    """Copy each rule file into the run, named by its hash, so that a `ruleset` can be looked up later."""
+    """Copy each rule file to the run, with the hash in the name, so that a `ruleset` can be looked up."""
     for path in rules:
-        kept = run.layout.rule_copy(files.sha256_of(path), path.name)
-        if not kept.exists():
-            with files.replacing(kept) as temporary:
+        copy = run.layout.rule_copy(files.sha256_of(path), path.name)
+        if not copy.exists():
+            with files.replacing(copy) as temporary:
                 shutil.copyfile(path, temporary)

@@ -12,24 +12,29 @@ from firstflight.errors import InputError
 
 
 def closed_segments(folder: Path) -> list[Path]:
-    """Return the prober's closed segments, in order; a `.part` file is one that was still open."""
+    """Return the prober's closed segments, in order. A `.part` file was still open."""
     return sorted(folder.glob("seg-*.arrow"))
 
 
-def begun(folder: Path) -> bool:
-    """Return whether an engine has closed a segment there: of its rows, or of what they bring along, below.
+def has_segments(folder: Path) -> bool:
+    """Return whether an engine has closed a segment in `folder` or in a folder below it.
 
-    Of the latter there may be one alone, since it is closed before: an engine that was killed between the two
-    has answered no target, and goes on with these segments all the same (`--resume`).
+    Folders below have further rows for a target, such as certificates. Their segments are closed earlier. An
+    engine that was killed between the two has only closed these, and must also continue with them.
     """
     return any(folder.rglob("seg-*.arrow"))
 
 
-class NewSegments:
-    """The closed segments of a folder, each handed out once.
+def resume_flag(folder: Path) -> list[str]:
+    """Return `--resume` if `folder` has closed segments, so that the engine continues after them."""
+    return ["--resume"] if has_segments(folder) else []
 
-    After the first look it asks for the next number alone: an engine numbers its segments without a gap, and
-    a long run has thousands.
+
+class NewSegments:
+    """A folder's closed segments. Returns each segment once.
+
+    After the first call it only checks for the next number, because an engine numbers its segments without
+    gaps, and a long run has thousands.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,18 +44,18 @@ class NewSegments:
     def take(self) -> list[Path]:
         """Return the segments that were closed since the last call, in order."""
         if self._next is None:
-            found = closed_segments(self._folder)
-            self._next = 1 + (int(found[-1].stem.removeprefix("seg-")) if found else 0)
-            return found
-        found = []
+            paths = closed_segments(self._folder)
+            self._next = 1 + (int(paths[-1].stem.removeprefix("seg-")) if paths else 0)
+            return paths
+        paths = []
         while (path := self._folder / f"seg-{self._next:06}.arrow").is_file():
-            found.append(path)
+            paths.append(path)
             self._next += 1
-        return found
+        return paths
 
 
 def read_segment(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return a segment's rows, mapped from it, with all columns or these. InputError if it cannot be read."""
+    """Return a segment's rows, mapped from the file, with all columns or these. InputError if unreadable."""
     try:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
@@ -60,6 +65,6 @@ def read_segment(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def count_below(path: Path, target: int) -> int:
-    """Return how many rows of a segment are of smaller targets."""
-    below = pc.less(read_segment(path)["target"], pa.scalar(target, pa.uint32()))
-    return int(pc.sum(below).as_py() or 0)
+    """Return the number of a segment's rows with smaller target numbers."""
+    is_below = pc.less(read_segment(path)["target"], pa.scalar(target, pa.uint32()))
+    return int(pc.sum(is_below).as_py() or 0)

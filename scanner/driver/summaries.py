@@ -1,4 +1,4 @@
-"""The summaries of a stage's engines: one of each start that wrote one, the newest in summary.json."""
+"""The summaries from a stage's engines, one per start. The newest is summary.json."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from firstflight.system import files
 
 _NEWEST = "summary.json"
-# What counts of all starts together; everything else is the newest one's.
+# Counts to add over all starts. Other values are from the newest summary.
 _SUMS = ("missing_tx_stamps", "missing_rx_stamps")
 _GREATEST = ("max_new_per_second",)
 
 
 def set_aside(folder: Path) -> None:
-    """Give the summary of an earlier start another name, before an engine starts in a stage's folder.
+    """Rename an earlier start's summary before an engine starts in a stage's folder.
 
-    Otherwise it would be taken for that of an engine that is killed before it writes its own.
+    Otherwise it would be mistaken for the summary of an engine that is killed before it writes one.
     """
     newest = folder / _NEWEST
     if newest.is_file():
@@ -25,27 +25,28 @@ def set_aside(folder: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return the newest summary, with what counts of all. InputError if there is none, or one is broken.
+    """Return the newest summary, with the counts of all starts. InputError if one is missing or invalid.
 
-    Of a stage whose last engine was stopped before it wrote one, it is that of the engine before.
+    If a stage's last engine was stopped before it wrote a summary, the previous engine's summary is the
+    newest.
     """
     paths = _earlier(folder)
     if not paths or (folder / _NEWEST).is_file():
         paths.append(folder / _NEWEST)
-    found: dict[str, Any] = files.read_json(paths.pop())
+    total: dict[str, Any] = files.read_json(paths.pop())
     for path in paths:
         earlier = files.read_json(path)
         for name in _SUMS:
-            if name in found:
-                found[name] += earlier.get(name, 0)
+            if name in total:
+                total[name] += earlier.get(name, 0)
         for name in _GREATEST:
-            if name in found:
-                found[name] = max(found[name], earlier.get(name, 0))
-    return found
+            if name in total:
+                total[name] = max(total[name], earlier.get(name, 0))
+    return total
 
 
 def exist(folder: Path) -> bool:
-    """Return whether an engine of any start wrote its summary."""
+    """Return whether an engine has written a summary in any start."""
     return (folder / _NEWEST).is_file() or bool(_earlier(folder))
 
 

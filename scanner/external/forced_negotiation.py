@@ -1,9 +1,10 @@
-"""The datagram that any QUIC server answers by Version Negotiation, and the answers to it.
+"""A datagram that every QUIC server answers with Version Negotiation, and the parser of the answers.
 
-A long header of a reserved version (RFC 9000 15: 0x?a?a?a?a), which no server supports, so none keeps state
-or does cryptography for it. 1200 bytes, because servers ignore less (RFC 9000 6.1, 14.1). RFC 8999 leaves
-what follows the connection IDs to the version; some servers (aioquic) parse it before they look at the
-version, so it has the form of an Initial packet, whose payload is text that says who asks.
+The datagram has a long header with a reserved version (RFC 9000 15: 0x?a?a?a?a). No server supports this
+version, so no server keeps state or does cryptography. The datagram has 1200 bytes, because servers ignore
+smaller ones (RFC 9000 6.1, 14.1). RFC 8999 defines no format after the connection IDs, but some servers
+(aioquic) parse this part before they check the version. So it has the form of an Initial packet. Its payload
+is text that identifies the sender.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ ID_BYTES = 8
 
 
 def datagram(source_id: bytes, destination_id: bytes, contact: str) -> bytes:
-    """Return the payload; both connection IDs of 8 bytes, `contact` as text, cut where the datagram ends."""
+    """Return the payload. Both connection IDs have 8 bytes. `contact` is text, truncated to fit."""
     ids = bytes([len(destination_id)]) + destination_id + bytes([len(source_id)]) + source_id
     head = b"\xc0" + RESERVED.to_bytes(4) + ids + b"\0"  # no token
     length = BYTES - len(head) - 2
@@ -23,9 +24,9 @@ def datagram(source_id: bytes, destination_id: bytes, contact: str) -> bytes:
 
 
 def versions(answer: bytes, source_id: bytes, destination_id: bytes) -> list[int] | None:
-    """Return the versions of a Version Negotiation packet (RFC 8999 6) in the order sent.
+    """Return the versions in a Version Negotiation packet (RFC 8999 6), in the order sent.
 
-    None if the datagram is none, or does not return both connection IDs: anybody may send UDP datagrams.
+    Return `None` for another datagram or without both connection IDs, because anybody may send UDP datagrams.
     """
     ids = bytes([len(source_id)]) + source_id + bytes([len(destination_id)]) + destination_id
     begin = 5 + len(ids)
@@ -34,4 +35,4 @@ def versions(answer: bytes, source_id: bytes, destination_id: bytes) -> list[int
         return None
     if not listed or len(listed) % 4:
         return None
-    return [int.from_bytes(listed[place : place + 4]) for place in range(0, len(listed), 4)]
+    return [int.from_bytes(listed[offset : offset + 4]) for offset in range(0, len(listed), 4)]

@@ -1,6 +1,6 @@
-"""QScanner as engine: completes handshakes with the targets of a file, under firstflight's lists and rate.
+"""QScanner as an engine: completes handshakes with the targets in a file, with firstflight's lists and rate.
 
-The program has to be there: no package registry has its module; from a checkout it builds with Go 1.18.
+The program must be installed: no package registry has its module. It builds from a checkout with Go 1.18.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from firstflight.errors import FirstflightError, InputError, Interrupted
 from firstflight.host_names import NotAName, normalise
 from firstflight.system import children, files
 
-# Refills of its bucket a second, where the rate allows it.
+# Refills of the token bucket per second, if the rate permits.
 _REFILLS = 10
+LAST_S = 120.0
+"""Seconds after the start of the last connection. QScanner waits as long as a server keeps one open."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What is asked for: `folder` (must be new) gets its files; `rate` in connections a second."""
+    """A scan's options. `folder` must be new and gets the files. `rate`: connections per second."""
 
     folder: Path
     rate: float = 50
@@ -39,7 +41,7 @@ class Target(NamedTuple):
 
 
 def targets(path: Path) -> list[Target]:
-    """Read a CSV file with the header `ip,domain,port`, as for `probe`. InputError names the wrong line."""
+    """Read a CSV file with the header `ip,domain,port`, as for `probe`. InputError with an invalid line."""
     with files.explain_os_errors(path), path.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
         if rows.fieldnames is None or not {"ip", "domain"} <= set(rows.fieldnames):
@@ -65,22 +67,22 @@ def _target(row: dict[str, str], path: Path, line: int) -> Target:
 
 
 def write_input(listed: Iterable[Target], permitted: Permitted, path: Path) -> tuple[int, int]:
-    """Write QScanner's input file of the targets that may be contacted; return how many, and how many not."""
+    """Write QScanner's input file with the targets that may be contacted. Return (written, blocked)."""
     written = blocked = 0
     with path.open("w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(("saddr", "hostname", "port"))
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("saddr", "hostname", "port"))
         for target in listed:
             if permitted.why_not(target.ip, target.domain) is not None:
                 blocked += 1
                 continue
-            out.writerow(target)
+            writer.writerow(target)
             written += 1
     return written, blocked
 
 
 def arguments(scan: Scan, listed: Path) -> list[str]:
-    """Return QScanner's argument list: a bucket that holds a tenth of a second, or one connection."""
+    """Return QScanner's command line. Its bucket holds a tenth of a second, or one connection."""
     size = max(1, int(scan.rate / _REFILLS))
     refill_ms = max(1, round(1000 * size / scan.rate))
     return [
@@ -89,13 +91,22 @@ def arguments(scan: Scan, listed: Path) -> list[str]:
     ]
 
 
-def run(scan: Scan, listed: Path) -> None:
-    """Run it to its end. UsageError if it is missing, FirstflightError if it fails, Interrupted on Ctrl-C."""
+def run(scan: Scan, listed: Path, count: int, last_s: float = LAST_S) -> None:
+    """Run QScanner with `count` targets, at most `last_s` seconds longer than the rate needs for them.
+
+    UsageError if it is missing, FirstflightError if it fails or does not end, Interrupted on Ctrl-C.
+    """
     process = children.start(arguments(scan, listed), stdout=subprocess.DEVNULL)
     try:
-        status = process.wait()
+        status = process.wait(count / scan.rate + last_s)
     except KeyboardInterrupt as error:
         children.stop(process)
-        raise Interrupted(f"stopped by a signal: what QScanner wrote is in {scan.folder}") from error
+        raise Interrupted(f"stopped by a signal: QScanner's output is in {scan.folder}") from error
+    except subprocess.TimeoutExpired as error:
+        children.stop(process)
+        raise FirstflightError(
+            f"{scan.program} did not end {last_s:g} s after the last connection, perhaps because a server "
+            f"keeps one open: its output is in {scan.folder}, for `firstflight import qscanner`"
+        ) from error
     if status:
         raise FirstflightError(f"{scan.program} ended with status {status}; its log is in {scan.folder}")

@@ -1,4 +1,4 @@
-"""The way to a network as the kernel has it, for ZMap, whose own look-up may hang."""
+"""The kernel's route to a network, for ZMap, because ZMap's own look-up may hang."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firstflight.errors import UsageError
 
 
 class Route(NamedTuple):
-    """Interface, source address, Ethernet address of the next hop (None if the kernel has not learnt it)."""
+    """Interface, source address, and Ethernet address of the next hop (`None` if the kernel lacks it)."""
 
     interface: str
     source: str
@@ -18,18 +18,18 @@ class Route(NamedTuple):
 
 
 def to(address: str) -> Route:
-    """Ask the kernel for the way to an IPv4 address; nothing is sent. UsageError if there is none."""
+    """Return the kernel's route to an IPv4 address. Sends no packet. Raise UsageError without a route."""
     try:
         (route,) = _ip("route", "get", address)
         interface, source, hop = route["dev"], route["prefsrc"], route.get("gateway", address)
         neighbours = _ip("neighbour", "show", hop, "dev", interface)
     except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         raise UsageError(f"this machine has no route to {address}; nothing was sent") from error
-    known = [entry["lladdr"] for entry in neighbours if "lladdr" in entry]
-    return Route(interface, source, known[0] if known else None)
+    macs = [entry["lladdr"] for entry in neighbours if "lladdr" in entry]
+    return Route(interface, source, macs[0] if macs else None)
 
 
 def _ip(*arguments: str) -> list[dict[str, Any]]:
     output = subprocess.run(["ip", "-json", *arguments], check=True, capture_output=True).stdout
-    found: list[dict[str, Any]] = json.loads(output or b"[]")
-    return found
+    entries: list[dict[str, Any]] = json.loads(output or b"[]")
+    return entries

@@ -1,6 +1,6 @@
-"""ZMap as engine: IPv4 addresses of given networks that answer a forced Version Negotiation.
+"""ZMap as an engine: finds IPv4 addresses in given networks that answer a forced Version Negotiation.
 
-ZMap 2.1 to 4.x: the short options used here mean the same in all of them.
+Supports ZMap 2.1 to 4.x: the short options used here have the same meaning in all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system import children
 from scanner.external import forced_negotiation, route
 
-# Probes per second and /24 on the average: as `firstflight probe` alone (docs/ethics.md).
+# Average probes per second and /24, as for `firstflight probe` by itself (docs/ethics.md).
 PER_PREFIX_RATE = 20
 _FIELDS = "saddr,sport,ttl,timestamp-ts,timestamp-us,data"
 _FILTER = 'success = 1 && repeat = 0 && classification = "udp"'
@@ -31,7 +31,7 @@ _FILTER = 'success = 1 && repeat = 0 && classification = "udp"'
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is asked for. `rate` in packets a second, `ports` the source ports "FIRST-LAST"."""
+    """A sweep's options. `rate`: packets per second; `ports`: the source ports "FIRST-LAST"."""
 
     networks: Sequence[str]
     port: int = 443
@@ -49,33 +49,37 @@ class Sweep:
     destination_id: bytes = field(default_factory=lambda: secrets.token_bytes(forced_negotiation.ID_BYTES))
 
     def parsed(self) -> list[ipaddress.IPv4Network]:
-        """Return the networks without overlaps. UsageError if one is none, too large, or the lab's."""
-        found = []
+        """Return the networks without overlaps. UsageError for an invalid, too large or lab network."""
+        networks = []
         for text in self.networks:
             try:
                 network = ipaddress.ip_network(text)
             except ValueError as error:
                 raise UsageError(f"--network {text}: {error}") from error
             if not isinstance(network, ipaddress.IPv4Network):
-                raise UsageError(f"--network {text}: ZMap sweeps IPv4 alone")
+                raise UsageError(f"--network {text}: ZMap only sweeps IPv4")
             if network.prefixlen < 8:
                 raise UsageError(
                     f"--network {text}: name networks of /8 or smaller, not a part of everything"
                 )
-            if any(network.overlaps(of) for of in map(ipaddress.ip_network, lab.RANGES) if of.version == 4):
+            if any(
+                network.overlaps(lab_range)
+                for lab_range in map(ipaddress.ip_network, lab.RANGES)
+                if lab_range.version == 4
+            ):
                 _check_lab(text)
-            found.append(network)
-        return list(ipaddress.collapse_addresses(found))
+            networks.append(network)
+        return list(ipaddress.collapse_addresses(networks))
 
     def spans(self) -> list[Span]:
         """Return the first and last address of each network, as numbers."""
         return [(int(n.network_address), int(n.broadcast_address)) for n in self.parsed()]
 
     def fair_rate(self, permitted: Permitted) -> int:
-        """Return the rate at which no /24 gets more than its limit, on the average: ZMap knows no prefixes.
+        """Return the rate at which no /24 exceeds its average limit, because ZMap has no limits per prefix.
 
-        It asks in random order, so a /24 gets that share of the rate that it has of the permitted addresses.
-        UsageError for a rate below 1, which ZMap does not know.
+        ZMap probes in random order. So a /24's share of the rate equals its share of the permitted addresses.
+        Raise UsageError for a rate below 1, which ZMap does not support.
         """
         if self.rate < 1:
             raise UsageError(f"--rate {self.rate:g}: ZMap sends at least 1 packet a second; nothing was sent")
@@ -87,7 +91,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Speaker:
-    """An address that answered. `received_at` in ns since 1970 (UTC), by libpcap's stamp in microseconds."""
+    """An address that answered. `received_at`: ns since 1970 (UTC), from libpcap's stamp in microseconds."""
 
     ip: str
     port: int
@@ -97,7 +101,7 @@ class Speaker:
 
 
 def _check_lab(text: str) -> None:
-    # ZMap writes frames past the routes of the kernel, so a route by loopback is no way out.
+    # ZMap bypasses the kernel's routes when it sends frames, so a loopback route gives no protection.
     if not lab.is_lab():
         raise lab.NotTheLab(
             f"--network {text} has addresses of the lab, and this is not the lab: nothing was sent"
@@ -105,7 +109,7 @@ def _check_lab(text: str) -> None:
 
 
 def _addresses_by_prefix(spans: Iterable[Span]) -> Counter[int]:
-    """Count the addresses of ranges in each /24."""
+    """Count the addresses in each /24 of the ranges."""
     counts: Counter[int] = Counter()
     for first, last in spans:
         for prefix in range(first >> 8, (last >> 8) + 1):
@@ -114,7 +118,7 @@ def _addresses_by_prefix(spans: Iterable[Span]) -> Counter[int]:
 
 
 def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[str]:
-    """Return ZMap's argument list; `blocked` and `networks` are files with a network a line."""
+    """Return ZMap's command line. `blocked` and `networks` are files with one network per line."""
     payload = forced_negotiation.datagram(sweep.source_id, sweep.destination_id, sweep.contact)
     argv = [sweep.program, "-M", "udp", f"--probe-args=hex:{payload.hex()}", "-p", str(sweep.port)]
     argv += ["-b", str(blocked), "-w", str(networks), "-r", str(rate), "-s", sweep.ports]
@@ -132,14 +136,17 @@ def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[st
 
 
 def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
-    """Sweep the networks; yield each address once, as its answer arrives.
+    """Sweep the networks. Yield each address once, when its answer arrives.
 
-    UsageError if ZMap is missing, FirstflightError with its message if it fails, Interrupted on Ctrl-C (what
-    was yielded is whole).
+    Raise UsageError if ZMap is missing, FirstflightError with the message if it fails, and Interrupted on
+    Ctrl-C. The yielded results are complete in each case.
     """
     parsed = sweep.parsed()
-    sweep = _on_the_way(sweep, [str(network.network_address) for network in parsed])
-    with tempfile.TemporaryDirectory(prefix="firstflight-zmap-") as folder, _held(sweep.ports, sweep.source):
+    sweep = _with_route(sweep, [str(network.network_address) for network in parsed])
+    with (
+        tempfile.TemporaryDirectory(prefix="firstflight-zmap-") as folder,
+        _reserved_ports(sweep.ports, sweep.source),
+    ):
         blocked, networks = Path(folder, "blocked.txt"), Path(folder, "networks.txt")
         blocked.write_text("".join(f"{line}\n" for line in permitted.blocked_ipv4()))
         networks.write_text("".join(f"{network}\n" for network in parsed))
@@ -153,47 +160,45 @@ def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
             status = process.wait()
         except KeyboardInterrupt as error:
             raise Interrupted(
-                "stopped by a signal: what was found is written, the rest was not asked"
+                "stopped by a signal: the results are written, the other addresses were not probed"
             ) from error
         finally:
             children.stop(process)
             message = process.stderr.read().decode(errors="replace") if process.stderr else ""
         if status:
-            raise FirstflightError(f"{sweep.program} ended with status {status}: {_last(message)}")
+            raise FirstflightError(f"{sweep.program} ended with status {status}: {_last_line(message)}")
 
 
-def _on_the_way(sweep: Sweep, addresses: Sequence[str]) -> Sweep:
-    """Fill in what is not given of interface, source and gateway. UsageError if the networks differ in it."""
+def _with_route(sweep: Sweep, addresses: Sequence[str]) -> Sweep:
+    """Fill in a missing interface, source and gateway. UsageError if the networks have different ones."""
     if sweep.interface and sweep.source and sweep.gateway_mac:
         return sweep
-    ways = {route.to(address) for address in addresses}
-    if len(ways) > 1:
-        raise UsageError(
-            "the networks are reached in different ways: sweep them one by one; nothing was sent"
-        )
-    (way,) = ways
-    interface, source = sweep.interface or way.interface, sweep.source or way.source
+    routes = {route.to(address) for address in addresses}
+    if len(routes) > 1:
+        raise UsageError("the networks have different routes: sweep them one by one; nothing was sent")
+    (common_route,) = routes
+    interface, source = sweep.interface or common_route.interface, sweep.source or common_route.source
     return replace(
-        sweep, interface=interface, source=source, gateway_mac=sweep.gateway_mac or way.gateway_mac
+        sweep, interface=interface, source=source, gateway_mac=sweep.gateway_mac or common_route.gateway_mac
     )
 
 
 def _speakers(process: subprocess.Popen[bytes], sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
     assert process.stdout is not None
     lines = (line.decode(errors="replace") for line in process.stdout)
-    next(lines, None)  # the names of the columns, which ZMap 2.1 does not quote well
+    next(lines, None)  # the header, which ZMap 2.1 does not quote correctly
     for row in csv.DictReader(lines, _FIELDS.split(",")):
         listed = forced_negotiation.versions(_bytes(row["data"] or ""), sweep.source_id, sweep.destination_id)
         if listed is not None and _was_asked(row["saddr"], int(row["sport"]), sweep, permitted):
-            at = int(row["timestamp-ts"]) * 10**9 + int(row["timestamp-us"]) * 1000
-            yield Speaker(row["saddr"], int(row["sport"]), listed, int(row["ttl"]), at)
+            received_ns = int(row["timestamp-ts"]) * 10**9 + int(row["timestamp-us"]) * 1000
+            yield Speaker(row["saddr"], int(row["sport"]), listed, int(row["ttl"]), received_ns)
 
 
 def _was_asked(address: str, port: int, sweep: Sweep, permitted: Permitted) -> bool:
-    """Return whether an answer is from an address that was asked: who was may forge others' answers."""
+    """Return whether an answer is from a probed address. A probed host may forge answers of other hosts."""
     ip = ipaddress.IPv4Address(address)
-    asked = port == sweep.port and any(ip in network for network in sweep.parsed())
-    return asked and permitted.why_not(address) is None
+    is_asked = port == sweep.port and any(ip in network for network in sweep.parsed())
+    return is_asked and permitted.why_not(address) is None
 
 
 def _bytes(text: str) -> bytes:
@@ -203,22 +208,22 @@ def _bytes(text: str) -> bytes:
         return b""
 
 
-def _last(message: str) -> str:
+def _last_line(message: str) -> str:
     lines = [line for line in message.splitlines() if line.strip()]
     return lines[-1].rpartition("] ")[2] if lines else "it gave no reason"
 
 
 @contextmanager
-def _held(ports: str, source: str | None) -> Iterator[None]:
-    """Bind the source ports, so that the kernel does not answer the servers by ICMP port unreachable."""
+def _reserved_ports(ports: str, source: str | None) -> Iterator[None]:
+    """Bind the source ports, so that the kernel does not answer servers with ICMP port unreachable."""
     first, _, last = ports.partition("-")
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for port in range(int(first), int(last or first) + 1):
-            one = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             try:
-                one.bind((source or "", port))
+                sock.bind((source or "", port))
             except OSError as error:
                 raise UsageError(
-                    f"source port {port} cannot be had ({error.strerror}): name others by --ports"
+                    f"source port {port} is not available ({error.strerror}): choose other ports with --ports"
                 ) from error
         yield

@@ -14,7 +14,7 @@ from scanner.records import counts
 def count(run: Run, report: StageReport) -> dict[str, int]:
     """Count targets, rejected, sent and rows by outcome, in targets.csv and quic_probe.parquet.
 
-    Raises FirstflightError naming vantage point and repetition if the sums of definitions.md do not hold, or
+    Raise FirstflightError with vantage point and repetition if the totals of definitions.md do not match, or
     if the record file differs from the stage's report.
     """
     key = report.key(run.id)
@@ -22,9 +22,9 @@ def count(run: Run, report: StageReport) -> dict[str, int]:
     with (run.layout.stage("probe", key) / "targets.csv").open("rb") as file:
         lines = sum(1 for _ in file) - 1
     rows = pq.ParquetFile(run.layout.quic_probe(key)).iter_batches(columns=["outcome", "attempts"])
-    found = counts.of(rows)
+    result = counts.of(rows)
     rejected = len(report.rejected)
-    accounting.balance(lines - rejected, found.sent, found.by_outcome, str(key))
-    if report.counts != found.for_report():
+    accounting.balance(lines - rejected, result.sent, result.by_outcome, str(key))
+    if report.counts != result.for_report():
         raise FirstflightError(f"{key}: quic_probe.parquet does not match the stage's report")
-    return {"targets": lines, "rejected": rejected, **found.for_report()}
+    return {"targets": lines, "rejected": rejected, **result.for_report()}

@@ -1,6 +1,6 @@
-"""The CDN of each handshake by its name and the aliases that the resolve stage found (docs/definitions.md).
+"""The CDN of each handshake, from the name and its aliases in the resolve stage (docs/definitions.md).
 
-In memory are the names that were connected with, and four bytes for each.
+Memory holds the contacted names, and four bytes for each.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Aliases:
     """Fills the column cdn_by_cname."""
 
     def __init__(self, methods: Methods, plan: pa.Table, dns_answer: Path) -> None:
-        """Look at the aliases of the plan's names in `dns_answer`; without such a file they are not known.
+        """Read the aliases of the plan's names from `dns_answer`. Without this file they are unknown.
 
-        InputError if it cannot be read.
+        Raise InputError if the file cannot be read.
         """
         self._methods = methods
         self._numbers: dict[str, int] = {}
@@ -43,9 +43,9 @@ class Aliases:
                 raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
 
     def cdns(self, block: pa.Table) -> pa.Array:
-        """Return the CDN of each row (`domain`, `ip`) by the aliases of its address's family.
+        """Return the CDN of each row (`domain`, `ip`), by the aliases for its address family.
 
-        Null if they are not known.
+        Null if the aliases are unknown.
         """
         codes = self._codes(block)
         names = pa.array(list(self._numbers), pa.string())
@@ -58,11 +58,11 @@ class Aliases:
         )
         answers = batch.filter(pc.and_(usable, pc.equal(batch["status"], "NOERROR")))
         indices = pc.index_in(answers["domain"], value_set=self._names)
-        asked = answers.filter(pc.is_valid(indices))
-        columns = (asked[name].to_pylist() for name in ("domain", "qtype", "cname_chain"))
+        planned = answers.filter(pc.is_valid(indices))
+        columns = (planned[name].to_pylist() for name in ("domain", "qtype", "cname_chain"))
         for domain, qtype, chain, index in zip(*columns, indices.drop_null().to_pylist(), strict=True):
             codes = self._by_name[families[qtype]]
-            if codes[index] == _UNKNOWN:  # all addresses of an answer have one chain
+            if codes[index] == _UNKNOWN:  # all addresses in an answer have the same chain
                 cdn = self._methods.by_names([domain, *chain])
                 codes[index] = self._numbers.setdefault(cdn, len(self._numbers))
 
@@ -70,7 +70,9 @@ class Aliases:
         if not len(self._names):
             return np.full(block.num_rows, _UNKNOWN, np.int16)
         indices = pc.index_in(block["domain"].combine_chunks(), value_set=self._names)
-        known = pc.is_valid(indices).to_numpy(zero_copy_only=False)
+        is_known = pc.is_valid(indices).to_numpy(zero_copy_only=False)
         index = indices.fill_null(0).to_numpy(zero_copy_only=False)
-        six = pc.match_substring(block["ip"].combine_chunks(), ":").to_numpy(zero_copy_only=False)
-        return np.where(known, np.where(six, self._by_name[6][index], self._by_name[4][index]), _UNKNOWN)
+        is_ipv6 = pc.match_substring(block["ip"].combine_chunks(), ":").to_numpy(zero_copy_only=False)
+        return np.where(
+            is_known, np.where(is_ipv6, self._by_name[6][index], self._by_name[4][index]), _UNKNOWN
+        )

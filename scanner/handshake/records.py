@@ -1,8 +1,8 @@
 """Writes the record files and the report of the handshake stage from its engine's closed segments.
 
-The engine closes the segments of certificates and responses before those of the handshakes that they belong
-to. So after a kill there may be some of handshakes that are done again: of responses those count whose
-handshake has a row, of certificates the first copy.
+The engine closes the segments of certificates and responses before the segments of their handshakes. So after
+a kill, segments may contain data of handshakes that are repeated. Only responses of handshakes with a row,
+and the first copy of each certificate, are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scanner.records import counts, finished, merge
 from scanner.records.provenance import provenance
 from schemas import records
 
-# Values of the engine's summary that the manifest holds.
+# Values of the engine's summary to copy to the manifest.
 FACTS = (
     *("rate", "per_address_rate", "per_prefix_rate", "max_new_per_second", "timeout_ms", "seed"),
     *("key_share", "versions", "ech", "sni", "alpn", "second", "verify", "roots", "path", "user_agent"),
@@ -43,8 +43,8 @@ def write(
 ) -> None:
     """Write the three record files from the closed segments.
 
-    `stopped`: write the rows that exist, if any; the next start does the rest. Raises FirstflightError if a
-    target is missing without having been rejected.
+    `stopped`: write the existing rows, if any; the next start does the rest. Raise FirstflightError if a
+    target has no row and was not rejected.
     """
     folder = run.layout.stage("handshake", key)
     closed = closed_segments(folder / "segments")
@@ -67,17 +67,17 @@ def write(
     handshakes = _handshakes(rows, plan, common, mapper, aliases, paused)
     report.rows_out = _write(run, key, report, KINDS[0], handshakes)
     stamp = {**key.columns(), "tool_version": report.tool_version}
-    for kind, found in (
+    for kind, blocks in (
         (KINDS[1], _certificates(folder / "segments")),
         (KINDS[2], _responses(folder / "segments", rows)),
     ):
-        stamped = (merge.in_order(kind, table, _repeated(stamp, table)) for table in found)
+        stamped = (merge.in_order(kind, table, _repeated(stamp, table)) for table in blocks)
         report.facts[kind] = _write(run, key, report, kind, stamped)
     report.warnings = list(dict.fromkeys(report.warnings))
 
 
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
-    """Copy settings in force and warnings from the engine's summary into the report."""
+    """Copy settings in force and warnings from the engine's summary to the report."""
     facts = {name: summary[name] for name in FACTS}
     report.facts |= facts | {name: ",".join(facts[name]) for name in ("alpn", "versions")}
     for name in ("missing_tx_stamps", "missing_rx_stamps"):
@@ -100,7 +100,7 @@ def _handshakes(
     aliases: Aliases,
     paused: list[pauses.Pause],
 ) -> Iterator[pa.Table]:
-    """Yield the records of all rows; their CDN by header and certificate is the engine's."""
+    """Yield the records of all rows. The engine sets the CDN by header and by certificate."""
     for block in rows.blocks(len(rows)):
         asn, cdn = merge.origins(block, mapper)
         flags = {"network_paused_at": pauses.paused_at(block, asn, paused)}
@@ -112,26 +112,26 @@ def _handshakes(
 
 
 def _certificates(segments: Path) -> Iterator[pa.Table]:
-    """Yield the rows of certificates, each certificate once."""
-    had: set[bytes] = set()
+    """Yield the rows of certificates, without duplicates."""
+    seen: set[bytes] = set()
     for table in tables(segments, KINDS[1]):
         first = []
         for digest in map(bytes.fromhex, table["sha256"].to_pylist()):
-            first.append(digest not in had)
-            had.add(digest)
+            first.append(digest not in seen)
+            seen.add(digest)
         yield table.filter(pa.array(first, pa.bool_()))
 
 
 def _responses(segments: Path, rows: Rows) -> Iterator[pa.Table]:
-    """Yield the rows of responses whose handshake is one of `rows`, each once."""
+    """Yield the rows of responses to handshakes in `rows`, without duplicates."""
     done = np.concatenate([hashes(block) for block in rows.blocks(len(rows), [*CONNECTION])])
-    had: Numbers = np.empty(0, np.int64)
+    seen: Numbers = np.empty(0, np.int64)
     for table in tables(segments, KINDS[2]):
-        own = hashes(table)
-        first = np.zeros(len(own), dtype=bool)
-        first[np.unique(own, return_index=True)[1]] = True
-        yield table.filter(pa.array(first & np.isin(own, done) & ~np.isin(own, had)))
-        had = np.concatenate([had, own])
+        block_hashes = hashes(table)
+        first = np.zeros(len(block_hashes), dtype=bool)
+        first[np.unique(block_hashes, return_index=True)[1]] = True
+        yield table.filter(pa.array(first & np.isin(block_hashes, done) & ~np.isin(block_hashes, seen)))
+        seen = np.concatenate([seen, block_hashes])
 
 
 def _repeated(stamp: dict[str, Any], table: pa.Table) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the engine writes beside its handshakes, by segments, and which connection a response belongs to."""
+"""The engine's segments of certificates and responses, and a response's connection."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from scanner.driver.segments import closed_segments, read_segment
 from schemas import records
 
 KINDS = ("quic_handshake", "certificate", "http3_response")
-# What tells one connection from every other.
+# The columns that identify a connection.
 CONNECTION = ("domain", "ip", "port", "sent_at")
 
 Numbers = npt.NDArray[np.int64]
 
 
 def tables(segments: Path, kind: str) -> Iterator[pa.Table]:
-    """Yield the closed segments of a kind that is not the handshakes' own, at least one table."""
-    described = records.load(kind)
-    engine = [column.name for column in described.columns if column.source == "handshake"]
-    yield described.arrow_schema().empty_table().select(engine)
+    """Yield the closed segments of a kind other than handshakes, at least one table."""
+    record_kind = records.load(kind)
+    engine = [column.name for column in record_kind.columns if column.source == "handshake"]
+    yield record_kind.arrow_schema().empty_table().select(engine)
     yield from map(read_segment, closed_segments(segments / kind))
 
 

@@ -1,67 +1,78 @@
-"""The handshake stage: draw names, complete a handshake with each, write what was seen.
+"""The handshake stage: sample names, complete a handshake with each, write a row for each.
 
-Runs as `scanner/drawn.py` says, and takes no capture.
+It records no capture.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
 
 from firstflight.cdn import rules as cdn_rules
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
-from scanner import drawn
+from scanner.drawn import DrawnEngineStage
 from scanner.driver import process
+from scanner.driver.arguments import Options, derive
 from scanner.handshake import records
 
-NAME = "handshake"
-# The CDN rules in force, as the engine reads them.
 RULES_FILE = "cdn_rules.json"
-ENGINE = process.Engine("handshake engine", "what was done is kept, and --resume continues")
+"""The CDN rules in force, in the engine's format."""
 
 
 def stage(run: Run, key: StageKey) -> None:
-    """Connect with the drawn share of the addresses that the resolve stage found for `key`.
+    """Connect to the sampled addresses that the resolve stage found for `key`.
 
-    Reads dns_answer.parquet and as_data/; writes quic_handshake.parquet, certificate.parquet and
-    http3_response.parquet into the stage's folder. Raises FirstflightError, UsageError if the settings do not
-    enable it; SIGINT shuts down gracefully.
+    Read dns_answer.parquet and as_data/; write quic_handshake.parquet, certificate.parquet and
+    http3_response.parquet to the stage's folder. Raise FirstflightError, or UsageError if the settings do not
+    enable the stage. SIGINT shuts it down gracefully.
     """
-    folder = run.layout.stage(NAME, key)
-
-    def argv(_report: StageReport, _stack: ExitStack) -> list[str]:
-        in_force = cdn_rules.load(cdn_rules.in_force(run.layout.as_data))
-        files.write_text(folder / RULES_FILE, cdn_rules.as_json(in_force))
-        return arguments(run, key)
-
-    def write(targets: drawn.Drawn, report: StageReport, stopped: bool) -> None:
-        records.write(run, key, targets.plan, targets.ruleset, report, targets.mapper, stopped)
-
-    out = run.layout.handshakes(key)
-    own = drawn.Stage(NAME, ENGINE, run.settings.probe.port, out, argv, write, cdn_by_answer=True)
-    drawn.execute(run, key, own)
+    HandshakeStage(run, key).execute()
 
 
-def arguments(run: Run, key: StageKey) -> list[str]:
-    """Return the argument list of `firstflight-handshake` for a key, with its files in the stage's folder."""
-    settings, handshake = run.settings, run.settings.handshake
-    folder = run.layout.stage(NAME, key)
-    options: process.Options = [
-        *drawn.options(run, key, NAME),
-        ("--ports", settings.ports_at(settings.vantage_named(key.vantage), shard=key.shard)),
-        ("--cid-key", process.derive(str(run.manifest["cid_key"]), key, 16, NAME)),
-        ("--verify", handshake.verify),
-        ("--key-share", handshake.key_share),
-        ("--version", handshake.version),
-        ("--ech", handshake.ech),
-        ("--sni", handshake.sni),
-        ("--alpn", ",".join(handshake.alpn)),
-        ("--path", handshake.path),
-        ("--cdn-rules", folder / RULES_FILE),
-    ]
-    if handshake.roots is not None:
-        options.append(("--roots", handshake.roots))
-    second = ["--second"] * handshake.second
-    return drawn.argument_list("firstflight-handshake", options, folder, *second)
+class HandshakeStage(DrawnEngineStage):
+    """The stage at one key."""
+
+    name = "handshake"
+    engine = process.Engine("handshake engine", "finished results are kept, and --resume continues")
+    cdn_by_answer = True
+
+    @property
+    def out(self) -> Path:
+        """quic_handshake.parquet."""
+        return self.run.layout.handshakes(self.key)
+
+    def arguments(self, _report: StageReport, _stack: ExitStack) -> list[str]:
+        """Write the CDN rules for the engine. Return the engine's command line."""
+        in_force = cdn_rules.load(cdn_rules.in_force(self.run.layout.as_data))
+        files.write_text(self.folder / RULES_FILE, cdn_rules.as_json(in_force))
+        return self.engine_arguments()
+
+    def engine_arguments(self) -> list[str]:
+        """Return the command line of `firstflight-handshake`, with the files in the stage's folder."""
+        key, settings, handshake = self.key, self.run.settings, self.run.settings.handshake
+        options: Options = [
+            *self.shared_options(),
+            ("--ports", settings.ports_at(settings.vantage_named(key.vantage), shard=key.shard)),
+            ("--cid-key", derive(str(self.run.manifest["cid_key"]), key, 16, self.name)),
+            ("--verify", handshake.verify),
+            ("--key-share", handshake.key_share),
+            ("--version", handshake.version),
+            ("--ech", handshake.ech),
+            ("--sni", handshake.sni),
+            ("--alpn", ",".join(handshake.alpn)),
+            ("--path", handshake.path),
+            ("--cdn-rules", self.folder / RULES_FILE),
+        ]
+        if handshake.roots is not None:
+            options.append(("--roots", handshake.roots))
+        second = ["--second"] if handshake.second else []
+        return self.command("firstflight-handshake", options, *second)
+
+    def write(self, plan: pa.Table, ruleset: str, report: StageReport, stopped: bool) -> None:
+        """Write the record files from the closed segments."""
+        records.write(self.run, self.key, plan, ruleset, report, self.mapper, stopped)

@@ -8,7 +8,7 @@ from scanner.records import totals
 
 
 def count(run: Run, report: StageReport) -> dict[str, int]:
-    """Count rows and those by outcome; FirstflightError as `scanner.records.totals.of_connections`."""
+    """Count rows, in total and by outcome. Raise like `scanner.records.totals.of_connections`."""
     key = report.key(run.id)
     assert key is not None
     return totals.of_connections(key, report, run.layout.handshakes(key), "handshakes")

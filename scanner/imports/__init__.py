@@ -1,1 +1,1 @@
-"""Reads what other scanners wrote into our record kinds."""
+"""Converts the output of other scanners to our record kinds."""

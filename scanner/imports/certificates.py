@@ -1,4 +1,4 @@
-"""From a certificate (DER) to the columns of record kind `certificate`, in the engine's words."""
+"""Converts a certificate (DER) to the columns of record kind `certificate`, with the engine's terms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIGNATURES = {
 }
 
 
-# A validity: two times of either type (RFC 5280 4.1.2.5), of which only the lengths are right.
+# A validity: two times of either type (RFC 5280 4.1.2.5). Only their lengths are checked.
 _TIME = rb"\x17\x0d.{13}|\x18\x0f.{15}"
 _VALIDITY = re.compile(
     rb"\x30[\x1e\x20\x22](?P<not_before>" + _TIME + rb")(?P<not_after>" + _TIME + rb")", re.DOTALL
@@ -45,30 +45,30 @@ _SOME_TIME = {0x17: b"\x17\x0d300101000000Z", 0x18: b"\x18\x0f20500101000000Z"}
 
 
 def describe(der: bytes) -> dict[str, Any]:
-    """Return what a certificate says; a field that cannot be read is empty or None, and `error` names it.
+    """Return a certificate's fields. An unreadable field is empty or `None`, and `error` names it.
 
-    Of what the parser takes for no certificate there are its hash, its size and `error`.
+    If the parser rejects the whole certificate, return only the hash, size and `error`.
     """
     row: dict[str, Any] = {"sha256": sha256(der).hexdigest(), "der_bytes": len(der), **_UNKNOWN}
     try:
         certificate, undated = _loaded(der)
-    except Exception:  # a certificate of somebody else: the parser has no common class of errors
+    except Exception:  # untrusted data: the parser has no common class of errors
         return row | {"error": "certificate does not parse"}
-    faults = [f"{which} is no date" for which in undated]
-    for what, columns in _READERS.items():
-        if what in undated:
+    faults = [f"{field} is no date" for field in undated]
+    for part, columns in _READERS.items():
+        if part in undated:
             continue
         try:
             row |= columns(certificate)
         except Exception:  # as above
-            faults.append(f"{what} does not parse")
+            faults.append(f"{part} does not parse")
     return row | {"error": "; ".join(faults) or None}
 
 
 def _loaded(der: bytes) -> tuple[x509.Certificate, tuple[str, ...]]:
-    """Return the certificate, and which of its times are none.
+    """Return the certificate, and the names of the invalid times.
 
-    The parser refuses a certificate for a time that is no date, so it gets another time in its place.
+    The parser rejects a certificate with an invalid time, so this function replaces that time.
     """
     try:
         return x509.load_der_x509_certificate(der), ()
@@ -77,17 +77,17 @@ def _loaded(der: bytes) -> tuple[x509.Certificate, tuple[str, ...]]:
         if times is None:
             raise
         for undated in (("not_before",), ("not_after",), ("not_before", "not_after")):
-            dated = der
-            for which in undated:
-                start, end = times.span(which)
-                dated = dated[:start] + _SOME_TIME[der[start]] + dated[end:]
+            patched = der
+            for field in undated:
+                start, end = times.span(field)
+                patched = patched[:start] + _SOME_TIME[der[start]] + patched[end:]
             with suppress(Exception):
-                return x509.load_der_x509_certificate(dated), undated
-        raise ValueError("it is not only for its times") from error
+                return x509.load_der_x509_certificate(patched), undated
+        raise ValueError("its times are not the only fault") from error
 
 
 def _serial(certificate: x509.Certificate) -> dict[str, Any]:
-    """As encoded: with a byte of zeros in front if the first bit would be set."""
+    """Encode like DER: a leading zero byte if the first bit would be set."""
     serial = certificate.serial_number
     return {"serial": serial.to_bytes(serial.bit_length() // 8 + 1, "big").hex()}
 
@@ -117,15 +117,15 @@ def _key(certificate: x509.Certificate) -> tuple[str, int | None]:
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
-    """Return DNS names and addresses as they are, others behind their type."""
+    """Return DNS names and addresses unchanged, other names prefixed with their type."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        sans = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    plain = (x509.DNSName, x509.IPAddress)
+    plain_types = (x509.DNSName, x509.IPAddress)
     return [
-        str(name.value) if isinstance(name, plain) else f"{type(name).__name__}:{name.value}"
-        for name in found
+        str(name.value) if isinstance(name, plain_types) else f"{type(name).__name__}:{name.value}"
+        for name in sans
     ]
 
 
@@ -139,14 +139,16 @@ def _is_ca(certificate: x509.Certificate) -> bool:
 def _timestamps(certificate: x509.Certificate) -> int:
     oid = ExtensionOID.PRECERT_SIGNED_CERTIFICATE_TIMESTAMPS
     try:
-        found = certificate.extensions.get_extension_for_oid(oid).value
+        extension = certificate.extensions.get_extension_for_oid(oid).value
     except x509.ExtensionNotFound:
         return 0
-    return len(list(found)) if isinstance(found, x509.PrecertificateSignedCertificateTimestamps) else 0
+    return (
+        len(list(extension)) if isinstance(extension, x509.PrecertificateSignedCertificateTimestamps) else 0
+    )
 
 
 def _ns(moment: datetime) -> int | None:
-    """Return nanoseconds since 1970; None outside the years 1678 to 2261."""
+    """Return nanoseconds since 1970; `None` outside of the years 1678 to 2261."""
     passed = moment - _EPOCH
     ns = (passed.days * 86_400 + passed.seconds) * 10**9
     return ns if -(2**63) <= ns < 2**63 else None
@@ -159,14 +161,16 @@ _UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("key_bits", "scts", "not_before", "not_after", "error")),
 }
 _READERS: dict[str, Callable[[x509.Certificate], dict[str, Any]]] = {
-    "issuer": lambda of: {"issuer": of.issuer.rfc4514_string()},
-    "subject": lambda of: {"subject": of.subject.rfc4514_string()},
+    "issuer": lambda certificate: {"issuer": certificate.issuer.rfc4514_string()},
+    "subject": lambda certificate: {"subject": certificate.subject.rfc4514_string()},
     "serial number": _serial,
-    "public key": lambda of: dict(zip(("key_algorithm", "key_bits"), _key(of), strict=True)),
+    "public key": lambda certificate: dict(
+        zip(("key_algorithm", "key_bits"), _key(certificate), strict=True)
+    ),
     "signature algorithm": _signature,
-    "not_before": lambda of: {"not_before": _ns(of.not_valid_before_utc)},
-    "not_after": lambda of: {"not_after": _ns(of.not_valid_after_utc)},
+    "not_before": lambda certificate: {"not_before": _ns(certificate.not_valid_before_utc)},
+    "not_after": lambda certificate: {"not_after": _ns(certificate.not_valid_after_utc)},
     "subject alternative name": _sans,
-    "basic constraint": lambda of: {"is_ca": _is_ca(of)},
-    "list of signed certificate timestamps": lambda of: {"scts": _timestamps(of)},
+    "basic constraint": lambda certificate: {"is_ca": _is_ca(certificate)},
+    "list of signed certificate timestamps": lambda certificate: {"scts": _timestamps(certificate)},
 }

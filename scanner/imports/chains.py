@@ -1,4 +1,4 @@
-"""The certificates of a QScanner run by their hash, on disk instead of in memory."""
+"""The certificates from a QScanner run by hash, on disk instead of in memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LINES = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
 
 
 class Chains:
-    """Reads tls_certificates.csv; a context manager, which removes its copy at the end."""
+    """Reads tls_certificates.csv. A context manager that removes the copy at the end."""
 
     def __init__(self, path: Path, scratch: Path, methods: Methods) -> None:
-        """Read all certificates, into a file in `scratch`. InputError for one that is not its hash's.
+        """Read all certificates to a file in `scratch`. InputError if a certificate does not match the hash.
 
-        `methods`: the rules by which the first of a chain tells a CDN.
+        `methods`: the rules that identify a CDN by a chain's first certificate.
         """
         self._methods = methods
         self._folder = tempfile.TemporaryDirectory(dir=scratch, prefix="certificates-")
@@ -53,56 +53,56 @@ class Chains:
         self._folder.cleanup()
 
     def columns(self, hashes: Sequence[str]) -> dict[str, Any]:
-        """Return the columns of quic_handshake about a chain; chain_sha256 only if all of it is known."""
+        """Return the columns of quic_handshake for a chain. chain_sha256 requires all certificates."""
         return dict(self._columns(tuple(hashes)))
 
     def new(self, hashes: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the rows of those certificates of a chain that were not returned before."""
+        """Return the rows for a chain's certificates that earlier calls did not return."""
         rows = []
         for position, digest in enumerate(hashes[:256]):
             der = self._take(digest)
             if der is not None:
-                following = hashes[position + 1] if position + 1 < len(hashes) else None
-                rows.append(certificates.describe(der) | {"position": position, "issuer_sha256": following})
+                issuer = hashes[position + 1] if position + 1 < len(hashes) else None
+                rows.append(certificates.describe(der) | {"position": position, "issuer_sha256": issuer})
         return rows
 
     def _take(self, digest: str) -> bytes | None:
-        found = self._store.execute(
+        row = self._store.execute(
             "SELECT der FROM certificate WHERE hash = ? AND NOT had", (digest,)
         ).fetchone()
-        if found is None:
+        if row is None:
             return None
         self._store.execute("UPDATE certificate SET had = 1 WHERE hash = ?", (digest,))
-        return bytes(found[0])
+        return bytes(row[0])
 
     def _columns_of(self, hashes: tuple[str, ...]) -> dict[str, Any]:
         if not hashes:
             return {}
-        whole = sha256()
-        known = True
+        chain_hash = sha256()
+        is_complete = True
         for digest in hashes:
-            found = self._store.execute("SELECT der FROM certificate WHERE hash = ?", (digest,)).fetchone()
-            known = known and found is not None
-            whole.update(found[0] if found is not None else b"")
+            row = self._store.execute("SELECT der FROM certificate WHERE hash = ?", (digest,)).fetchone()
+            is_complete = is_complete and row is not None
+            chain_hash.update(row[0] if row is not None else b"")
         return {
             "leaf_sha256": hashes[0],
             "chain_length": min(len(hashes), 255),
-            "chain_sha256": whole.hexdigest() if known else None,
+            "chain_sha256": chain_hash.hexdigest() if is_complete else None,
             "cdn_by_certificate": self._cdn(hashes[0]),
         }
 
     def _cdn(self, digest: str) -> str | None:
-        """Return the CDN by a certificate; None if it is not known or cannot be parsed."""
-        found = self._store.execute("SELECT der FROM certificate WHERE hash = ?", (digest,)).fetchone()
-        if found is None:
+        """Return a certificate's CDN; `None` if the certificate is missing or cannot be parsed."""
+        stored = self._store.execute("SELECT der FROM certificate WHERE hash = ?", (digest,)).fetchone()
+        if stored is None:
             return None
-        row = certificates.describe(bytes(found[0]))
+        row = certificates.describe(bytes(stored[0]))
         cdn = self._methods.by_certificate(row["subject"], row["issuer"], json.loads(row["sans"]))
         return None if cdn == OTHERS and row["error"] is not None else cdn
 
 
 def _der(pem: str) -> bytes | None:
-    """Return the bytes of a certificate in PEM; None if it is none."""
+    """Return a PEM certificate's bytes; `None` for other text."""
     text = pem.strip()
     if not (text.startswith(_LINES[0]) and text.endswith(_LINES[1])):
         return None

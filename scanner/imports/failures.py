@@ -1,11 +1,11 @@
-"""From QScanner's error of a connection, which is quic-go's text, to outcome and the columns about it."""
+"""Converts QScanner's error text for a connection (from quic-go) to outcome and related columns."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# Names of transport errors (RFC 9000 20.1) by their codes.
+# Name to code of transport errors (RFC 9000 20.1).
 CODES = {
     name: code
     for code, name in enumerate(
@@ -17,7 +17,8 @@ CODES = {
         )
     )
 }
-# The first that fits, at the beginning of the text; groups are columns, or as `_columns` says.
+# The first pattern that matches the start of the text is used. The groups are columns, or inputs of
+# `_columns`.
 TABLE: tuple[tuple[str, str], ...] = (
     (r"timeout: ", "timeout"),
     (r"no compatible QUIC version found", "version_negotiation"),
@@ -36,16 +37,16 @@ _PATTERNS = [(re.compile(pattern, re.DOTALL), outcome) for pattern, outcome in T
 
 
 def of(text: str) -> dict[str, Any]:
-    """Return outcome, detail and what the text says of alert and close; nothing for an empty text.
+    """Return outcome, detail, and the columns of alert and close; empty for an empty text.
 
-    What fits nowhere is handshake_failed: the connection was not completed, and `detail` has the text.
+    An unknown text becomes handshake_failed, because the connection was not completed. `detail` has the text.
     """
     if not text:
         return {}
     row: dict[str, Any] = {"outcome": "handshake_failed", "detail": text[:500]}
     for pattern, outcome in _PATTERNS:
-        if found := pattern.match(text):
-            return row | {"outcome": outcome} | _columns(outcome, found.groupdict())
+        if match := pattern.match(text):
+            return row | {"outcome": outcome} | _columns(outcome, match.groupdict())
     return row
 
 

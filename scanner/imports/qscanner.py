@@ -1,8 +1,8 @@
-"""Reads the output of QScanner (github.com/tumi8/QScanner) into our record kinds of handshakes.
+"""Converts the output of QScanner (github.com/tumi8/QScanner) to our record kinds of handshakes.
 
-QScanner writes what it knows of a target into several CSV files at once, under a lock: all have the targets
-in the same order, and those without an error of the connection are in all of them. So the files are read side
-by side, a target at a time. What QScanner does not say is null.
+QScanner writes a target's results to several CSV files at the same time, under a lock. So all files have
+the targets in the same order, and targets without a connection error are in all files. This module reads the
+files in parallel, target by target. Values that QScanner does not provide are null.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from scanner.imports.table import Beside, Line, read
 
 CONNECTIONS, PARAMETERS = "quic_connection_info.csv", "quic_shared_config.csv"
 TLS, CERTIFICATES, HEADERS = "tls_shared_config.csv", "tls_certificates.csv", "http_header.csv"
-# TLS 1.3 by RFC 8446 B.4; groups by its 4.2.7 and draft-ietf-tls-ecdhe-mlkem. In the engine's words.
+# TLS 1.3 ciphers (RFC 8446 B.4) and groups (RFC 8446 4.2.7 and draft-ietf-tls-ecdhe-mlkem), with the
+# engine's names.
 CIPHERS = {
     "1301": "TLS_AES_128_GCM_SHA256",
     "1302": "TLS_AES_256_GCM_SHA384",
     "1303": "TLS_CHACHA20_POLY1305_SHA256",
 }
 GROUPS = {"23": "secp256r1", "24": "secp384r1", "25": "secp521r1", "29": "X25519", "4588": "X25519MLKEM768"}
-_DIGITS = 15  # of a number that is read
+_DIGITS = 15  # maximum length of a number
 ALPN, QUIC_TRANSPORT_PARAMETERS = 16, 57
-# Fields of a response that have a column.
+# Response fields with a column.
 FIELDS = ("server", "alt-svc", "via", "location", "cf-ray", "x-amz-cf-pop", "x-cache", "x-served-by", "age")
 
 Row = dict[str, Any]
@@ -45,7 +46,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Target:
-    """The rows of one target; `certificates` are those that no earlier target sent."""
+    """A target's rows. `certificates` are the certificates that no earlier target sent."""
 
     handshake: Row
     response: Row | None = None
@@ -53,13 +54,13 @@ class Target:
 
 
 class Rejected(Exception):
-    """Why a line is not used."""
+    """The reason why a line is not used."""
 
 
 class QScanner:
-    """The output of one QScanner run, in `folder`. `rejected` are (line, reason) of connections.
+    """A QScanner run's output, in `folder`. `rejected`: (line, reason) of connections.
 
-    `methods`: the rules by which headers and certificates tell a CDN.
+    `methods`: the rules that identify a CDN by headers and certificates.
     """
 
     def __init__(self, folder: Path, methods: Methods) -> None:
@@ -68,7 +69,7 @@ class QScanner:
         self.rejected: list[tuple[int, str]] = []
 
     def run_id(self) -> str:
-        """Return the id of the imported run: when it began, and what it found. InputError without a row."""
+        """Return an id for the imported run, from the start and results. InputError without a row."""
         path = self.folder / CONNECTIONS
         digest = sha256()
         first: int | None = None
@@ -82,20 +83,20 @@ class QScanner:
         return f"{datetime.fromtimestamp(first, UTC):%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:6]}"
 
     def targets(self, scratch: Path) -> Iterator[Target]:
-        """Yield all targets. InputError for a file that cannot be read or is of another run.
+        """Yield all targets. Raise InputError for a file that cannot be read or belongs to another run.
 
-        `scratch` is a folder for a temporary copy of the certificates.
+        `scratch`: a folder for a temporary copy of the certificates.
         """
         with Chains(self.folder / CERTIFICATES, scratch, self._methods) as chains:
             tls, headers = Beside(self.folder / TLS), Beside(self.folder / HEADERS)
             for line in read(self.folder / CONNECTIONS):
-                own, fields = tls.one(line.key), headers.each(line.key, "Header")
+                tls_line, fields = tls.one(line.key), headers.each(line.key, "Header")
                 try:
-                    yield _target(line, own, fields, chains, self._methods)
+                    yield _target(line, tls_line, fields, chains, self._methods)
                 except Rejected as why:
                     self.rejected.append((line.number, str(why)))
-            for other in (tls, headers):
-                other.check_end(CONNECTIONS)
+            for file in (tls, headers):
+                file.check_end(CONNECTIONS)
 
 
 def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains, methods: Methods) -> Target:
@@ -125,16 +126,18 @@ def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains, me
         certificates = chains.new(hashes)
     response = None
     if fields:
-        named = {one.values["Header"].lower(): _braces(one.values.get("Value") or "") for one in fields}
+        header_values = {
+            field.values["Header"].lower(): _braces(field.values.get("Value") or "") for field in fields
+        }
         row |= {
             "http": "response",
-            "server_header": named.get("server"),
-            "edge_location": edge.location(named.items()),
-            "cdn_by_header": methods.by_headers(named.items()),
+            "server_header": header_values.get("server"),
+            "edge_location": edge.location(header_values.items()),
+            "cdn_by_header": methods.by_headers(header_values.items()),
         }
         response = {name: row[name] for name in ("domain", "ip", "port", "sent_at")} | {
-            "headers": json.dumps(list(named.items()), ensure_ascii=False, separators=(",", ":")),
-            **{name.replace("-", "_"): named.get(name) for name in FIELDS},
+            "headers": json.dumps(list(header_values.items()), ensure_ascii=False, separators=(",", ":")),
+            **{name.replace("-", "_"): header_values.get(name) for name in FIELDS},
         }
     return Target(row, response, certificates)
 
@@ -146,40 +149,40 @@ def _negotiated(tls: dict[str, str]) -> Row:
         "group": GROUPS.get(tls.get("keyShareGroup") or ""),
         "hello_retry": bool(tls.get("helloRetryRequestExtensions")),
     }
-    if tls.get("validCert") == "true":  # otherwise either may be the reason
+    if tls.get("validCert") == "true":  # otherwise, the chain or the name may be the reason
         row |= {"verified": True, "name_matches": True}
     extensions = _extensions(tls.get("serverEncryptedExtensions") or "[]")
     alpn = extensions.get(ALPN, b"")
-    if len(alpn) > 3:  # RFC 7301 3.1: a list of one
+    if len(alpn) > 3:  # RFC 7301 3.1: a list with one name
         row["alpn"] = alpn[3:].decode("ascii", "replace")
     if QUIC_TRANSPORT_PARAMETERS in extensions:
         try:
-            found = transport_parameters.parsed(extensions[QUIC_TRANSPORT_PARAMETERS])
+            parameters = transport_parameters.parsed(extensions[QUIC_TRANSPORT_PARAMETERS])
         except ValueError as error:
             raise Rejected(str(error)) from error
-        row |= _of_parameters(found)
+        row |= _of_parameters(parameters)
     return row
 
 
-def _of_parameters(found: list[tuple[int, bytes]]) -> Row:
-    there = {number for number, _ in found}
-    delays = [number for number in transport_parameters.MIN_ACK_DELAY if number in there]
+def _of_parameters(parameters: list[tuple[int, bytes]]) -> Row:
+    present = {number for number, _ in parameters}
+    delays = [number for number in transport_parameters.MIN_ACK_DELAY if number in present]
     return {
-        "transport_parameters": transport_parameters.as_json(found),
-        "migration_disabled": 0x0C in there,
-        "preferred_address": 0x0D in there,
-        "max_datagram_frame_size": transport_parameters.integer(found, 0x20),
+        "transport_parameters": transport_parameters.as_json(parameters),
+        "migration_disabled": 0x0C in present,
+        "preferred_address": 0x0D in present,
+        "max_datagram_frame_size": transport_parameters.integer(parameters, 0x20),
         "min_ack_delay_id": f"{delays[0]:#x}" if delays else None,
-        "min_ack_delay_us": transport_parameters.integer(found, delays[0]) if delays else None,
+        "min_ack_delay_us": transport_parameters.integer(parameters, delays[0]) if delays else None,
     }
 
 
 def _extensions(text: str) -> dict[int, bytes]:
     """Return TLS extensions from a JSON list of [type, base64 without padding]."""
     try:
-        found = json.loads(text)
+        pairs = json.loads(text)
         return {
-            int(kind): base64.b64decode(data + "=" * (-len(data) % 4), validate=True) for kind, data in found
+            int(kind): base64.b64decode(data + "=" * (-len(data) % 4), validate=True) for kind, data in pairs
         }
     except (ValueError, TypeError, binascii.Error, RecursionError) as error:
         raise Rejected("serverEncryptedExtensions cannot be read") from error
@@ -189,13 +192,13 @@ def _address(text: str) -> str:
     try:
         ipaddress.ip_address(text)
     except ValueError as error:
-        raise Rejected(f"{text[:60]!r} is no address") from error
+        raise Rejected(f"{text[:60]!r} is not an address") from error
     return text
 
 
-def _integer(values: dict[str, str], name: str, most: int) -> int:
+def _integer(values: dict[str, str], name: str, maximum: int) -> int:
     text = values.get(name) or ""
-    if not text.isdecimal() or len(text) > _DIGITS or int(text) > most:
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) > maximum:
         raise Rejected(f"{name} is {text[:60]!r}")
     return int(text)
 
@@ -207,5 +210,5 @@ def _hex(text: str) -> int:
 
 
 def _braces(text: str) -> str:
-    """Return the value of a field: QScanner puts all values of a name into one pair of braces."""
+    """Return a field's value. QScanner encloses all values for a name in one pair of braces."""
     return text[1:-1] if text.startswith("{") and text.endswith("}") else text

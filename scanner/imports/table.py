@@ -1,4 +1,4 @@
-"""QScanner's CSV files, read line by line, and side by side by target."""
+"""Reads QScanner's CSV files line by line, in parallel by target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from firstflight.errors import InputError
 
-# What names a target in every file; earlier versions of QScanner have no targetid.
+# The columns that identify a target in every file. Earlier versions of QScanner have no targetid.
 _KEY = ("targetid", "address", "port", "hostname")
 
 Key = tuple[str, ...]
@@ -17,7 +17,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a file, and the number of its last line there; `key` names its target."""
+    """A row in a file, and the number of the row's last line. `key` identifies the target."""
 
     number: int
     key: Key
@@ -25,7 +25,7 @@ class Line:
 
 
 def read(path: Path) -> Iterator[Line]:
-    """Yield the rows of a file with a header. InputError if it cannot be read or is no CSV file."""
+    """Yield the rows in a file with a header. InputError if it is unreadable or not a CSV file."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             reader = csv.DictReader(file, restkey="", restval="")
@@ -35,11 +35,11 @@ def read(path: Path) -> Iterator[Line]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except csv.Error as error:
-        raise InputError(f"{path} is no CSV file: {error}") from error
+        raise InputError(f"{path} is not a CSV file: {error}") from error
 
 
 class Beside:
-    """A file with rows of some of the targets of another file, in the same order; none if it is missing."""
+    """A file with rows for some targets of another file, in the same order. A missing file has no rows."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,32 +47,32 @@ class Beside:
         self._next = next(self._rows, None)
 
     def one(self, key: Key) -> Line | None:
-        """Return the next row if it is of that target."""
-        found = self._next
-        if found is None or found.key != key:
+        """Return the next row if it belongs to the target."""
+        line = self._next
+        if line is None or line.key != key:
             return None
         self._next = next(self._rows, None)
-        return found
+        return line
 
     def each(self, key: Key, by: str) -> list[Line]:
-        """Return the next rows as long as they are of that target and differ in column `by`.
+        """Return the next rows while they belong to the target and differ in column `by`.
 
-        InputError if the file has no such column.
+        Raise InputError if the file has no such column.
         """
         if self._next is not None and by not in self._next.values:
-            raise InputError(f"{self._path} has no column {by}: it is none of QScanner's files of this name")
-        found: dict[str, Line] = {}
-        while self._next is not None and self._next.values.get(by, "") not in found:
+            raise InputError(f"{self._path} has no column {by}: it is not a QScanner file")
+        lines: dict[str, Line] = {}
+        while self._next is not None and self._next.values.get(by, "") not in lines:
             row = self.one(key)
             if row is None:
                 break
-            found[row.values.get(by, "")] = row
-        return list(found.values())
+            lines[row.values.get(by, "")] = row
+        return list(lines.values())
 
     def check_end(self, other: str) -> None:
-        """Raise InputError if rows are left: of targets that the other file has elsewhere, or not at all."""
+        """Raise InputError if rows remain: the other file has their targets elsewhere, or lacks them."""
         if self._next is not None:
             raise InputError(
-                f"{self._path}: the row that ends in line {self._next.number} is of a target that {other} "
-                "does not have at this place: the files are of different runs"
+                f"{self._path}: the row that ends in line {self._next.number} belongs to a target that is "
+                f"missing, or in another position, in {other}: the files are from different runs"
             )

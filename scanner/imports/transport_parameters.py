@@ -1,11 +1,11 @@
-"""Transport parameters (RFC 9000 18) as the JSON list of quic_handshake."""
+"""Parses transport parameters (RFC 9000 18) for the JSON list in quic_handshake."""
 
 from __future__ import annotations
 
 import json
 
 MOST = 64
-# Names by identifier; what is not a flag or bytes is an integer (RFC 9000 18.2, 9221, 9287, 9368).
+# Names by identifier. Parameters other than flags and bytes are integers (RFC 9000 18.2, 9221, 9287, 9368).
 NAMES = {
     0x00: "original_destination_connection_id",
     0x01: "max_idle_timeout",
@@ -28,25 +28,25 @@ NAMES = {
     0x20: "max_datagram_frame_size",
     0x2AB2: "grease_quic_bit",
 }
-# min_ack_delay by its code points, newest first (draft-ietf-quic-ack-frequency and its predecessors).
+# Code points of min_ack_delay, newest first (draft-ietf-quic-ack-frequency and its predecessors).
 MIN_ACK_DELAY = (0xFF04DE1B, 0xFF04DE1A, 0xFF03DE1A, 0xFF02DE1A, 0xDE1A)
 _FLAGS = frozenset({0x0C, 0x2AB2})
 _BYTES = frozenset({0x00, 0x02, 0x0D, 0x0F, 0x10, 0x11})
 
 
 def parsed(extension: bytes) -> list[tuple[int, bytes]]:
-    """Return identifier and value of each parameter, in the order sent; ValueError if it cannot be read."""
-    found, place = [], 0
-    while place < len(extension):
-        parameter, place = _varint(extension, place)
-        length, place = _varint(extension, place)
-        if place + length > len(extension):
+    """Return identifier and value of each parameter, in the order sent. ValueError if unreadable."""
+    parameters, offset = [], 0
+    while offset < len(extension):
+        parameter, offset = _varint(extension, offset)
+        length, offset = _varint(extension, offset)
+        if offset + length > len(extension):
             raise ValueError("a transport parameter is cut")
-        found.append((parameter, extension[place : place + length]))
-        place += length
-    if len(found) > MOST:
+        parameters.append((parameter, extension[offset : offset + length]))
+        offset += length
+    if len(parameters) > MOST:
         raise ValueError(f"more than {MOST} transport parameters")
-    return found
+    return parameters
 
 
 def as_json(parameters: list[tuple[int, bytes]]) -> str:
@@ -59,9 +59,9 @@ def as_json(parameters: list[tuple[int, bytes]]) -> str:
 
 
 def integer(parameters: list[tuple[int, bytes]], number: int) -> int | None:
-    """Return the value of an integer parameter; None if it was not sent or is none."""
-    for found, value in parameters:
-        if found == number:
+    """Return the value of an integer parameter; `None` if it was not sent or is not an integer."""
+    for parameter, value in parameters:
+        if parameter == number:
             return _integer(value)
     return None
 
@@ -69,7 +69,7 @@ def integer(parameters: list[tuple[int, bytes]], number: int) -> int | None:
 def _name(number: int) -> str | None:
     if number in MIN_ACK_DELAY:
         return "min_ack_delay"
-    # Reserved to be ignored (RFC 9000 18.1).
+    # Reserved identifiers, which are ignored (RFC 9000 18.1).
     return NAMES.get(number) or ("grease" if number >= 27 and (number - 27) % 31 == 0 else None)
 
 
@@ -77,8 +77,8 @@ def _value(number: int, value: bytes) -> int | bool | str:
     if number in _FLAGS and not value:
         return True
     if number in MIN_ACK_DELAY or (number in NAMES and number not in _FLAGS | _BYTES):
-        found = _integer(value)
-        return value.hex() if found is None else found
+        decoded = _integer(value)
+        return value.hex() if decoded is None else decoded
     return value.hex()
 
 
@@ -90,10 +90,10 @@ def _integer(value: bytes) -> int | None:
     return number if end == len(value) else None
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return the integer at `place` (RFC 9000 16), and the place behind it."""
-    length = 1 << (data[place] >> 6) if place < len(data) else 1
-    if place + length > len(data):
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
+    """Return the integer at `offset` (RFC 9000 16), and the offset after it."""
+    length = 1 << (data[offset] >> 6) if offset < len(data) else 1
+    if offset + length > len(data):
         raise ValueError("a transport parameter is cut")
-    number = int.from_bytes(data[place : place + length], "big")
-    return number & ((1 << 8 * length - 2) - 1), place + length
+    number = int.from_bytes(data[offset : offset + length], "big")
+    return number & ((1 << 8 * length - 2) - 1), offset + length

@@ -1,4 +1,4 @@
-"""Writes the targets of another scanner as record files of handshakes."""
+"""Writes another scanner's targets to record files of handshakes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from scanner.imports.qscanner import Row, Target
 from schemas import records
 
 KINDS = ("quic_handshake", "certificate", "http3_response")
-# Rows that are in memory at a time, of each kind.
+# Maximum number of rows in memory, per kind.
 BATCH = 4096
 
 
 class RecordFile:
-    """A record file that is written row by row, and there once it is whole. A context manager.
+    """Context manager for a record file. Rows are written one by one; the file appears when it is complete.
 
-    `stamp`: values of columns that all rows share; what a row does not have is null.
+    `stamp`: values of columns that all rows share. Other missing values in a row are null.
     """
 
     def __init__(self, path: Path, kind: str, stamp: Row) -> None:
@@ -50,7 +50,7 @@ class RecordFile:
         self._open.__exit__(kind, error, trace)
 
     def add(self, row: Row) -> None:
-        """Add a row; KeyError for a value that has no column."""
+        """Add a row. Raise KeyError for a value without a column."""
         for name in row:
             self._common[name]
         self._waiting.append(self._common | row)
@@ -64,7 +64,7 @@ class RecordFile:
 
 
 def write(targets: Iterable[Target], out: Path, stamp: Row) -> dict[str, Any]:
-    """Write one file for each of KINDS into the folder `out`; return rows by kind, and by outcome."""
+    """Write a file for each of KINDS to the folder `out`. Return the rows by kind, and by outcome."""
     outcomes: Counter[str] = Counter()
     with ExitStack() as stack:
         handshakes, certificates, responses = (

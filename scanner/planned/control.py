@@ -29,9 +29,9 @@ GRACE_SHARE = 0.9
 
 
 class Controls:
-    """Feeds the settings' control names to the prober of a probe stage; does nothing if there are none.
+    """Feeds the settings' control names to a probe stage's prober. Does nothing without control names.
 
-    A context manager; names are resolved once, on entry.
+    A context manager. Names are resolved once, on entry.
     """
 
     def __init__(self, run: Run, key: StageKey, feed: Feed, mapper: Mapper) -> None:
@@ -41,11 +41,11 @@ class Controls:
 
     def __enter__(self) -> Self:
         settings = self._run.settings
-        names = settings.manners.control
-        # One process of a vantage point probes them, so that there are not more probes with more shards.
-        if not names or not settings.manners.enabled or self._key.shard.index:
+        names = settings.backoff.control
+        # Only one process at a vantage point probes them, so more shards do not cause more probes.
+        if not names or not settings.backoff.enabled or self._key.shard.index:
             return self
-        # Here, because only few runs have such names: dnspython imports aioquic and trio.
+        # Imported here, because only few runs have such names, and dnspython imports aioquic and trio.
         from scanner.resolver.addresses import Addresses
 
         families = settings.probe.families
@@ -66,15 +66,15 @@ class Controls:
         addresses.resolve()
         folder = self._run.layout.stage("probe", self._key)
         log = folder / planned_records.LOG
-        # A resumed stage continues the numbering: each number identifies one probe.
+        # A resumed stage continues the numbering, because each number identifies one probe.
         first = 1 + max((entry["slot"] for entry in read_log(log)), default=-1)
-        every_s = settings.manners.control_every_s
+        every_s = settings.backoff.control_every_s
         vantage = (settings.index_of(self._key.vantage), len(settings.vantage))
-        of = series("control", names, families, every_s, vantage)
+        all_series = series("control", names, families, every_s, vantage)
         self._feeder = Feeder(
             self._feed,
             log,
-            plan(of, time.time_ns(), first=first),
+            plan(all_series, time.time_ns(), first=first),
             address=addresses.of,
             asn_of=self._mapper.asn,
             grace_ms=lambda _: int(GRACE_SHARE * every_s * 1000),
@@ -99,7 +99,7 @@ class Controls:
 def write_slots(
     folder: Path, probed: dict[int, dict[str, Any]], common: dict[str, Any], mapper: Mapper
 ) -> Path | None:
-    """Write the watch_slot records of a probe stage's control names; return None if there are none."""
+    """Write the watch_slot records for a probe stage's control names. Return `None` without such names."""
     fed = list(planned_records.fed(folder))
     if not fed:
         return None

@@ -1,8 +1,8 @@
-"""Lets only one watch send at a time when two run at a vantage point.
+"""Lets only one of two watches at a vantage point send at a time.
 
-A watch uses the limits of its vantage point alone. A watch with `watch.gives_way` (a scheduled one yields to
-a manual one) sends only while no other watch is active, so both together never exceed one watch's limits.
-They coordinate by file locks beside the runs, which the kernel releases when their processes end.
+A watch may use the vantage point's whole limits. A watch with low `watch.precedence` (a scheduled watch)
+sends only while no other watch is active. So both together never exceed one watch's limits.
+They coordinate with file locks in the folder of runs. The kernel releases the locks when the processes exit.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from firstflight.run.run import Run
 from firstflight.system import lock
 from scanner.planned.probes import AHEAD_NS, SECOND_NS
 
-# A watch becomes active this long before its period: by then the other watch's submitted probes have been
-# sent, and the gap that the limits require has passed.
+# A watch becomes active this long before its period. Until the period starts, the other watch has sent its
+# submitted probes, and the gap that the limits require has passed.
 BEFORE_NS = AHEAD_NS + 3 * SECOND_NS
-# So much later the gap is still kept.
+# With a delay up to this, the gap is still kept.
 LATE_NS = SECOND_NS // 2
-# A period that begins this soon is waited for as an active watch: until then names, capture and prober are
-# prepared, which takes as long as it takes.
+# A watch counts as active if its period starts within this time: until then it prepares names, capture and
+# prober, which takes an unknown time.
 SOON_NS = 60 * SECOND_NS
-# The `reason` of slots that are skipped in favour of the other watch (schemas/records/watch_slot.yaml).
+# The `reason` of slots that are skipped because of the other watch (schemas/records/watch_slot.yaml).
 REASON = "limit"
 
 
 class Precedence:
-    """Precedence of one watch stage whose period begins at `begins_ns` (UTC). A context manager.
+    """Precedence of a watch stage with a period that starts at `begins_ns` (UTC). A context manager.
 
-    `skipped` counts the slots that were skipped in favour of another watch.
+    `skipped` counts the slots that were skipped because of another watch.
     """
 
     def __init__(self, run: Run, vantage: str, begins_ns: int) -> None:
-        self._first = run.path.parent / f"watch-{vantage}.lock"
-        self._second = run.path.parent / f"watch-{vantage}-gives-way.lock"
-        self._gives_way = run.settings.watch.gives_way
+        self._lock_file = run.path.parent / f"watch-{vantage}.lock"
+        self._low_lock_file = run.path.parent / f"watch-{vantage}-low.lock"
+        self._is_low = run.settings.watch.precedence == "low"
         self._from_ns = begins_ns - BEFORE_NS
         self._locks = ExitStack()
         self._active = False
         self.skipped = 0
 
     def __enter__(self) -> Self:
-        if self._gives_way:
-            self._locks.enter_context(lock.shared(self._second))
+        if self._is_low:
+            self._locks.enter_context(lock.shared(self._low_lock_file))
         else:
             self.update(time.time_ns() + SOON_NS)
         return self
@@ -58,19 +58,19 @@ class Precedence:
     def update(self, now_ns: int) -> None:
         """Take precedence shortly before the period. Call this several times a second.
 
-        Too late, it waits until the other watch's submitted probes have been sent.
+        If it is too late, wait until the other watch's submitted probes have been sent.
         """
-        if self._gives_way or self._active or now_ns < self._from_ns:
+        if self._is_low or self._active or now_ns < self._from_ns:
             return
         self._active = True
-        self._locks.enter_context(lock.shared(self._first))
-        # The lock counts from when it is held, however long that took.
-        if time.time_ns() > self._from_ns + LATE_NS and lock.is_shared(self._second):
+        self._locks.enter_context(lock.shared(self._lock_file))
+        # The lock is effective from now on, however long it took to get it.
+        if time.time_ns() > self._from_ns + LATE_NS and lock.is_shared(self._low_lock_file):
             time.sleep(BEFORE_NS / SECOND_NS)
 
     def reason_to_skip(self) -> str | None:
-        """Return why no probe may be submitted now; None if it may."""
-        if not self._gives_way or not lock.is_shared(self._first):
+        """Return why no probe may be submitted now; `None` if it may."""
+        if not self._is_low or not lock.is_shared(self._lock_file):
             return None
         self.skipped += 1
         return REASON

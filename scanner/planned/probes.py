@@ -1,8 +1,8 @@
-"""Plans probes on a fixed grid of UTC, feeds them to the prober and logs each one.
+"""Plans probes on a fixed grid of UTC, feeds them to the prober, and logs each probe.
 
-The probes of a name are `interval` apart, aligned to whole multiples of it since 1970. Names and vantage
-points are spread evenly over the interval, so that neither one vantage point nor all together send bursts.
-Times do not depend on earlier probes, so they do not drift.
+A name's probes are `interval` apart, aligned to multiples of the interval since 1970. Names and vantage
+points are spread evenly over the interval, so neither one vantage point nor all together send bursts. Times
+do not depend on earlier probes, so they do not drift.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AHEAD_NS = 2 * SECOND_NS
 
 @dataclass(frozen=True)
 class Series:
-    """A name that is probed every `interval_ns`, number `index` of `of` that share the interval."""
+    """A name that is probed every `interval_ns`; series `index` of `of` that share the interval."""
 
     purpose: Purpose
     domain: str
@@ -37,7 +37,7 @@ class Series:
     of: int
 
     def times(self, start_ns: int) -> Iterator[int]:
-        """Yield planned times (UTC, ns) from `start_ns` on, endlessly."""
+        """Yield planned times (UTC, ns) from `start_ns` on, without end."""
         offset = self.interval_ns * self.index // self.of
         first = -(-(start_ns - offset) // self.interval_ns)
         while True:
@@ -47,7 +47,7 @@ class Series:
 
 @dataclass(frozen=True)
 class PlannedProbe:
-    """One planned probe; `number` counts from 0."""
+    """One planned probe. `number` counts from 0."""
 
     number: int
     planned_ns: int
@@ -63,39 +63,38 @@ def series(
 ) -> list[Series]:
     """Return the series of `names` at vantage point number `vantage[0]` of `vantage[1]`."""
     pairs = [(name, family) for name in names for family in families]
-    vantage_index, of = vantage
+    vantage_index, vantages = vantage
     return [
         Series(
             purpose,
             name,
             family,
             round(interval_s * SECOND_NS),
-            n * of + vantage_index,
-            max(1, len(pairs) * of),
+            n * vantages + vantage_index,
+            max(1, len(pairs) * vantages),
         )
         for n, (name, family) in enumerate(pairs)
     ]
 
 
 def plan(
-    of: Sequence[Series], start_ns: int, end_ns: int | None = None, first: int = 0
+    all_series: Sequence[Series], start_ns: int, end_ns: int | None = None, first: int = 0
 ) -> Iterator[PlannedProbe]:
-    """Yield the planned probes of several series in time order, from `start_ns` to before `end_ns` (None: no
-    end)."""
+    """Yield the probes of several series in time order, from `start_ns` to before `end_ns` (or endlessly)."""
 
-    def timed(index: int, one: Series) -> Iterator[tuple[int, int]]:
-        for planned in one.times(start_ns):
+    def timed(index: int, series: Series) -> Iterator[tuple[int, int]]:
+        for planned in series.times(start_ns):
             if end_ns is not None and planned >= end_ns:
                 return
             yield planned, index
 
-    merged = heapq.merge(*(timed(index, one) for index, one in enumerate(of)))
+    merged = heapq.merge(*(timed(index, series) for index, series in enumerate(all_series)))
     for number, (planned, index) in enumerate(merged, start=first):
-        yield PlannedProbe(number, planned, of[index])
+        yield PlannedProbe(number, planned, all_series[index])
 
 
 class Feeder:
-    """Submits planned probes to the prober shortly before their time; logs each as a JSON line in `log`."""
+    """Submits planned probes to the prober shortly before their time. Logs each as a JSON line in `log`."""
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class Feeder:
             self._log = log.open("a", encoding="utf-8")
 
     def tick(self, now_ns: int) -> None:
-        """Submit the probes that are due soon; send `end` after the last one."""
+        """Submit the probes that are due soon. Send `end` after the last one."""
         while self._next is not None and self._next.planned_ns <= now_ns + AHEAD_NS:
             self._submit(self._next)
             self._next = next(self._probes, None)
@@ -133,22 +132,22 @@ class Feeder:
         self._log.close()
 
     def _submit(self, probe: PlannedProbe) -> None:
-        one = probe.series
-        ip = self._address(one.domain, one.family)
+        series = probe.series
+        ip = self._address(series.domain, series.family)
         asn = None if ip is None else self._asn_of(ip)
         entry = {
             "slot": probe.number,
             "planned_ns": probe.planned_ns,
-            "purpose": one.purpose,
-            "domain": one.domain,
-            "family": one.family,
+            "purpose": series.purpose,
+            "domain": series.domain,
+            "family": series.family,
             "ip": ip,
             "asn": asn,
         }
         reason = None if ip is None else self._reason_to_skip()
         if reason is not None:
             entry["skipped"] = reason
-        # Logged first: every probe that the prober knows is in the log.
+        # Logged first, so that the log has every probe that the prober receives.
         self._log.write(json.dumps(entry) + "\n")
         self._log.flush()
         if ip is not None and reason is None:
@@ -156,18 +155,19 @@ class Feeder:
                 FIRST_SLOT + probe.number,
                 probe.planned_ns,
                 grace_ms=self._grace_ms(probe),
-                owned=one.purpose == "owned",
+                owned=series.purpose == "owned",
                 asn=asn,
                 ip=ip,
                 port=self._port,
-                domain=one.domain,
+                domain=series.domain,
             )
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Read a log of slots (the feeder's, or the prober's of skipped ones); empty if the file does not exist.
+    """Read a log of slots (the feeder's, or the prober's of skipped slots); empty if the file does not exist.
 
-    Ignores a last line without line feed, whose writer was killed. InputError for any other broken line.
+    Ignores a last line without a line feed, because its writer was killed. Raise InputError for another
+    invalid line.
     """
     if not path.is_file():
         return []
@@ -177,7 +177,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         try:
             entries.append(json.loads(line))
         except ValueError as error:
-            # After a killed writer's partial line, the next writer's first entry follows on the same line.
+            # After a killed writer's partial line, the next writer's first entry is on the same line.
             if "{" not in line[1:]:
                 raise InputError(f"{path}, line {number}, is not JSON: move the file away") from error
             entries.append(json.loads(line[line.rindex("{") :]))

@@ -1,4 +1,4 @@
-"""Builds the watch_slot records: every slot is either probed or skipped, with a reason if skipped."""
+"""Builds the watch_slot records: each slot is either probed, or skipped with a reason."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ SKIPPED = "skipped.jsonl"
 
 
 def of_segments(segments: pa.Table) -> dict[int, dict[str, Any]]:
-    """Return the rows of planned probes among the prober's rows, by slot number."""
+    """Return the planned probes among the prober's rows, by slot number."""
     rows = segments.filter(pc.greater_equal(segments["target"], pa.scalar(FIRST_SLOT, pa.uint32())))
     return {row["target"] - FIRST_SLOT: row for row in rows.to_pylist()}
 
 
 def fed(folder: Path) -> Iterable[dict[str, Any]]:
-    """Return the entries of the feeder's log: the slots that came due."""
+    """Return the entries of the feeder's log: the slots that became due."""
     return read_log(folder / LOG)
 
 
 def planned(slots: Iterable[PlannedProbe]) -> Iterable[dict[str, Any]]:
-    """Yield log entries for planned probes that never came due."""
+    """Yield log entries for planned probes that never became due."""
     for slot in slots:
         yield {
             "slot": slot.number,
@@ -57,8 +57,9 @@ def build(
 ) -> pa.Table:
     """Build the table of watch_slot records.
 
-    `all_slots` are log entries; `probed` is from `of_segments`; `common` are the columns that all rows share.
-    `unfed_reason`: why slots that never came due were skipped. FirstflightError if the sums do not hold.
+    `all_slots`: log entries; `probed`: from `of_segments`; `common`: columns that all rows share;
+    `unfed_reason`: why slots that never became due were skipped. Raise FirstflightError if the totals do not
+    match.
     """
     skipped = {entry["slot"] - FIRST_SLOT: entry for entry in read_log(folder / SKIPPED)}
     rows: list[dict[str, Any]] = []
@@ -80,43 +81,43 @@ def build(
 
 
 def write(table: pa.Table, path: Path) -> None:
-    """Write the record file in one step."""
+    """Write the record file atomically."""
     with files.replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
 def counts(table: pa.Table) -> dict[str, int]:
-    """Count slots, probed ones, and skipped ones by reason, for the stage's report."""
-    found = {"slots": table.num_rows, "probed": 0}
+    """Count slots, probed slots, and skipped slots by reason, for the stage's report."""
+    result = {"slots": table.num_rows, "probed": 0}
     for state, reason in zip(table["state"].to_pylist(), table["reason"].to_pylist(), strict=True):
         name = "probed" if state == "probed" else f"skipped_{reason}"
-        found[name] = found.get(name, 0) + 1
-    return found
+        result[name] = result.get(name, 0) + 1
+    return result
 
 
 def _state_columns(
     entry: dict[str, Any], row: dict[str, Any] | None, skip: dict[str, Any] | None, unfed_reason: str
 ) -> dict[str, Any]:
     if row is not None and row["outcome"] not in NOT_SENT:
-        late = None if row["sent_at"] is None else (row["sent_at"] - entry["planned_ns"]) // 1000
+        late_us = None if row["sent_at"] is None else (row["sent_at"] - entry["planned_ns"]) // 1000
         return {
             "state": "probed",
-            "late_us": late,
+            "late_us": late_us,
             **{name: row[name] for name in ("sent_at", "outcome", "ack_us", "sh_us")},
         }
     if row is not None:
-        reason, late = row["outcome"], None
+        reason, late_us = row["outcome"], None
     elif skip is not None:
-        reason, late = skip["reason"], skip["late_us"]
+        reason, late_us = skip["reason"], skip["late_us"]
     elif entry.get("unfed"):
-        reason, late = unfed_reason, None
+        reason, late_us = unfed_reason, None
     elif "skipped" in entry:
-        reason, late = entry["skipped"], None
+        reason, late_us = entry["skipped"], None
     elif entry["ip"] is None:
-        reason, late = "no_address", None
+        reason, late_us = "no_address", None
     else:
-        reason, late = "cut", None  # submitted before the prober was killed: outcome unknown
-    return {"state": "skipped", "reason": reason, "late_us": late}
+        reason, late_us = "cut", None  # submitted before the prober was killed: outcome unknown
+    return {"state": "skipped", "reason": reason, "late_us": late_us}
 
 
 def _check(rows: list[dict[str, Any]], unmatched: set[int], folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""Converts the prober's segments to the record files of a stage."""
+"""Converts the prober's segments to a stage's record files."""

@@ -14,13 +14,13 @@ from firstflight.run.accounting import NOT_SENT
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows with at least one attempt, and rows by outcome."""
+    """Numbers of rows with at least one attempt, and of rows by outcome."""
 
     sent: int
     by_outcome: dict[str, int]
 
     def for_report(self) -> dict[str, int]:
-        """Return the counts as a stage's report holds them, outcomes sorted by name."""
+        """Return the counts in the form of a stage's report, with outcomes in alphabetical order."""
         return {"sent": self.sent, **dict(sorted(self.by_outcome.items()))}
 
 
@@ -36,13 +36,13 @@ def of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Counts:
 
 
 def of_connections(tables: Iterable[pa.Table | pa.RecordBatch]) -> dict[str, int]:
-    """Return the rows for which something was sent, and the rows by outcome, sorted by name.
+    """Return the number of rows with a sent packet, and of rows by outcome, in alphabetical order.
 
-    Of kinds that tell by `outcome` alone whether something was sent.
+    For kinds in which only `outcome` shows whether a packet was sent.
     """
-    found: Counter[str] = Counter()
+    by_outcome: Counter[str] = Counter()
     for table in tables:
         for entry in pc.value_counts(table["outcome"]).to_pylist():
-            found[str(entry["values"])] += int(entry["counts"])
-    sent = found.total() - sum(found[outcome] for outcome in NOT_SENT)
-    return {"sent": sent, **{name: found[name] for name in sorted(found) if found[name]}}
+            by_outcome[str(entry["values"])] += int(entry["counts"])
+    sent = by_outcome.total() - sum(by_outcome[outcome] for outcome in NOT_SENT)
+    return {"sent": sent, **{name: by_outcome[name] for name in sorted(by_outcome) if by_outcome[name]}}

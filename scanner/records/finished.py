@@ -1,4 +1,4 @@
-"""What follows the record file of a finished engine: its rejected lines, and the end of its segments."""
+"""Last steps for a finished engine's stage: report rejected lines, and remove segments."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from scanner.driver.mapped import slices
 def rejected(
     with_row: npt.NDArray[np.uint32], targets: int, summary: dict[str, Any], reason: str
 ) -> list[Rejected]:
-    """Return the lines of targets.csv without a row, with `reason`, if the engine rejected as many.
+    """Return the lines of targets.csv without a row, with `reason`, if the engine rejected the same number.
 
-    `with_row`: the lines that have one; `targets`: how many lines there are.
+    `with_row`: the lines that have a row. `targets`: the number of lines.
     """
-    without = np.ones(targets, dtype=bool)
-    for some in slices(len(with_row)):
-        places = with_row[some].astype(np.int64) - FIRST_LINE
-        without[places[(places >= 0) & (places < targets)]] = False
-    if np.count_nonzero(without) != summary["rejected"]:
-        return []  # rows are missing for another reason: the sums will not hold
-    return [Rejected(line=int(place) + FIRST_LINE, reason=reason) for place in np.flatnonzero(without)]
+    is_missing = np.ones(targets, dtype=bool)
+    for part in slices(len(with_row)):
+        indices = with_row[part].astype(np.int64) - FIRST_LINE
+        is_missing[indices[(indices >= 0) & (indices < targets)]] = False
+    if np.count_nonzero(is_missing) != summary["rejected"]:
+        return []  # rows are missing for another reason: the totals will not match
+    return [Rejected(line=int(index) + FIRST_LINE, reason=reason) for index in np.flatnonzero(is_missing)]
 
 
 def account(
@@ -46,31 +46,31 @@ def account(
     stage: str,
     stopped: bool,
 ) -> None:
-    """Enter into the report of `stage` which targets have no row, and why; arguments as of `rejected`.
+    """Add to the report of `stage` which targets have no row, and why. For the arguments see `rejected`.
 
-    `stopped`: the next start does the rest. FirstflightError if a target is missing without having been
+    `stopped`: the next start does the rest. Raise FirstflightError if a target has no row and was not
     rejected.
     """
     if stopped:
         report.facts["not_connected"] = targets - len(with_row)
         return
-    report.rejected = rejected(with_row, targets, summary, f"rejected by the engine; {stage}.log says why")
+    report.rejected = rejected(with_row, targets, summary, f"rejected by the engine; see {stage}.log")
     if len(with_row) + len(report.rejected) != targets:
         raise FirstflightError(f"{key}: {targets} targets, {len(with_row)} of them have a row")
 
 
 def remove_segments(out: Path, rows: int | None, segments: Path) -> None:
-    """Remove the segments of a stage that is done, if its record file on disk, `out`, has `rows` rows.
+    """Remove a finished stage's segments, if the record file on disk, `out`, has `rows` rows.
 
-    FirstflightError if it has not; the segments are kept then. What replaces them, all record files in that
-    folder and the stage's report, is on the disk before.
+    Otherwise raise FirstflightError and keep the segments. First syncs the record files in the folder and the
+    stage's report to disk, because they replace the segments.
     """
     try:
-        found = pq.ParquetFile(out).metadata.num_rows
+        row_count = pq.ParquetFile(out).metadata.num_rows
     except (OSError, pa.ArrowException) as error:
         raise FirstflightError(f"cannot read {out}, the segments are kept: {error}") from error
-    if found != rows:
-        raise FirstflightError(f"{out} has {found} rows instead of {rows}: the segments are kept")
+    if row_count != rows:
+        raise FirstflightError(f"{out} has {row_count} rows instead of {rows}: the segments are kept")
     files.sync([*sorted(out.parent.glob("*.parquet")), *out.parent.glob(REPORT)])
     with files.explain_os_errors(segments), suppress(FileNotFoundError):
         shutil.rmtree(segments)

@@ -1,4 +1,4 @@
-"""When the pairs of name and address of a stage were last probed, by earlier record files."""
+"""When a stage's pairs of name and address were last probed, according to earlier record files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEVER = np.iinfo(np.int64).min
 
 
 class LastProbes:
-    """When each row's name and address were last probed (UTC, ns), by `earlier`: files of quic_probe."""
+    """When each row's name and address were last probed (UTC, ns). `earlier`: files of quic_probe."""
 
     def __init__(self, rows: Rows, earlier: Sequence[Path], scratch: Path) -> None:
         """`scratch`: a folder for temporary files of 16 bytes per row."""
@@ -26,19 +26,20 @@ class LastProbes:
         self._last: npt.NDArray[np.int64] | None = None
         if not earlier:
             return
-        own = Pairs(rows.unsorted, scratch)
+        pairs = Pairs(rows.unsorted, scratch)
         self._last = numbers(len(rows), np.int64, scratch)
-        for some in slices(len(rows)):
-            self._last[some] = _NEVER
+        for part in slices(len(rows)):
+            self._last[part] = _NEVER
         for path in earlier:
             for batch in batches(path, ["domain", "ip", "sent_at"]):
                 sent = batch.filter(pc.is_valid(batch["sent_at"]))
-                of, at = own.find(sent["domain"], sent["ip"])
-                np.maximum.at(self._last, at, sent["sent_at"].to_numpy()[of])
+                sent_indices, row_indices = pairs.find(sent["domain"], sent["ip"])
+                times = sent["sent_at"].cast(pa.int64()).to_numpy()
+                np.maximum.at(self._last, row_indices, times[sent_indices])
 
     def slice(self, begin: int, end: int) -> pa.Array:
-        """Return the times of a slice of the rows, null for what was not probed before."""
+        """Return the times for a slice of the rows; null for pairs that were not probed before."""
         if self._last is None:
             return pa.nulls(end - begin, pa.int64())
-        last = np.asarray(self._last[self._rows.places(begin, end)])
-        return pa.array(last, mask=last == _NEVER)
+        last_ns = np.asarray(self._last[self._rows.places(begin, end)])
+        return pa.array(last_ns, mask=last_ns == _NEVER)

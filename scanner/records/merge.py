@@ -1,4 +1,4 @@
-"""Merges an engine's segments and the run's provenance into one record file; quic_probe.parquet in full."""
+"""Merges an engine's segments and the run's provenance to a record file; the whole of quic_probe.parquet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from schemas import records
 
 @dataclass(frozen=True)
 class Provenance:
-    """The values that all rows of one probe stage share."""
+    """The values that all rows from a probe stage share."""
 
     key: StageKey
     tool_version: str
@@ -33,7 +33,7 @@ class Provenance:
     source_file: str
     clock_offset_us: int | None = None
     host: str | None = None
-    worker: str | None = None  # of a schedule
+    worker: str | None = None  # name of the schedule's worker
 
 
 def merge(
@@ -50,22 +50,22 @@ def merge(
 ) -> pa.Table:
     """Merge the prober's columns with the stage's, in the order of the record kind quic_probe.
 
-    `segments` are rows of segments; `plan` is from choose, or for a watch one row per segment row, with
-    `slots` as their slot numbers; `mapper` has AS and CDN of each address; `pauses` are those of networks;
-    `captures` are the captures taken, oldest first, named in rows by `capture_name`; `last` is when the name
-    and address of each row were probed before (ns), null if they were not.
+    `segments`: rows of segments. `plan`: from choose, or for a watch one row per segment row, with their slot
+    numbers in `slots`. `mapper`: returns AS and CDN of an address. `pauses`: pauses of networks. `captures`:
+    the captures, oldest first; `capture_name` returns their names in rows. `last`: when each row's name and
+    address were last probed (ns), null if never.
     """
-    own = own_rows(segments, plan) if slots is None else _checked(segments, plan)
+    plan_rows = own_rows(segments, plan) if slots is None else _checked(segments, plan)
     asn, cdn = origins(segments, mapper)
     length = segments.num_rows
     return in_order(
         "quic_probe",
         segments,
         {
-            **stage_columns(provenance, own),
+            **stage_columns(provenance, plan_rows),
             "slot": pa.nulls(length, pa.uint32()) if slots is None else slots,
             "network_paused_at": paused_at(segments, asn, pauses),
-            "address_rank": own["address_rank"],
+            "address_rank": plan_rows["address_rank"],
             "asn": asn,
             "cdn": cdn,
             "since_last_probe_s": _since_last(segments, last),
@@ -76,20 +76,20 @@ def merge(
 
 
 def own_rows(segments: pa.Table, plan: pa.Table) -> pa.Table:
-    """Return the row of the plan (choose) of each row of segments.
+    """Return the plan's row (choose) for each row of segments.
 
-    InputError if the segments are of another plan.
+    Raise InputError if the segments belong to another plan.
     """
-    places = segments["target"].to_numpy().astype(np.int64) - choose.FIRST_LINE
-    return _checked(segments, rows_at(plan, places))
+    indices = segments["target"].to_numpy().astype(np.int64) - choose.FIRST_LINE
+    return _checked(segments, rows_at(plan, indices))
 
 
-def stage_columns(provenance: Provenance, own: pa.Table) -> dict[str, Any]:
-    """Return the columns that a stage adds to the rows of any engine: whose they are, and their provenance.
+def stage_columns(provenance: Provenance, plan_rows: pa.Table) -> dict[str, Any]:
+    """Return the columns that a stage adds to any engine's rows: identity and provenance.
 
-    `own` has list_id, rank and resolver of each row.
+    `plan_rows` has list_id, rank and resolver of each row.
     """
-    same: dict[str, tuple[Any, pa.DataType]] = {
+    constants: dict[str, tuple[Any, pa.DataType]] = {
         "run": (provenance.key.run, pa.string()),
         "vantage": (provenance.key.vantage, pa.string()),
         "repetition": (provenance.key.repetition, pa.uint16()),
@@ -101,13 +101,14 @@ def stage_columns(provenance: Provenance, own: pa.Table) -> dict[str, Any]:
         "source_file": (provenance.source_file, pa.string()),
     }
     columns = {
-        name: pa.repeat(pa.scalar(value, type_), own.num_rows) for name, (value, type_) in same.items()
+        name: pa.repeat(pa.scalar(value, type_), plan_rows.num_rows)
+        for name, (value, type_) in constants.items()
     }
-    return columns | {name: own[name] for name in ("list_id", "rank", "resolver")}
+    return columns | {name: plan_rows[name] for name in ("list_id", "rank", "resolver")}
 
 
 def in_order(kind: str, segments: pa.Table, stage: dict[str, Any]) -> pa.Table:
-    """Return the columns of a record file of `kind`, each from the segments or else from the stage."""
+    """Return the columns in a record file of `kind`, from the segments or else from the stage."""
     schema = records.load(kind).arrow_schema()
     columns = [
         (segments[field.name] if field.name in segments.column_names else stage[field.name])
@@ -117,46 +118,49 @@ def in_order(kind: str, segments: pa.Table, stage: dict[str, Any]) -> pa.Table:
 
 
 def write(tables: Iterable[pa.Table], path: Path, kind: str = "quic_probe") -> int:
-    """Write the record file in one step, with a row group for each table; return the number of rows."""
+    """Write the record file atomically, with a row group for each table. Return the number of rows."""
     schema, rows = records.load(kind).arrow_schema(), 0
-    with files.replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as out:
+    with (
+        files.replacing(path) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd") as writer,
+    ):
         for table in tables:
-            out.write_table(table)
+            writer.write_table(table)
             rows += table.num_rows
     return rows
 
 
-def _checked(segments: pa.Table, own: pa.Table) -> pa.Table:
+def _checked(segments: pa.Table, plan_rows: pa.Table) -> pa.Table:
     for column in ("domain", "ip"):
-        if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
+        if not plan_rows[column].combine_chunks().equals(segments[column].combine_chunks()):
             raise InputError(f"the segments' column {column} does not match targets.csv")
-    return own
+    return plan_rows
 
 
 def origins(segments: pa.Table, mapper: Mapper) -> tuple[pa.Array, pa.Array]:
-    """Return AS and CDN of each row: of the AS that the engine returns, or by address where it has none."""
+    """Return AS and CDN of each row. The AS is from the engine, or looked up if the engine returns no AS."""
     if "asn" in segments.column_names:
         asns = segments["asn"].combine_chunks()
     else:
         ips = segments["ip"].combine_chunks().dictionary_encode()
-        asns = _of_each(ips, mapper.asn, pa.uint32())
-    return asns, _of_each(asns.dictionary_encode(), mapper.cdn, pa.string())
+        asns = _map_values(ips, mapper.asn, pa.uint32())
+    return asns, _map_values(asns.dictionary_encode(), mapper.cdn, pa.string())
 
 
-def _of_each(values: pa.DictionaryArray, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
-    """Return `function` of each value, called once for values that are alike."""
+def _map_values(values: pa.DictionaryArray, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
+    """Return `function` of each value, called once per distinct value."""
     return pa.array(map(function, values.dictionary.to_pylist()), type_).take(values.indices)
 
 
 def _capture_files(
     sent_at: pa.ChunkedArray, captures: Sequence[CaptureRecord], name: Callable[[str], str]
 ) -> pa.Array:
-    """Return the capture of each probe: the last one started before it was sent. Null if nothing was sent."""
+    """Return the capture of each probe: the last one started before the probe. Null if nothing was sent."""
     return _of_captures(sent_at, captures, pa.string(), lambda record: name(record.file))
 
 
 def _capture_cuts(sent_at: pa.ChunkedArray, captures: Sequence[CaptureRecord]) -> pa.Array:
-    """Return how many packets the capture of each probe lacks because of its size limit; null if unknown."""
+    """Return how many packets each probe's capture lacks due to the size limit; null if unknown."""
     return _of_captures(sent_at, captures, pa.int64(), lambda record: record.cut)
 
 
@@ -166,7 +170,7 @@ def _of_captures(
     type_: pa.DataType,
     value: Callable[[CaptureRecord], Any],
 ) -> pa.Array:
-    """Return `value` of the capture of each probe: the last one started before the probe was sent."""
+    """Return `value` of each probe's capture: the last capture that started before the probe was sent."""
     result: pa.Array = pa.nulls(len(sent_at), type_)
     for record in captures:
         after = pc.greater_equal(sent_at, record.started_ns)

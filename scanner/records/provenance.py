@@ -1,4 +1,4 @@
-"""The values that all rows of one stage share."""
+"""The values that all rows from a stage share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from scanner.records import merge
 
-# Set by a scheduled task: the name of the worker that runs it.
+# A scheduled task sets it to its worker's name.
 WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 
 def provenance(run: Run, key: StageKey, tool_version: str, ruleset: str, out: Path) -> merge.Provenance:
-    """Return the values that all quic_probe rows of one stage share."""
+    """Return the values that all quic_probe rows from a stage share."""
     offset = clock.of(run, key)
     return merge.Provenance(
         key,
@@ -33,7 +33,7 @@ def provenance(run: Run, key: StageKey, tool_version: str, ruleset: str, out: Pa
 
 
 def slot_columns(run: Run, key: StageKey, report: StageReport) -> dict[str, Any]:
-    """Return the columns that all watch_slot records of one stage share."""
+    """Return the columns that all watch_slot records from a stage share."""
     offset = clock.of(run, key)
     return {
         **key.columns(),
@@ -43,6 +43,6 @@ def slot_columns(run: Run, key: StageKey, report: StageReport) -> dict[str, Any]
 
 
 def capture_name(run: Run, key: StageKey) -> Callable[[str], str]:
-    """Return the function from a capture's file name to its name in rows."""
+    """Return a function that converts a capture's file name to the name in rows."""
     folder = run.layout.stage("capture", key)
     return lambda name: run.layout.name_of(folder / name)

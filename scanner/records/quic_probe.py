@@ -27,7 +27,7 @@ from scanner.records.last_probe import LastProbes
 from scanner.records.provenance import capture_name, provenance, slot_columns
 from schemas import records
 
-# Values of the prober's summary that the manifest holds.
+# Values of the prober's summary to copy to the manifest.
 FACTS = (
     "template_sha256",
     "answer_window_ms",
@@ -53,8 +53,8 @@ def write(
 ) -> None:
     """Write quic_probe.parquet from the closed segments, and watch_slot.parquet of control names.
 
-    `stopped`: write the rows that exist, if any; --resume probes the rest. Raises FirstflightError if the
-    sums of definitions.md do not hold.
+    `stopped`: write the existing rows, if any; --resume probes the rest. Raise FirstflightError if the totals
+    of definitions.md do not match.
     """
     out = run.layout.quic_probe(key)
     if plan.num_rows == 0:
@@ -68,7 +68,7 @@ def write(
     if stopped and not (closed and summaries.exist(folder)):
         return
     rows = Rows(closed, folder)
-    # The rows of control names come after those of listed targets.
+    # The rows of control names follow the rows of listed targets.
     listed = int(np.searchsorted(rows.targets, FIRST_SLOT))
     summary = summaries.read(folder)
     copy_summary(summary, report)
@@ -112,16 +112,8 @@ def _merged(
         begin += block.num_rows
 
 
-def remove_segments(run: Run, key: StageKey, rows: int | None) -> None:
-    """Remove the segments of a probe stage that is done, if its record file on disk has `rows` rows.
-
-    FirstflightError if it has not; the segments are kept then.
-    """
-    finished.remove_segments(run.layout.quic_probe(key), rows, run.layout.stage("probe", key) / "segments")
-
-
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
-    """Copy FACTS and warnings from the prober's summary into the report."""
+    """Copy FACTS and warnings from the prober's summary to the report."""
     report.facts = {name: summary[name] for name in FACTS}
     for name in ("missing_tx_stamps", "missing_rx_stamps"):
         if summary[name]:
@@ -134,8 +126,8 @@ def _earlier(run: Run, key: StageKey) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _count(found: counts.Counts, targets: int, report: StageReport, where: str) -> None:
-    """Set the report's counts by outcome; FirstflightError if the sums of definitions.md do not hold."""
+def _count(result: counts.Counts, targets: int, report: StageReport, label: str) -> None:
+    """Set the report's counts by outcome. FirstflightError if the totals of definitions.md do not match."""
     not_probed = int(report.facts.get("not_probed") or 0)
-    accounting.balance(targets - len(report.rejected) - not_probed, found.sent, found.by_outcome, where)
-    report.counts = found.for_report()
+    accounting.balance(targets - len(report.rejected) - not_probed, result.sent, result.by_outcome, label)
+    report.counts = result.for_report()

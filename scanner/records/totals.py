@@ -1,4 +1,4 @@
-"""Counts the rows of a finished stage again from its file, to verify the run's totals."""
+"""Counts the rows from a finished stage again from the file, to verify the run's totals."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from scanner.records import counts
 
 
 def of_connections(key: StageKey, report: StageReport, path: Path, name: str) -> dict[str, int]:
-    """Return the rows of a file with a row per connection as `name`, and those by outcome as name_OUTCOME.
+    """Count the rows in a file with one row per connection: all as `name`, and by outcome as name_OUTCOME.
 
-    FirstflightError naming vantage point and repetition if the file differs from the stage's report.
+    Raise FirstflightError with vantage point and repetition if the file differs from the stage's report.
     """
     batches = pq.ParquetFile(path).iter_batches(columns=["outcome"])
-    found = counts.of_connections(pa.Table.from_batches([batch]) for batch in batches)
-    if report.counts != found:
+    result = counts.of_connections(pa.Table.from_batches([batch]) for batch in batches)
+    if report.counts != result:
         raise FirstflightError(f"{key}: {path.name} does not match the stage's report")
     return {
-        name: sum(n for outcome, n in found.items() if outcome != "sent"),
-        **{f"{name}_{outcome}": n for outcome, n in found.items()},
+        name: sum(n for outcome, n in result.items() if outcome != "sent"),
+        **{f"{name}_{outcome}": n for outcome, n in result.items()},
     }

@@ -1,6 +1,6 @@
-"""Joins the segments of `firstflight-resolve` into dns_answer.parquet, and counts their answers.
+"""Joins the segments of `firstflight-resolve` to dns_answer.parquet, and counts their answers.
 
-All of it segment by segment: of a name only a byte is in memory.
+Works segment by segment. Memory holds only a byte per name.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from schemas import records
 
 
 class Finished:
-    """Counts the names in the closed segments of a folder."""
+    """Counts the names in a folder's closed segments."""
 
     def __init__(self, segments: Path) -> None:
         self._segments = NewSegments(segments)
         self._names = 0
 
     def count(self) -> int:
-        """Return how many names have rows; a name that was asked for again counts again."""
+        """Return the number of names with rows. A name that was queried again counts again."""
         for path in self._segments.take():
             self._names += pc.count_distinct(read_segment(path, ["target"])["target"]).as_py()
         return self._names
@@ -39,25 +39,25 @@ class Finished:
 def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) -> Counter[str]:
     """Write all rows, with the columns `common`, list_id and rank, to `path` (record kind `dns_answer`).
 
-    `names` is read_list's: rank and list_id of each line of names.txt. Of a name in several segments the last
-    one counts. Returns the counts: `rows`, `names`, and names by query type and status (`A_NOERROR`, ...).
-    InputError if a segment cannot be read, or answers lines that there are not.
+    `names`: from read_list, rank and list_id of each line of names.txt. If several segments have a name, the
+    last one is used. Return the counts: `rows`, `names`, and names by query type and status (`A_NOERROR`,
+    ...). Raise InputError if a segment cannot be read, or answers a line that does not exist.
     """
-    found = closed_segments(segments)
+    paths = closed_segments(segments)
     schema = records.load("dns_answer").arrow_schema()
-    kept = _kept(found, names.num_rows)
+    masks = _newest_masks(paths, names.num_rows)
     counts: Counter[str] = Counter(rows=0, names=0)
 
     def stamped() -> Iterator[pa.Table]:
-        for segment in found:
+        for segment in paths:
             table = read_segment(segment)
-            if segment in kept:
-                table = table.filter(kept[segment])
+            if segment in masks:
+                table = table.filter(masks[segment])
             counts["rows"] += table.num_rows
             counts["names"] += pc.count_distinct(table["target"]).as_py()
             counts.update(_statuses(table))
-            own = rows_at(names, table["target"].to_numpy().astype(np.int64) - 1)
-            columns = {name: own[name].cast(schema.field(name).type) for name in own.column_names}
+            name_rows = rows_at(names, table["target"].to_numpy().astype(np.int64) - 1)
+            columns = {name: name_rows[name].cast(schema.field(name).type) for name in name_rows.column_names}
             yield _stamped(table, common, columns, schema)
 
     with files.replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
@@ -66,18 +66,18 @@ def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) ->
     return counts
 
 
-def _kept(segments: Sequence[Path], names: int) -> dict[Path, pa.Array]:
-    """Return, for each segment with names that a later one answers as well, which rows count."""
+def _newest_masks(segments: Sequence[Path], names: int) -> dict[Path, pa.Array]:
+    """Return which rows to keep, for each segment with names that a later segment also answers."""
     answered = np.zeros(names + 1, dtype=bool)
     masks = {}
     for segment in reversed(segments):
         lines = read_segment(segment, ["target"])["target"].to_numpy()
         if lines.size and not 1 <= lines.min() <= lines.max() <= names:
-            some = f"lines {lines.min()} to {lines.max()}"
-            raise InputError(f"{segment} answers {some} of {names}: run the stage with --again")
-        again = answered[lines]
-        if again.any():
-            masks[segment] = pa.array(~again)
+            answered_lines = f"lines {lines.min()} to {lines.max()}"
+            raise InputError(f"{segment} answers {answered_lines} of {names}: run the stage with --again")
+        is_repeated = answered[lines]
+        if is_repeated.any():
+            masks[segment] = pa.array(~is_repeated)
         answered[lines] = True
     return masks
 
@@ -98,8 +98,8 @@ def _stamped(
 
 
 def _statuses(table: pa.Table) -> Counter[str]:
-    """Count (name, query type) pairs by status: rows without record, and first records."""
+    """Count (name, query type) pairs by status: rows without a record, and first records."""
     first = table.filter(pc.fill_null(pc.equal(table["answer_rank"], 0), True))
     columns = [first[name].cast(pa.string()) for name in ("qtype", "status")]
-    found = pc.value_counts(pc.binary_join_element_wise(*columns, "_"))
-    return Counter({str(entry["values"]): int(entry["counts"]) for entry in found.to_pylist()})
+    value_counts = pc.value_counts(pc.binary_join_element_wise(*columns, "_"))
+    return Counter({str(entry["values"]): int(entry["counts"]) for entry in value_counts.to_pylist()})

@@ -1,4 +1,4 @@
-"""Runs `firstflight-resolve` for the resolve stage: its list of names, its arguments, its end."""
+"""Runs `firstflight-resolve` for the resolve stage: its list of names, its arguments, its failures."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from firstflight.settings.types import RESOLVER_RATE
 from firstflight.shard import WHOLE, Shard
 from firstflight.system import files
 from scanner.driver import process
+from scanner.driver.arguments import Options, argument_list
 from scanner.driver.feed import Feed
-from scanner.driver.segments import begun
+from scanner.driver.segments import has_segments, resume_flag
 from scanner.resolver.configured import configured_resolvers
 
-ENGINE = process.Engine("resolver", "what was resolved is kept, and the stage continues there")
-# After so many unanswered questions in a row the engine checks whether the resolver answers at all.
+ENGINE = process.Engine("resolver", "finished results are kept, and the stage continues there")
+# Number of unanswered queries in a row after which the engine checks whether the resolver answers at all.
 SILENCE = 50
 
 
@@ -26,17 +27,17 @@ class ResolverDown(InputError):
 
 
 def write_names(names: Iterable[list[str]], folder: Path) -> None:
-    """Write names.txt, a name per line: segments refer to its line numbers.
+    """Write names.txt with one name per line. Segments refer to its line numbers.
 
-    UsageError if there are segments and the list has changed since.
+    Raise UsageError if segments exist and the list has changed.
     """
     path = folder / "names.txt"
     with files.replacing(path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="") as file:
             for batch in names:
                 file.writelines(f"{name}\n" for name in batch)
-        same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
-        if begun(folder / "segments") and not same:
+        is_unchanged = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
+        if has_segments(folder / "segments") and not is_unchanged:
             raise UsageError(
                 f"{path} no longer matches the target list, and some of it has been resolved: "
                 "run the resolve stage with --again"
@@ -44,12 +45,12 @@ def write_names(names: Iterable[list[str]], folder: Path) -> None:
 
 
 def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[str]:
-    """Return the argument list of `firstflight-resolve`, with its files in `folder`.
+    """Return the command line of `firstflight-resolve`, with the files in `folder`.
 
-    A shard has its share of the rate, also of the engine's default, and of the questions under way.
+    A shard has its share of the rate, including the engine's default rate, and of the concurrent queries.
     """
     resolve = settings.resolve
-    options: process.Options = [
+    options: Options = [
         ("--names", folder / "names.txt"),
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
@@ -64,19 +65,19 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
     if resolve.rate is not None:
         options.append(("--rate", resolve.rate))
     elif not (resolve.resolver or resolve.resolvers):
-        # The engine gets the one of /etc/resolv.conf by name, and would take a stub for one's own.
+        # The engine gets the resolver of /etc/resolv.conf by address, and would treat a local stub as our
+        # own.
         options.append(("--rate", RESOLVER_RATE))
     options += [("--resolver", resolver) for resolver in configured_resolvers(resolve)]
     options += [("--blocklist", path) for path in settings.probe.blocklist]
     options += [("--optout", path) for path in settings.probe.optout]
-    resume = ["--resume"] * begun(folder / "segments")
-    return process.argument_list("firstflight-resolve", options, *resume)
+    return argument_list("firstflight-resolve", options, *resume_flag(folder / "segments"))
 
 
 def run(run: Run, shard: Shard, folder: Path, watch: Callable[[], None]) -> None:
-    """Resolve the names of names.txt, those of `shard`, until every one has rows in a closed segment.
+    """Resolve the names in names.txt until each name has rows in a closed segment.
 
-    Calls `watch` and raises as `process.run`; also ResolverDown, if no resolver answers.
+    Calls `watch` and raises like `process.run`. Also raise ResolverDown if no resolver answers.
     """
     summary = folder / "summary.json"
     summary.unlink(missing_ok=True)
@@ -87,7 +88,7 @@ def run(run: Run, shard: Shard, folder: Path, watch: Callable[[], None]) -> None
 
     try:
         argv = arguments(run.settings, folder, shard)
-        # It waits for no answer when it is stopped.
+        # A stopped engine does not wait for answers.
         process.run(argv, folder / "resolve.log", Feed(), look, ENGINE, longest_s=0.0)
     except process.EngineFailed as error:
         if _is_down(summary):

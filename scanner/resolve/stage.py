@@ -1,6 +1,6 @@
-"""The `resolve` stage: resolves the run's names to addresses and HTTPS records from one vantage point.
+"""The `resolve` stage: resolves the run's names to addresses and HTTPS records at one vantage point.
 
-Only the resolver is contacted, so names on an opt-out list are resolved too; they are not probed.
+It only contacts the resolver. So it also resolves names on an opt-out list; they are not probed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from scanner.resolver.names import domains, read_list
 def stage(run: Run, key: StageKey) -> None:
     """Write dns_answer.parquet (record kind `dns_answer`) of `key`.
 
-    ResolverDown (exit 3) if no resolver answers at the start or all stop answering; Interrupted after SIGINT
-    or SIGTERM. Both keep the answers so far, and the next call continues from there.
+    Raise ResolverDown (exit 3) if no resolver answers at the start or if all stop answering. Raise
+    Interrupted on SIGINT or SIGTERM. Both keep the existing answers, and the next call continues from there.
     """
     with run.stage("resolve", key) as report:
         path = run.layout.dns_answer(key)
-        rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
+        rules.check_lists(run)  # before the first query, because probing would reject a bad list
         folder = path.parent
         segments = folder / "segments"
         report.warnings += leftovers.settle(folder, run.check_not_stopped)
@@ -41,39 +41,39 @@ def stage(run: Run, key: StageKey) -> None:
         finished = answers.Finished(segments)
         try:
             limit = partial(process.limit_of, folder)
-            shown = f"{key.vantage} resolve {key.repetition}" + key.of_shard(" shard ")
-            with Progress(folder, shown, count, limit) as progress:
+            title = f"{key.vantage} resolve {key.repetition}" + key.of_shard(" shard ")
+            with Progress(folder, title, count, limit) as progress:
                 if count:
                     native.run(run, key.shard, folder, lambda: progress.update(min(finished.count(), count)))
                     progress.update(count)
         except native.ResolverDown as error:
             done = min(finished.count(), count)
-            kept = f"; {done} of {count} names are done and kept, run the stage again for the rest"
-            raise native.ResolverDown(f"{error}{kept if done else ''}") from None
+            hint = f"; {done} of {count} names are done and kept, run the stage again for the rest"
+            raise native.ResolverDown(f"{error}{hint if done else ''}") from None
         common = {**key.columns(), "tool_version": tool_version()}
         counts = answers.join(segments, names, common, path)
         _account(counts, count)
         report.rows_out = counts.pop("rows")
         report.counts = dict(counts)
         run.add_output(report, path)
-    # Not before the report says that the stage is done: without segments it would ask for every name again.
+    # Only after the report marks the stage as done. Without segments, the stage would query every name again.
     finished_stage.remove_segments(path, report.rows_out, segments)
     (folder / "names.txt").unlink(missing_ok=True)
 
 
 def _prepare(segments: Path) -> None:
-    """Make the folder. Segments of earlier versions (Parquet) are removed: their names are asked again."""
+    """Create the folder. Remove segments of earlier versions (Parquet); their names are queried again."""
     with files.explain_os_errors(segments):
         segments.mkdir(parents=True, exist_ok=True)
-        for earlier in segments.glob("seg-*.parquet"):
-            earlier.unlink()
+        for old_segment in segments.glob("seg-*.parquet"):
+            old_segment.unlink()
 
 
 def _account(counts: Counter[str], names: int) -> None:
-    """Check that every name has exactly one status per query type."""
+    """Check that each name has exactly one status per query type."""
     for qtype in QTYPES:
-        found = sum(n for key, n in counts.items() if key.startswith(f"{qtype}_"))
-        if found != names:
+        answered = sum(n for key, n in counts.items() if key.startswith(f"{qtype}_"))
+        if answered != names:
             raise FirstflightError(
-                f"the answers do not add up: {found} names have a status for {qtype}, of {names}"
+                f"the totals do not match: {answered} of {names} names have a status for {qtype}"
             )

@@ -1,1 +1,1 @@
-"""Queries a DNS resolver from Python, a few names at a time: queries, answers, rate limit, rows."""
+"""Queries a DNS resolver from Python, for few names: queries, answers, rate limit, rows."""

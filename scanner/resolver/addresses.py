@@ -1,4 +1,4 @@
-"""Resolves watched names at the start and periodically; keeps the last known addresses on failure."""
+"""Resolves watched names at the start and periodically. Keeps the last known addresses after a failure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from schemas import records
 
 
 class Addresses:
-    """The first address of each name and family; thread-safe. `common` goes into each dns_answer record.
+    """The first address of each name and family. Thread-safe. Each dns_answer record contains `common`.
 
-    `lists`: those in force, which may forbid the resolver.
+    `lists`: the lists in force, which may forbid the resolver.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Addresses:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def await_lists(self, look: Callable[[], None]) -> None:
-        """Wait until the machine's opt-out list is confirmed; `look` is called meanwhile, and may raise."""
+    def await_lists(self, check: Callable[[], None]) -> None:
+        """Wait until the machine's opt-out list is confirmed. `check` is called meanwhile, and may raise."""
         while self._lists.look() < Trust.ALL:
-            look()
+            check()
             time.sleep(LOOK_S)
 
     def resolve(self) -> None:
-        """Resolve all names once. InputError if a list forbids the resolver, or it answers nothing at all."""
+        """Resolve all names once. InputError if a list forbids the resolver or it answers no query at all."""
         self._lists.look_well()
         if self._lists.is_listed(self._resolver.address):
             raise InputError(
@@ -67,17 +67,17 @@ class Addresses:
                 "[resolve] resolver"
             )
         answers = asyncio.run(self._query_all())
-        outcomes = [outcome for _, found in answers for outcome in found.values()]
-        for name, found in answers:
+        outcomes = [outcome for _, by_qtype in answers for outcome in by_qtype.values()]
+        for name, by_qtype in answers:
             with self._lock:
-                self._records += rows(name, found, self._common)
-                for qtype, outcome in found.items():
+                self._records += rows(name, by_qtype, self._common)
+                for qtype, outcome in by_qtype.items():
                     addresses = [record for record in outcome.records if isinstance(record, str)]
                     key = (name.domain, self._qtypes[qtype])
                     if addresses:
                         self._known[key] = addresses[0]
                     elif outcome.status in ("NXDOMAIN", "NODATA"):
-                        self._known.pop(key, None)  # no longer exists; failures are no evidence of that
+                        self._known.pop(key, None)  # no longer exists; a failure would not prove that
         if outcomes and all(outcome.rcode is None for outcome in outcomes):
             raise InputError(
                 f"the resolver {self._resolver.label} does not answer ({outcomes[0].status}): "
@@ -90,7 +90,7 @@ class Addresses:
             return self._known.get((domain, family))
 
     def resolve_every(self, seconds: float, out: Path) -> None:
-        """Resolve again every `seconds`, in a thread, until `close`; `write` the answers to `out` then."""
+        """Resolve again every `seconds` in a thread, until `close`. Write the answers to `out` each time."""
 
         def work() -> None:
             due = time.monotonic() + seconds
@@ -101,7 +101,7 @@ class Addresses:
                 except (FirstflightError, OSError) as error:
                     progress.print_line(f"addresses are not updated: {error}")
                 if self._closed.is_set():
-                    return  # who closed it writes the rest
+                    return  # the caller of `close` writes the rest
                 try:
                     self.write(out)
                 except (FirstflightError, OSError) as error:
@@ -111,7 +111,7 @@ class Addresses:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread; waits for a pending query at most until its time-outs."""
+        """Stop the thread. Waits for a pending query, at most until its time-outs."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(self._settings.timeout_s * self._settings.attempts + 5)
@@ -119,7 +119,7 @@ class Addresses:
     def write(self, path: Path) -> None:
         """Append the answers since the last call to a record file of kind dns_answer.
 
-        Raises FirstflightError, and the next call writes them, if that fails.
+        Raise FirstflightError on failure; the next call then writes the answers.
         """
         schema = records.load("dns_answer").arrow_schema()
         with self._lock:
@@ -136,14 +136,14 @@ class Addresses:
 
     async def _query_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
         pace = Pace(self._settings.rates()[0])
-        room = asyncio.Semaphore(self._settings.concurrency)
+        semaphore = asyncio.Semaphore(self._settings.concurrency)
 
-        async def one(name: Name) -> tuple[Name, dict[str, Outcome]]:
-            async with room:
+        async def query(name: Name) -> tuple[Name, dict[str, Outcome]]:
+            async with semaphore:
                 asker = Asker(self._resolver, pace.turn, self._lists)
                 try:
                     return name, {qtype: await asker.ask(name.domain, qtype) for qtype in self._qtypes}
                 finally:
                     await asker.close()
 
-        return list(await asyncio.gather(*(one(name) for name in self._names)))
+        return list(await asyncio.gather(*(query(name) for name in self._names)))

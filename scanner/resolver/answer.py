@@ -1,4 +1,4 @@
-"""Parses a resolver's message: status, chain of aliases, records. No sockets, no clock."""
+"""Parses a resolver's message: status, chain of aliases, records. Uses no sockets and no clock."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ QTYPES = ("A", "AAAA", "HTTPS")
 # More aliases than this count as a loop (BIND stops at 16).
 MAX_CHAIN = 16
 
-# Most records of an answer that are kept, each in a row (the default of BIND's max-records-per-type).
+# Maximum number of records to keep from an answer, one row each (the default of BIND's max-records-per-type).
 MAX_RECORDS = 100
 
-# Response codes with their own status; all others are OTHER, with the code in `rcode`.
+# Response codes with a status. Other codes have the status OTHER, and the code in `rcode`.
 _RCODE_STATUS = {
     dns.rcode.NXDOMAIN: "NXDOMAIN",
     dns.rcode.SERVFAIL: "SERVFAIL",
@@ -41,7 +41,7 @@ FAILURES = frozenset(
 
 @dataclass(frozen=True)
 class Alias:
-    """One CNAME record: its target, and its TTL in seconds."""
+    """One CNAME record: the target, and the TTL in seconds."""
 
     target: str
     ttl: int
@@ -49,7 +49,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class HttpsRecord:
-    """One HTTPS record (RFC 9460): the fields that say how to reach a server."""
+    """One HTTPS record (RFC 9460): the fields needed to reach a server."""
 
     priority: int
     target: str
@@ -64,9 +64,9 @@ class HttpsRecord:
 class Message:
     """A resolver's parsed answer to one question.
 
-    `records` are addresses (A, AAAA) or HttpsRecords in the order of the answer, with their common TTL;
-    `left_out` counts the records beyond the first MAX_RECORDS.
-    `unfinished` is the name to query next when the answer ends in an alias that the resolver left unresolved.
+    `records`: addresses (A, AAAA) or HttpsRecords in the order of the answer, with their common TTL.
+    `left_out`: the number of records beyond the first MAX_RECORDS. `unfinished`: the name to query next, if
+    the answer stops at an alias that the resolver did not resolve.
     """
 
     status: str
@@ -81,7 +81,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a query: the last attempt's message or failure, with attempts, time and transport."""
+    """A query's result: the last attempt's message or failure, with attempts, time and transport."""
 
     status: str
     asked_at_ns: int
@@ -97,7 +97,7 @@ class Outcome:
 
 
 def read(response: dns.message.Message) -> Message:
-    """Parse a response that matches its query. Never raises: an invalid one has status MALFORMED."""
+    """Parse a response that matches its query. Never raises: an invalid response has status MALFORMED."""
     rcode = int(response.rcode())
     detail = _extended_errors(response)
     if len(response.question) != 1:
@@ -121,11 +121,11 @@ def read(response: dns.message.Message) -> Message:
         records = tuple(_record(rdata) for rdata in islice(rrset, MAX_RECORDS))
         left_out = len(rrset) - len(records)
         return Message("NOERROR", rcode, chain, records, rrset.ttl, detail=detail, left_out=left_out)
-    # An SOA record means that the end of the chain has no such record (RFC 2308 2.2).
-    authority = {found.rdtype for found in response.authority}
+    # An SOA record means that the last name of the chain has no such record (RFC 2308 2.2).
+    authority = {record_set.rdtype for record_set in response.authority}
     has_soa = dns.rdatatype.SOA in authority
     if not (chain or has_soa) and dns.rdatatype.NS in authority and not response.flags & dns.flags.AA:
-        # Name servers alone are no answer, but a referral to them.
+        # Only name servers: this is not an answer but a referral to them.
         return Message("REFERRAL", rcode, detail=detail)
     unfinished = None if has_soa or not chain else chain[-1].target
     return Message("NODATA", rcode, chain, unfinished=unfinished, detail=detail)
@@ -140,7 +140,7 @@ def _find(
 def _record(rdata: Any) -> str | HttpsRecord:
     if rdata.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA):
         return str(rdata.address)
-    # Recipients ignore the parameters of a record in AliasMode (RFC 9460 2.4.2).
+    # Recipients ignore a record's parameters in AliasMode (RFC 9460 2.4.2).
     params = rdata.params if rdata.priority else {}
     alpn = params.get(svcb.ParamKey.ALPN)
     port = params.get(svcb.ParamKey.PORT)

@@ -1,4 +1,4 @@
-"""The resolvers that the settings name, or this machine's own."""
+"""The resolvers in the settings, or this machine's resolver."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ def configured_resolver(settings: Resolve) -> Resolver:
 
 
 def lists_for(resolver: Resolver, settings: Settings) -> Permitted:
-    """Return the lists in force, which alone may forbid the resolver; InputError if one is broken."""
+    """Return the lists in force. Only they may forbid the resolver. InputError for an invalid list."""
     return Permitted(settings.probe.blocklist, settings.probe.optout, servers=[resolver.address])
 
 
 def configured_resolvers(settings: Resolve) -> tuple[str, ...]:
-    """Return the resolvers that the settings name, as `ADDRESS#PORT`, perhaps with `,weight=N`.
+    """Return the resolvers in the settings, as `ADDRESS#PORT`, optionally with `,weight=N`.
 
-    Without any in the settings, the first of this machine's /etc/resolv.conf; UsageError if there is none.
+    By default, return the first resolver in this machine's /etc/resolv.conf; UsageError if it has no
+    resolver.
     """
     if settings.resolvers:
         return settings.resolvers
     address = settings.resolver
     if address is None:
-        # Here, because aioquic and trio come with it, which take longer than many a stage.
+        # Imported here, because it imports aioquic and trio, which takes longer than many stages.
         import dns.exception
         import dns.resolver
 

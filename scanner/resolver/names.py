@@ -1,4 +1,4 @@
-"""Reads the names of a run's list."""
+"""Reads the names in a run's list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from firstflight.run.run import Run
 from firstflight.shard import WHOLE, Shard
 from scanner.driver.mapped import batches, mapped
 
-# What its list says of a name.
+# A name's values from its list.
 LISTED = pa.schema([("rank", pa.uint32()), ("list_id", pa.string())])
 
 
@@ -29,9 +29,10 @@ class Name(NamedTuple):
 
 
 def read_list(run: Run, scratch: Path, shard: Shard = WHOLE) -> pa.Table:
-    """Return the columns rank and list_id of a shard's names, in the order of the list.
+    """Return the columns rank and list_id for a shard's names, in the order of the list.
 
-    Mapped from a temporary file in the folder `scratch`. InputError without a list, or if it cannot be read.
+    The table is mapped from a temporary file in the folder `scratch`. Raise InputError if the list is missing
+    or unreadable.
     """
     with _opened(run) as path:
         return mapped(_of_shard(path, shard), LISTED, scratch)
@@ -41,13 +42,13 @@ def _of_shard(path: Path, shard: Shard) -> Iterator[pa.Table]:
     for batch in batches(path, [*LISTED.names, *(() if shard.is_whole else ("domain",))]):
         table = pa.Table.from_batches([batch])
         if not shard.is_whole:
-            held = shard.holds(name.encode() for name in batch["domain"].to_pylist())
-            table = table.filter(pa.array(held, pa.bool_()))
+            in_shard = shard.holds(name.encode() for name in batch["domain"].to_pylist())
+            table = table.filter(pa.array(in_shard, pa.bool_()))
         yield table.select(LISTED.names).cast(LISTED)
 
 
 def domains(run: Run, shard: Shard = WHOLE) -> Iterator[list[str]]:
-    """Yield a shard's names, in the order of the list, in batches. InputError as `read_list`."""
+    """Yield a shard's names in batches, in the order of the list. Raise InputError like `read_list`."""
     with _opened(run) as path:
         for batch in batches(path, ["domain"]):
             names = batch["domain"].to_pylist()
@@ -55,7 +56,7 @@ def domains(run: Run, shard: Shard = WHOLE) -> Iterator[list[str]]:
 
 
 def read_targets(run: Run) -> list[Name]:
-    """Return the names of the run's list, in its order: for the few of a watch."""
+    """Return the names of the run's list, in order. For a watch's few names."""
     with _opened(run) as path:
         columns = pq.ParquetFile(path).read(["rank", "domain", "list_id"]).to_pydict()
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))

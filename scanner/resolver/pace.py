@@ -6,7 +6,7 @@ import asyncio
 
 
 class Pace:
-    """Rate limiter: at most `rate` turns per second (None: no limit); unused turns do not accumulate."""
+    """Rate limiter: at most `rate` turns per second (`None`: no limit). Unused turns do not accumulate."""
 
     def __init__(self, rate: float | None) -> None:
         self._interval = 1 / rate if rate else 0.0
@@ -15,7 +15,7 @@ class Pace:
     async def turn(self) -> None:
         """Wait for this caller's turn."""
         now = asyncio.get_running_loop().time()
-        at = max(now, self._next)
-        self._next = at + self._interval
-        if at > now:
-            await asyncio.sleep(at - now)
+        begin = max(now, self._next)
+        self._next = begin + self._interval
+        if begin > now:
+            await asyncio.sleep(begin - now)

@@ -26,14 +26,14 @@ from scanner.resolver.configured import Resolver
 
 # The payload size that all paths carry without fragmentation (DNS flag day 2020).
 EDNS_PAYLOAD = 1232
-# After this many queries a socket is replaced by one with another port: cheaper than one socket per query,
-# and port and id stay hard to guess.
+# After this number of queries, a socket is replaced by one with another port. This is cheaper than one socket
+# per query, and port and id stay hard to guess.
 QUESTIONS_PER_SOCKET = 100
 BACKOFF_S = 0.5
 
 
 class Failed(Exception):
-    """An attempt without an answer; `status` is TIMEOUT, NETWORK or MALFORMED."""
+    """An attempt without an answer. `status` is TIMEOUT, NETWORK or MALFORMED."""
 
     def __init__(self, status: str, detail: str | None) -> None:
         super().__init__(detail or status)
@@ -42,10 +42,10 @@ class Failed(Exception):
 
 
 class Asker:
-    """Sends one query after the other; any number of askers work concurrently.
+    """Sends one query after the other. Any number of askers can work concurrently.
 
-    `turn` is awaited before every query: it enforces the rate. (The repeat over TCP after a truncated answer
-    is sent immediately.) `lists`: those in force, of which the machine's may have to be confirmed.
+    `turn` is awaited before every query, and enforces the rate. (After a truncated answer, the query over TCP
+    is sent immediately.) `lists`: the lists in force; the machine's list may need confirmation.
     """
 
     def __init__(self, resolver: Resolver, turn: Callable[[], Awaitable[None]], lists: Permitted) -> None:
@@ -56,20 +56,20 @@ class Asker:
         self._family = dns.inet.af_for_address(resolver.address)
         self._socket: DatagramSocket | None = None
         self._questions_left = 0
-        # Of the current attempt: transport of the last answer, and time spent waiting for turns.
+        # For the current attempt: transport of the last answer, and time spent waiting for turns.
         self._transport: str | None = None
         self._waited_ns = 0
 
     async def _turn(self) -> None:
-        """Wait until a query may leave: by the rate, and because the machine's opt-out list is confirmed."""
+        """Wait until the rate limit permits a query, and until the machine's opt-out list is confirmed."""
         await self._pace()
         while self._lists.look() < Trust.ALL:
             await asyncio.sleep(LOOK_S)
 
     async def ask(self, domain: str, qtype: str) -> Outcome:
-        """Resolve one name and type; retry failures after a random, growing delay.
+        """Resolve one name and type. Retry failures after a random, growing delay.
 
-        Anything that the resolver or the network does is an Outcome, never an exception.
+        Every behaviour of the resolver or the network results in an Outcome, never in an exception.
         """
         name, rdtype = dns.name.from_text(domain), dns.rdatatype.from_text(qtype)
         edns = True
@@ -112,7 +112,7 @@ class Asker:
     async def _follow_aliases(
         self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool
     ) -> Message:
-        """Send a query, and follow a CNAME that the resolver left unresolved."""
+        """Send a query. Follow a CNAME that the resolver left unresolved."""
         aliases: tuple[answer.Alias, ...] = ()
         while True:
             message = answer.read(await self._exchange(name, rdtype, edns))
@@ -137,23 +137,23 @@ class Asker:
                 self._transport = "udp"
             except dns.message.Truncated:
                 self._transport = "tcp"
-                where = (self.resolver.address, self.resolver.timeout_s, self.resolver.port)
-                response = await dns.asyncquery.tcp(query, *where, ignore_trailing=True)
+                destination = (self.resolver.address, self.resolver.timeout_s, self.resolver.port)
+                response = await dns.asyncquery.tcp(query, *destination, ignore_trailing=True)
             return response
         except (dns.exception.DNSException, ValueError, OSError, EOFError) as error:
-            # A late answer to this query must not be read as the next one's.
+            # A late answer to this query must not be mistaken for an answer to the next one.
             await self.close()
             raise _failed(error) from error
 
     async def _over_udp(self, query: dns.message.QueryMessage) -> dns.message.Message:
-        """Return the answer to `query`; ignore messages with another id or question."""
+        """Return the answer to `query`. Ignore messages with another id or question."""
         if self._questions_left == 0:
             await self.close()
         if self._socket is None:
-            # Connected, so that the kernel drops datagrams of other senders and reports ICMP errors.
-            where = (self.resolver.address, self.resolver.port)
+            # Connected, so that the kernel drops datagrams from other senders and reports ICMP errors.
+            destination = (self.resolver.address, self.resolver.port)
             self._socket = await self._backend.make_socket(  # type: ignore[no-untyped-call]
-                self._family, socket.SOCK_DGRAM, 0, None, where
+                self._family, socket.SOCK_DGRAM, 0, None, destination
             )
             self._questions_left = QUESTIONS_PER_SOCKET
         self._questions_left -= 1
@@ -161,11 +161,11 @@ class Asker:
         question = query.to_wire()
         await self._socket.sendto(question, None, self.resolver.timeout_s)
         while True:
-            left = max(0.0, expires - time.monotonic())
-            wire, _ = await self._socket.recvfrom(65535, left)
+            remaining_s = max(0.0, expires - time.monotonic())
+            wire, _ = await self._socket.recvfrom(65535, remaining_s)
             if wire[:2] != question[:2]:
                 continue
-            # Bytes behind a message belong to none.
+            # Bytes after a message belong to no message.
             response = dns.message.from_wire(wire, raise_on_truncation=True, ignore_trailing=True)
             if len(response.question) > 1:
                 raise ValueError("the answer has more than one question")

@@ -1,4 +1,4 @@
-"""Rows of record kind dns_answer, of what the Python engine was answered."""
+"""Builds rows of record kind dns_answer from the Python engine's answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 def rows(name: Name, outcomes: dict[str, Outcome], common: Row) -> Iterator[Row]:
-    """Yield the rows of one name: one per record, or one with the status alone. `common` goes into each."""
+    """Yield the rows for `name`: one per record, or one with only the status. All rows contain `common`."""
     for qtype, outcome in outcomes.items():
         base = common | {
             "asked_at": outcome.asked_at_ns,

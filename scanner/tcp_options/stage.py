@@ -1,14 +1,15 @@
-"""The tcp_options stage: draw names, connect with each address by TCP, write which options were agreed.
+"""The tcp_options stage: sample names, connect to each address by TCP, write the agreed options.
 
-Runs after the handshakes of its key, otherwise as `scanner/drawn.py` says. Its SYNs come from a network
-namespace in which all options are offered, behind this one; where none can be made, from here, and options
-that are not offered are null.
+Runs after the key's handshakes. SYNs come from a network namespace in which the kernel offers all
+options. If no namespace can be created, SYNs come from this namespace, and options that it does not offer are
+null.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +21,8 @@ from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system.netns import Masqueraded
-from scanner import drawn
 from scanner.backoff import pauses
+from scanner.drawn import DrawnEngineStage
 from scanner.driver import process, summaries
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
@@ -30,9 +31,8 @@ from scanner.records import counts, finished, merge
 from scanner.records.provenance import provenance
 from schemas import records
 
-NAME, KIND = "tcp_options", "tcp_option"
-ENGINE = process.Engine("TCP engine", "what was done is kept, and --resume continues")
-# Every option is offered; a SYN without ECN after a lost one is the kernel's (RFC 3168 6.1.1.1).
+KIND = "tcp_option"
+# The kernel offers each option. After a lost SYN, it sends one without ECN (RFC 3168 6.1.1.1).
 OFFERED = {
     "ipv4/tcp_ecn": "1",
     "ipv4/tcp_sack": "1",
@@ -42,68 +42,72 @@ OFFERED = {
 
 
 def stage(run: Run, key: StageKey) -> None:
-    """Connect with the drawn share of the addresses that the resolve stage found for `key`.
+    """Connect to the sampled addresses that the resolve stage found for `key`.
 
-    Reads dns_answer.parquet and as_data/; writes tcp_option.parquet into the stage's folder. Raises
-    FirstflightError, UsageError if the settings do not enable it; SIGINT shuts down gracefully.
+    Read dns_answer.parquet and as_data/; write tcp_option.parquet to the stage's folder. Raise
+    FirstflightError, or UsageError if the settings do not enable the stage. SIGINT shuts it down gracefully.
     """
-
-    def argv(report: StageReport, stack: ExitStack) -> list[str]:
-        return _offering(run, key, report, stack)
-
-    def write(targets: drawn.Drawn, report: StageReport, stopped: bool) -> None:
-        _write(run, key, targets, report, stopped)
-
-    port, out = run.settings.tcp_options.port, run.layout.tcp_option(key)
-    drawn.execute(run, key, drawn.Stage(NAME, ENGINE, port, out, argv, write))
+    TcpOptionsStage(run, key).execute()
 
 
-def arguments(run: Run, key: StageKey, *, inside: bool) -> list[str]:
-    """Return the argument list of the engine for a key, with its files in the stage's folder.
+class TcpOptionsStage(DrawnEngineStage):
+    """The stage at one key."""
 
-    `inside` a namespace of its own, which has neither the vantage point's addresses nor its ports.
-    """
-    options = [
-        (name, value) for name, value in drawn.options(run, key, NAME) if not (inside and name == "--source")
-    ]
-    options.append(("--attempts", run.settings.tcp_options.attempts))
-    return drawn.argument_list("firstflight-tcp-options", options, run.layout.stage(NAME, key))
+    name = "tcp_options"
+    engine = process.Engine("TCP engine", "finished results are kept, and --resume continues")
 
+    @property
+    def port(self) -> int:
+        """The TCP port of targets."""
+        return self.run.settings.tcp_options.port
 
-def _offering(run: Run, key: StageKey, report: StageReport, stack: ExitStack) -> list[str]:
-    """Return the engine's argument list inside a namespace that offers all options, or here."""
-    mark = lab.MARK if lab.is_lab() else ""
-    try:
-        namespace = stack.enter_context(Masqueraded(0, OFFERED, mark=mark))
-    except UsageError as error:
-        report.warnings.append(f"{error}; SYNs offer what this machine's settings say, the rest is null")
-        return arguments(run, key, inside=False)
-    return namespace.inside(arguments(run, key, inside=True))
+    @property
+    def out(self) -> Path:
+        """tcp_option.parquet."""
+        return self.run.layout.tcp_option(self.key)
 
+    def arguments(self, report: StageReport, stack: ExitStack) -> list[str]:
+        """Return the engine's command line inside a namespace that offers all options, or in this one."""
+        mark = lab.MARK if lab.is_lab() else ""
+        try:
+            namespace = stack.enter_context(Masqueraded(0, OFFERED, mark=mark))
+        except UsageError as error:
+            report.warnings.append(f"{error}; SYNs offer what this machine's settings say, the rest is null")
+            return self.engine_arguments(inside=False)
+        return namespace.inside(self.engine_arguments(inside=True))
 
-def _write(run: Run, key: StageKey, targets: drawn.Drawn, report: StageReport, stopped: bool) -> None:
-    """Write tcp_option.parquet from the closed segments.
+    def engine_arguments(self, *, inside: bool) -> list[str]:
+        """Return the engine's command line, with the files in the stage's folder.
 
-    `stopped`: write the rows that exist, if any; the next start does the rest. Raises FirstflightError if a
-    target is missing without having been rejected.
-    """
-    folder, out, plan = run.layout.stage(NAME, key), run.layout.tcp_option(key), targets.plan
-    closed = closed_segments(folder / "segments")
-    if plan.num_rows == 0:
-        report.rows_out = merge.write([records.load(KIND).arrow_schema().empty_table()], out, KIND)
-        report.counts = {"sent": 0}
-        run.add_output(report, out)
-        return
-    if stopped and not (closed and summaries.exist(folder)):
-        return
-    rows = Rows(closed, folder)
-    summary = summaries.read(folder)
-    finished.account(key, report, rows.targets, plan.num_rows, summary, stage=NAME, stopped=stopped)
-    common = provenance(run, key, report.tool_version, targets.ruleset, out)
-    report.counts = counts.of_connections(rows.blocks(len(rows), ["outcome"]))
-    paused = pauses.read_pauses(folder)
-    report.rows_out = merge.write(joined(_records(rows, plan, common, targets.mapper, paused)), out, KIND)
-    run.add_output(report, out)
+        A namespace (`inside`) has neither the vantage point's addresses nor its ports.
+        """
+        options = [
+            (name, value) for name, value in self.shared_options() if not (inside and name == "--source")
+        ]
+        options.append(("--attempts", self.run.settings.tcp_options.attempts))
+        return self.command("firstflight-tcp-options", options)
+
+    def write(self, plan: pa.Table, ruleset: str, report: StageReport, stopped: bool) -> None:
+        """Write tcp_option.parquet from the closed segments. FirstflightError if a target has no row."""
+        if plan.num_rows == 0:
+            report.rows_out = merge.write([records.load(KIND).arrow_schema().empty_table()], self.out, KIND)
+            report.counts = {"sent": 0}
+            self.run.add_output(report, self.out)
+            return
+        closed = closed_segments(self.segments)
+        if stopped and not (closed and summaries.exist(self.folder)):
+            return
+        rows = Rows(closed, self.folder)
+        summary = summaries.read(self.folder)
+        finished.account(
+            self.key, report, rows.targets, plan.num_rows, summary, stage=self.name, stopped=stopped
+        )
+        common = provenance(self.run, self.key, report.tool_version, ruleset, self.out)
+        report.counts = counts.of_connections(rows.blocks(len(rows), ["outcome"]))
+        paused = pauses.read_pauses(self.folder)
+        blocks = _records(rows, plan, common, self.mapper, paused)
+        report.rows_out = merge.write(joined(blocks), self.out, KIND)
+        self.run.add_output(report, self.out)
 
 
 def _records(

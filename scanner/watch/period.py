@@ -1,5 +1,4 @@
-"""Runs one period of a watch: feeds the prober at the planned times, captures, resolves addresses again and
-pauses networks."""
+"""Runs one period of a watch: feeds the prober, captures, resolves addresses and pauses networks."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from firstflight import capture_files
@@ -17,14 +15,12 @@ from firstflight.run.provenance import tool_version
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.settings import Vantage
-from firstflight.system import files
-from firstflight.system.progress import Progress
 from scanner.backoff import pauses
-from scanner.backoff.controller import Controller
-from scanner.driver import process, summaries
+from scanner.driver import prober
+from scanner.driver.arguments import derive
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import Feed
-from scanner.driver.segments import begun
+from scanner.engine_run import EngineRun
 from scanner.planned import records
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import Feeder, PlannedProbe
@@ -35,7 +31,7 @@ from scanner.resolver.names import Name
 
 @dataclass(frozen=True)
 class Period:
-    """A planned period: run and key, planned probes, names by domain, and the report of its stage."""
+    """A planned period: run and key, planned probes, names by domain, and the stage's report."""
 
     run: Run
     key: StageKey
@@ -46,7 +42,7 @@ class Period:
 
     @property
     def folder(self) -> Path:
-        """The folder of its files."""
+        """The folder of the period's files."""
         return self.run.layout.stage("watch", self.key)
 
     @property
@@ -65,65 +61,63 @@ class Period:
 
 
 def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> None:
-    """Run the prober and the capture until the period ends.
+    """Run the prober and the capture until the period is over.
 
-    Adds warnings and the clock's step to the period's report. Raises Interrupted when the run is stopped, and
-    FirstflightError when prober or capture fail.
+    Add warnings and the clock's step to the period's report. Raise Interrupted when the run is stopped, and
+    FirstflightError when the prober or the capture fails.
     """
     run, report, folder = period.run, period.report, period.folder
-    with files.explain_os_errors(folder):
-        (folder / "segments").mkdir(parents=True, exist_ok=True)
     addresses, answers = _addresses(period, watched), folder / "dns_answer.parquet"
     addresses.await_lists(run.check_not_stopped)
     addresses.resolve()
-    # At once, here and after each later round: a stage that is killed keeps them.
+    # Written immediately, here and after each later resolution, so that a killed stage keeps them.
     addresses.write(answers)
     # The previous period may still wait for answers on the other half of the ports.
     ports = run.settings.ports_at(period.here, half=period.key.repetition % 2)
-    argv = _arguments(period, ports)
-    feed = Feed()
     if earlier := list(period.key.earlier()):
-        # A pause does not end with the hour.
-        last = run.layout.stage("watch", earlier[-1])
-        resume_after_s = run.settings.manners.resume_after_s
-        pauses.carry_over(last, folder, now_ns=time.time_ns(), resume_after_s=resume_after_s)
-    controller = Controller(run.settings.manners, folder, period.asn_of, feed, period.label)
+        # A pause does not stop at the end of a period.
+        previous_folder = run.layout.stage("watch", earlier[-1])
+        resume_after_s = run.settings.backoff.resume_after_s
+        pauses.carry_over(previous_folder, folder, now_ns=time.time_ns(), resume_after_s=resume_after_s)
+    run_of_prober = EngineRun(
+        run=run,
+        engine=prober.PROBER,
+        folder=folder,
+        log="prober.log",
+        label=period.label,
+        shown=period.label,
+        total=len(period.probes),
+        asn_of=period.asn_of,
+        report=report,
+        planned=True,
+    )
+    argv = _arguments(period, ports)
     with ExitStack() as stack:
         capture = stack.enter_context(probe_capture(run, period.key, len(period.probes), ports))
-        shown = Progress(folder, period.label, len(period.probes), partial(process.limit_of, folder))
-        progress = stack.enter_context(shown)
-        feeder = _feeder(period, feed, addresses, precedence)
+        feeder = _feeder(period, run_of_prober.feed, addresses, precedence)
         stack.callback(feeder.close)
         stack.callback(addresses.write, answers)
         stack.callback(addresses.close)
-        begun = False
+        resolves = False
 
-        def look() -> None:
+        def periodic() -> None:
             """Do the periodic work while the prober runs."""
-            nonlocal begun
-            if not begun:
-                # Only now, because threads must not exist when child processes are started.
-                begun = True
+            nonlocal resolves
+            if not resolves:
+                # Started only now, because no threads may exist when child processes are started.
+                resolves = True
                 addresses.resolve_every(run.settings.watch.resolve_every_s, answers)
             if capture is not None:
                 capture.check()
-            run.check_not_stopped()
             precedence.update(time.time_ns())
-            # As the prober counts: from the clock as it was at its start, also if that is set later.
-            feeder.tick(before + time.monotonic_ns())
-            controller.update()
-            progress.update(controller.planned_rows)
+            # The prober uses the wall clock as it was at its start, even if the clock is set later.
+            feeder.tick(clock_before + time.monotonic_ns())
 
-        before = _clock_ns()
-        summaries.set_aside(period.folder)
+        clock_before = _clock_ns()
         try:
-            longest_s = process.in_flight_s(run.settings)
-            process.run(argv, folder / "prober.log", feed, look, longest_s=longest_s)
+            run_of_prober.drive(argv, periodic, longest_s=prober.in_flight_s(run.settings))
         finally:
-            controller.update()
-            progress.update(controller.planned_rows)
-            report.warnings += controller.warnings
-            _note_clock(period, (_clock_ns() - before) // 1000)
+            _note_clock(period, (_clock_ns() - clock_before) // 1000)
     report.warnings += capture_files.losses(run.layout.stage("capture", period.key))
 
 
@@ -142,11 +136,11 @@ def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
 def _feeder(period: Period, feed: Feed, addresses: Addresses, precedence: Precedence) -> Feeder:
     settings = period.run.settings
     # A probe that was submitted before the stage was killed is not submitted again.
-    begun = {entry["slot"] for entry in records.fed(period.folder)}
+    submitted = {entry["slot"] for entry in records.fed(period.folder)}
     return Feeder(
         feed,
         period.folder / records.LOG,
-        (probe for probe in period.probes if probe.number not in begun),
+        (probe for probe in period.probes if probe.number not in submitted),
         address=addresses.of,
         asn_of=period.asn_of,
         grace_ms=lambda _: settings.watch.grace_ms,
@@ -159,13 +153,12 @@ def _arguments(period: Period, ports: str) -> list[str]:
     """Return the prober's command line, with a seed and connection IDs derived for this period."""
     run, key = period.run, period.key
     secret = str(run.manifest["cid_key"])
-    return process.arguments(
+    return prober.arguments(
         run.settings,
         period.here,
         period.folder,
-        seed=int(run.manifest["seed"]) ^ int(process.derive(secret, key, 7), 16),
-        cid_key=process.derive(secret, key, 16),
-        resume=begun(period.folder / "segments"),
+        seed=int(run.manifest["seed"]) ^ int(derive(secret, key, 7), 16),
+        cid_key=derive(secret, key, 16),
         listed=False,
         ports=ports,
         initial_size=run.settings.probe.initial_size,
@@ -173,7 +166,7 @@ def _arguments(period: Period, ports: str) -> list[str]:
 
 
 def _clock_ns() -> int:
-    """Return how far the wall clock is ahead of the monotonic clock."""
+    """Return the difference between the wall clock and the monotonic clock."""
     return time.time_ns() - time.monotonic_ns()
 
 

@@ -1,4 +1,4 @@
-"""Writes the records of a watch period: watch_slot for every slot, quic_probe for each probed one."""
+"""Writes the records for a watch period: watch_slot for each slot, quic_probe for each probed slot."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from scanner.resolver.configured import configured_resolver
 from scanner.resolver.names import Name
 from scanner.watch.period import Period
 
-# The list_id of owned names that are in no list.
+# The list_id of owned names that no list contains.
 OWNED_LIST_ID = "owned"
 
 
 def write(period: Period, ruleset: str, unfed_reason: str) -> int | None:
-    """Write watch_slot.parquet and quic_probe.parquet, and count them in the period's report.
+    """Write watch_slot.parquet and quic_probe.parquet, and set the counts in the period's report.
 
-    Returns the number of rows of quic_probe.parquet; None: nothing was probed, and there is no such file.
+    Return the number of rows of quic_probe.parquet; `None` without probes, when there is no such file.
 
-    `ruleset` is the hash of the rule files in force; `unfed_reason` is why a slot never came due. Raises
-    UsageError when earlier log entries do not fit the plan, FirstflightError when the counts do not balance.
+    `ruleset`: the hash of the rule files in force. `unfed_reason`: why slots never became due. Raise
+    UsageError if earlier log entries do not match the plan, and FirstflightError if the totals do not match.
     """
     run, report, folder = period.run, period.report, period.folder
     closed = closed_segments(folder / "segments")
     rows: pa.Table | None = None
     if closed:
-        found = Rows(closed, folder)
-        rows = found.slice(0, len(found))
+        closed_rows = Rows(closed, folder)
+        rows = closed_rows.slice(0, len(closed_rows))
     fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
     unfed = planned_records.planned(probe for probe in period.probes if probe.number not in fed)
     table = planned_records.build(
@@ -72,19 +72,19 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> int | None:
 
 
 def remove_segments(folder: Path, rows: int) -> None:
-    """Remove the segments of a period that is done, if quic_probe.parquet in `folder` has `rows` rows.
+    """Remove a finished period's segments, if quic_probe.parquet in `folder` has `rows` rows.
 
-    FirstflightError if it has not; the segments are kept then.
+    Otherwise raise FirstflightError and keep the segments.
     """
     finished.remove_segments(folder / "quic_probe.parquet", rows, folder / "segments")
 
 
 def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int]:
-    """Write quic_probe.parquet; return the counts by outcome, checked to balance."""
+    """Write quic_probe.parquet. Return the counts by outcome, after checking the totals."""
     run, key = period.run, period.key
     out = period.folder / "quic_probe.parquet"
-    found = counts.of([rows])
-    accounting.balance(rows.num_rows, found.sent, found.by_outcome, period.label)
+    result = counts.of([rows])
+    accounting.balance(rows.num_rows, result.sent, result.by_outcome, period.label)
     merged = merge.merge(
         rows,
         _own_columns(rows, period.known, configured_resolver(run.settings.resolve).label),
@@ -97,11 +97,11 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
     )
     merge.write([merged], out)
     run.add_output(period.report, out)
-    return found.for_report()
+    return result.for_report()
 
 
 def _own_columns(rows: pa.Table, known: dict[str, Name], resolver: str) -> pa.Table:
-    """Return the columns that a plan of `scanner.driver.choose` would hold for each row."""
+    """Return the columns that a plan from `scanner.driver.choose` would have for each row."""
     columns: list[dict[str, Any]] = []
     for domain, ip in zip(rows["domain"].to_pylist(), rows["ip"].to_pylist(), strict=True):
         name = known.get(domain)
