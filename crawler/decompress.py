@@ -15,27 +15,27 @@ MAX_BYTES = 1 << 30
 
 
 def gunzip(content: bytes, path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a gzip file (RFC 1952), which messages call `path`.
+    """Return a gzip file's content (RFC 1952). Error messages refer to it as `path`.
 
-    InputError if it is damaged, truncated, or has more than `max_bytes`.
+    Raise InputError if the file is damaged or truncated, or if the content exceeds `max_bytes`.
     """
     return b"".join(_pieces(io.BytesIO(content), path, max_bytes))
 
 
 def gunzipped(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
-    """Yield the content of a gzip file in pieces of at most a megabyte; InputError as `gunzip`."""
+    """Yield a gzip file's content in pieces of at most a megabyte. Raise InputError like `gunzip`."""
     with path.open("rb") as file:
         yield from _pieces(file, path, max_bytes)
 
 
 def _pieces(file: BinaryIO, path: Path, max_bytes: int) -> Iterator[bytes]:
-    left = max_bytes
+    remaining = max_bytes
     try:
         with gzip.GzipFile(fileobj=file) as stream:
             while piece := stream.read(1 << 20):
-                left -= len(piece)
-                if left < 0:
-                    raise InputError(f"{path} has more than {max_bytes} bytes, decompressed: it is refused")
+                remaining -= len(piece)
+                if remaining < 0:
+                    raise InputError(f"{path} has more than {max_bytes} bytes when decompressed: rejected")
                 yield piece
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} is no whole gzip file ({error}): remove it to fetch it again") from error

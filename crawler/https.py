@@ -23,9 +23,9 @@ READ_TIMEOUT_S = 60.0
 RETRIES = 3
 MAX_RETRY_AFTER_S = 60
 _CHUNK_BYTES = 1 << 20
-# Size limits of a page, a list (a million names have 25 MB) and a routing table (150 MB).
+# Size limits for a page, a list (a million names have 25 MB) and a routing table (150 MB).
 MAX_PAGE_BYTES, MAX_LIST_BYTES, MAX_TABLE_BYTES = 16 << 20, 256 << 20, 2 << 30
-# Time limit of a whole body.
+# Time limit for a whole body.
 MAX_BODY_S = 3600.0
 
 
@@ -34,10 +34,10 @@ class FetchError(FirstflightError):
 
 
 class Session(requests.Session):
-    """A requests session with time limits and retries; `ca_bundle` overrides the environment's.
+    """A requests session with time limits and retries. `ca_bundle` takes precedence over the environment's.
 
-    Every request has the User-Agent `firstflight/VERSION (CONTACT)`. `shown_in`: a folder that gets the
-    progress of each body.
+    Each request has the User-Agent `firstflight/VERSION (CONTACT)`. `shown_in`: a folder for the progress of
+    each body.
     """
 
     def __init__(self, ca_bundle: Path | None, contact: str = "", shown_in: Path | None = None) -> None:
@@ -55,8 +55,8 @@ class Session(requests.Session):
             raise_on_status=False,
         )
         self.mount("https://", HTTPAdapter(max_retries=retry))
-        self.adapters.pop("http://")  # nor by a redirect
-        # For packages that treat every status but 200 as "there is no such list".
+        self.adapters.pop("http://")  # also blocks redirects to http
+        # Needed for packages that take every status except 200 for a missing list.
         self.hooks["response"].append(_refuse_server_error)
         # Applies before any body is read, also for redirections.
         self.hooks["response"].append(self._limit)
@@ -65,11 +65,11 @@ class Session(requests.Session):
     @contextmanager
     def at_most(self, max_bytes: int) -> Iterator[None]:
         """Limit bodies to `max_bytes` within the block, after HTTP content decoding."""
-        before, self.max_bytes = self.max_bytes, max_bytes
+        previous, self.max_bytes = self.max_bytes, max_bytes
         try:
             yield
         finally:
-            self.max_bytes = before
+            self.max_bytes = previous
 
     def _limit(self, response: requests.Response, *_: Any, **__: Any) -> None:
         response.raw = _Limited(response.raw, self.max_bytes, self._shown_in)
@@ -91,10 +91,10 @@ class Session(requests.Session):
 
 
 class _Retry(Retry):
-    """Waits before the next attempt as long as the host asks, up to `retry_after_max`."""
+    """Waits before the next attempt for as long as the host requests, up to `retry_after_max`."""
 
     def parse_retry_after(self, retry_after: str) -> float:
-        """Return the seconds of a Retry-After field; 0 for one that is no time."""
+        """Return the seconds in a Retry-After field; 0 if it is invalid."""
         try:
             return super().parse_retry_after(retry_after)
         except (InvalidHeader, ValueError, OverflowError):
@@ -112,7 +112,7 @@ class _Limited:
         self._until = time.monotonic() + MAX_BODY_S
 
     def stream(self, amount: int, decode_content: bool | None = None) -> Iterator[bytes]:
-        """Yield the body like urllib3's `stream`, by which requests reads every body."""
+        """Yield the body like urllib3's `stream`, with which requests reads every body."""
         pieces = self._pieces(amount, decode_content)
         if self._shown_in is None:
             yield from pieces
@@ -127,7 +127,7 @@ class _Limited:
                 yield piece
 
     def _pieces(self, amount: int, decode_content: bool | None) -> Iterator[bytes]:
-        # What has come, however little: `stream` would wait for a whole piece, past any limit.
+        # Returns any received data at once. `stream` would wait for a whole piece, beyond any limit.
         while piece := self._raw.read1(min(amount, 1 << 16), decode_content=decode_content):
             self._left -= len(piece)
             if self._left < 0:
@@ -142,14 +142,14 @@ class _Limited:
 
 def _refuse_server_error(response: requests.Response, *_: Any, **__: Any) -> None:
     if response.status_code >= 500:
-        raise requests.HTTPError(_answered(response))
+        raise requests.HTTPError(_status_text(response))
 
 
-def _answered(response: requests.Response) -> str:
-    """Return the status of an answer in words, with the time after which the host asks to come again."""
-    after = response.headers.get("Retry-After", "")[:40]
-    again = f", with Retry-After: {after}" if after and after.isprintable() else ""
-    return f"the host answered {response.status_code} {response.reason}{again}"
+def _status_text(response: requests.Response) -> str:
+    """Return the status of an answer as text, with the Retry-After field."""
+    value = response.headers.get("Retry-After", "")[:40]
+    retry_after = f", with Retry-After: {value}" if value and value.isprintable() else ""
+    return f"the host answered {response.status_code} {response.reason}{retry_after}"
 
 
 @contextmanager
@@ -173,29 +173,29 @@ def explained(what: str) -> Iterator[None]:
 
 
 def get_text(session: Session, url: str) -> str:
-    """Return the body at `url` as text; FetchError unless the status is 200."""
+    """Return the body at `url` as text. Raise FetchError unless the status is 200."""
     with explained(url), session.at_most(MAX_PAGE_BYTES):
         response = session.get(url)
         if response.status_code != 200:
-            raise FetchError(f"cannot fetch {url}: {_answered(response)}")
+            raise FetchError(f"cannot fetch {url}: {_status_text(response)}")
         return response.text
 
 
 def download(session: Session, url: str, path: Path, max_bytes: int = MAX_LIST_BYTES) -> None:
-    """Write the body at `url` to `path` atomically; FetchError if it is truncated or exceeds `max_bytes`."""
+    """Write the body at `url` to `path` atomically. FetchError if it is truncated or exceeds `max_bytes`."""
     with (
         session.at_most(max_bytes),
         files.replacing(path) as part,
         explained(url),
-        # identity: store the host's file byte by byte. urllib3 checks its length.
+        # identity: store the host's file byte by byte. urllib3 checks the length.
         session.get(url, stream=True, headers={"Accept-Encoding": "identity"}) as response,
         part.open("wb") as out,
     ):
         if response.status_code != 200:
-            raise FetchError(f"cannot fetch {url}: {_answered(response)}")
+            raise FetchError(f"cannot fetch {url}: {_status_text(response)}")
         if (
             len(response.headers.get("Content-Length", "")) > from_outside.DIGITS
-        ):  # one that urllib3 cannot check
+        ):  # urllib3 cannot check such a length
             raise FetchError(f"cannot fetch {url}: its Content-Length is longer than that of any file")
         for chunk in response.iter_content(_CHUNK_BYTES):
             out.write(chunk)

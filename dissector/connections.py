@@ -1,4 +1,4 @@
-"""How many connections of a run's captures the dissector keeps at a time, and how long."""
+"""The dissector's limits for a run: the number of live connections, and how long they are kept."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 
 from firstflight.settings import Settings
 
-# The dissector takes some 220 MB with as many.
+# The dissector needs about 220 MB for this many.
 MOST_CONNECTIONS = 90_000
 
 
 def kept(settings: Settings) -> list[tuple[str, object]]:
-    """Return the dissector's options that say which connections of a capture are kept, and how long."""
+    """Return the dissector's options for its ports, windows and limits of live connections."""
     probe = settings.probe
-    # A connection is kept longer than its probe waits for answers and listens: for late packets.
+    # Late packets arrive after the probe has stopped waiting and listening, so keep the connection longer.
     window_s = probe.timeout_s + probe.settle_ms / 1000
     idle_s = math.ceil(window_s + (probe.listen_s or 0)) + 5
     rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
@@ -28,10 +28,10 @@ def kept(settings: Settings) -> list[tuple[str, object]]:
 
 
 def _most_connections(rate: float, window_s: float, idle_s: float) -> int:
-    """Return how many connections the dissector keeps, of which up to `rate` begin in a second.
+    """Return the limit of live connections if up to `rate` start per second.
 
-    All that are in the answer window at a time; beyond them as many as memory allows, of those that may still
-    get late packets.
+    The limit covers all connections within the answer window. Connections that only wait for late packets are
+    kept as far as memory allows.
     """
     in_window, concurrent = (math.ceil(rate * seconds) for seconds in (window_s + 0.5, 2 * idle_s))
     return max(in_window, min(concurrent, MOST_CONNECTIONS))

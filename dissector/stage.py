@@ -1,4 +1,4 @@
-"""The dissect stage: turns the captures of a probe stage into quic_connection.parquet."""
+"""The dissect stage: converts the captures from a probe stage to quic_connection.parquet."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 def stage(run: Run, key: StageKey) -> None:
     """Dissect all captures of `key` into quic_connection.parquet (docs/architecture.md).
 
-    A watch that began after its period has sent nothing: no file then. Else InputError if there is no
-    capture, if one is missing (nothing is written then), or if one is damaged (the connections before that
-    position are written).
+    Writes no file for a watch that started after its period, because it sent no probes. InputError if there
+    is no capture, if one is missing (then writes no rows), or if one is damaged (then writes the connections
+    before the damage).
     """
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
@@ -43,16 +43,16 @@ def stage(run: Run, key: StageKey) -> None:
         await_engine(out.parent, run.check_not_stopped)
         copies = trim.Copies.beside(captures[0].parent)
         with files.explain_os_errors(out):
-            for left in out.parent.glob("native.*"):  # by a stage that was killed
-                shutil.rmtree(left)
+            for leftover in out.parent.glob("native.*"):  # by a stage that was killed
+                shutil.rmtree(leftover)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
                 job = Job(run, key, report, captures, Path(folder), copies)
                 broken = job.dissect_and_trim(_probes(run, key) if run.settings.capture.trim else [])
                 summary = json.loads((Path(folder) / SUMMARY).read_text(encoding="utf-8"))
                 (Path(folder) / out.name).replace(out)
-        taken = [record.captured for record in capture_files.records(run.layout.stage("capture", key))]
-        known = [packets for packets in taken if packets is not None]
-        report.rows_in = sum(known) if len(known) == len(taken) else None
+        counts = [record.captured for record in capture_files.records(run.layout.stage("capture", key))]
+        known_counts = [packets for packets in counts if packets is not None]
+        report.rows_in = sum(known_counts) if len(known_counts) == len(counts) else None
         _account(run, report, summary["quic_connection"], out)
         if broken:
             raise InputError(f"{broken}; the connections that could be read are in {out}")
@@ -60,9 +60,9 @@ def stage(run: Run, key: StageKey) -> None:
 
 def _captures(run: Run, key: StageKey) -> list[Path]:
     folder = run.layout.stage("capture", key)
-    taken = [folder / record.file for record in capture_files.records(folder)]
-    present = [path for path in taken if path.is_file()]
-    if not taken and _missed(run, key):
+    listed = [folder / record.file for record in capture_files.records(folder)]
+    present = [path for path in listed if path.is_file()]
+    if not listed and _is_missed(run, key):
         return []
     if not present:
         raise InputError(
@@ -70,19 +70,19 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
         )
     # A killed stage leaves a `.part` file, which its next attempt renames.
     missing = [
-        path.name for path in taken if path not in present and not capture_files.part_of(path).is_file()
+        path.name for path in listed if path not in present and not capture_files.part_of(path).is_file()
     ]
     if missing:
-        # Otherwise the connections of the others would look complete.
+        # Without this check, the connections of the other captures would look complete.
         raise InputError(
-            f"{', '.join(missing)} in {folder} is missing, which capture.json names: put it back, "
+            f"{', '.join(missing)} in {folder} is missing, but listed in capture.json: put it back, "
             "or remove its entry from capture.json"
         )
     return present
 
 
-def _missed(run: Run, key: StageKey) -> bool:
-    """Return whether a watch began after its period: all its slots were late, and nothing was captured."""
+def _is_missed(run: Run, key: StageKey) -> bool:
+    """Return whether a watch started after its period: all slots were late, and no packet was captured."""
     report = run.report("watch", key)
     if report is None or not run.done("watch", key):
         return False
@@ -90,14 +90,14 @@ def _missed(run: Run, key: StageKey) -> bool:
 
 
 def _probes(run: Run, key: StageKey) -> list[Path]:
-    """Return the record files of the probes that the captures are of."""
-    found = (run.layout.quic_probe(key), run.layout.stage("watch", key) / "quic_probe.parquet")
-    return [path for path in found if path.is_file()]
+    """Return the record files of the probes in the captures."""
+    paths = (run.layout.quic_probe(key), run.layout.watch_probe(key))
+    return [path for path in paths if path.is_file()]
 
 
 @dataclass
 class Job:
-    """Dissects `captures`; the rows and their counts come into `folder`."""
+    """Dissects `captures`. Writes the rows and their counts to `folder`."""
 
     run: Run
     key: StageKey
@@ -107,56 +107,56 @@ class Job:
     copies: trim.Copies
 
     def dissect_and_trim(self, probes: list[Path]) -> str | None:
-        """Write the rows, and trim the captures if `probes` (quic_probe files) are there and agree with them.
+        """Write the rows. Trim the captures if `probes` (quic_probe files) exist and agree with the rows.
 
-        Returns the dissector's sentence about a capture that breaks off, or None; such captures stay whole.
+        Returns the dissector's message about a damaged capture, or `None`. Damaged captures are not trimmed.
         """
         if not probes:
             return self._dissect(self.captures, self.folder)
         try:
             broken = self._dissect(self.captures, self.folder, self.copies.begin())
             if not (self.folder / SUMMARY).is_file():  # there is no room for copies, for example
-                self._kept_whole(broken or "no rows were written")
+                self._keep_complete(broken or "no rows were written")
                 return self._dissect(self.captures, self.folder)
-            against = None if broken else self._trim(probes)
-            if against is not None:
-                self._kept_whole(against)
+            reason = None if broken else self._trim(probes)
+            if reason is not None:
+                self._keep_complete(reason)
             return broken
         finally:
             self.copies.remove()
 
     def _trim(self, probes: list[Path]) -> str | None:
-        """Put trimmed copies in place of the captures; return why that was not done, or None."""
-        found = agreement.compare(probes, self.folder / ROWS)
-        taken = capture_files.records(self.captures[0].parent)
-        dropped = sum(record.dropped_by_kernel or 0 for record in taken)
-        against = trim.reason_against(found, dropped)
-        if against is None and found.differing:
-            self.report.facts["kept_whole"] = len(found.differing)
-            options = self.copies.begin(found.differing)
-            against = self._dissect(self.captures, self._inside("except"), options, "trimming again")
-        if against is None:
-            before = _size(self.captures)
+        """Replace the captures with trimmed copies. Return the reason if that was not done, or `None`."""
+        comparison = agreement.compare(probes, self.folder / ROWS)
+        capture_records = capture_files.records(self.captures[0].parent)
+        dropped = sum(record.dropped_by_kernel or 0 for record in capture_records)
+        reason = trim.reason_against(comparison, dropped)
+        if reason is None and comparison.differing:
+            self.report.facts["kept_whole"] = len(comparison.differing)
+            options = self.copies.begin(comparison.differing)
+            reason = self._dissect(self.captures, self._subfolder("except"), options, "trimming again")
+        if reason is None:
+            bytes_before = _size(self.captures)
             self.copies.replace(self.captures)
-            self.report.facts |= {"capture_bytes": _size(self.captures), "capture_bytes_before": before}
-        return against
+            self.report.facts |= {"capture_bytes": _size(self.captures), "capture_bytes_before": bytes_before}
+        return reason
 
-    def _kept_whole(self, reason: str) -> None:
+    def _keep_complete(self, reason: str) -> None:
         self.copies.remove()
         self.report.warnings.append(f"captures are kept whole: {reason}")
 
-    def _inside(self, name: str) -> Path:
+    def _subfolder(self, name: str) -> Path:
         folder = self.folder / name
         folder.mkdir()
         return folder
 
     def _dissect(
-        self, captures: list[Path], folder: Path, more: Sequence[str] = (), doing: str = "dissect"
+        self, captures: list[Path], folder: Path, extra: Sequence[str] = (), action: str = "dissect"
     ) -> str | None:
-        """Run the dissector, which writes ROWS and SUMMARY into `folder`; progress shows `doing`.
+        """Run the dissector, which writes ROWS and SUMMARY to `folder`. Progress shows `action`.
 
-        Each row holds the key and the campaign's name of its capture. Returns the dissector's sentence about
-        a capture that breaks off, or None. OutputError if nothing could be written without `more` options.
+        Each row has the key and the campaign's name for the capture. Returns the dissector's message about a
+        damaged capture, or `None`. OutputError if nothing could be written without the options `extra`.
         """
         stamps = {**self.key.columns(), "tool_version": self.report.tool_version}
         options: list[tuple[str, object]] = [
@@ -172,14 +172,14 @@ class Job:
         for option, value in options:
             argv += [option, str(value)]
         stage_folder = self.run.layout.stage("dissect", self.key)
-        with lock.handed_over(stage_folder) as held:
+        with lock.handed_over(stage_folder) as lock_descriptors:
             process = children.start(
-                [*argv, *more], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=held
+                [*argv, *extra], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=lock_descriptors
             )
-        shown = f"{self.key.vantage} {doing} {self.key.repetition}" + self.key.of_shard(" shard ")
-        _, stderr = reading.finished(process, captures, stage_folder, shown)
-        # With copies, it may be these that nothing could be written for: the caller goes on without.
-        written = None if more else folder / SUMMARY
+        title = f"{self.key.vantage} {action} {self.key.repetition}" + self.key.of_shard(" shard ")
+        _, stderr = reading.finished(process, captures, stage_folder, title)
+        # With copies, the fault may be in writing them: the caller tries again without them.
+        written = None if extra else folder / SUMMARY
         broken = binaries.unreadable(process.returncode, stderr, written)
         return broken[-1] if broken else None
 

@@ -1,11 +1,13 @@
-"""Trims the captures of a key: what nobody can ever open is removed, once the rows have been checked.
+"""Trims a key's captures: removes bytes that no key decrypts, once the rows have been checked.
 
-The probe computes no keys beyond those of Initials, so what is sealed in a Handshake packet is of no use to
-anybody. The padding of Initials is left out as well, and can be put back. Datagrams that belong to no
-connection are left out: anybody can send them to a probe's port. The dissector writes trimmed copies
-(`firstflight-dissect --trim`) beside the captures, in the pass that writes the rows, and checks each record
-as it writes it. Copies take the place of their captures when the rows agree with the prober's. Killed at any
-moment, the captures are there, whole or trimmed; the next dissect stage removes what was begun.
+The probe only computes the keys of Initials, so the content of Handshake packets cannot be decrypted. Trimmed
+captures also omit the padding of Initials, which can be restored, and datagrams that belong to no connection,
+because anybody can send them to a probe's port.
+
+The dissector writes trimmed copies next to the captures (`firstflight-dissect --trim`), in the pass that
+writes the rows, and checks the records as it writes them. The copies replace the captures if the rows agree
+with the prober's. If the stage is killed at any moment, each capture is complete or trimmed, and the next
+dissect stage removes unfinished copies.
 """
 
 from __future__ import annotations
@@ -22,19 +24,19 @@ from firstflight.system import files
 
 FOLDER = "trimmed.part"
 EXCEPT = "except.txt"
-# Above this share of probes that differ from their captures, something is wrong: all packets are evidence.
+# Above this share of probes that differ from their captures, there is a fault: all packets are evidence.
 MOST_DIFFERING = 0.01
 
 
 @dataclass(frozen=True)
 class Copies:
-    """The folder with trimmed copies of captures, which are in the folder above it."""
+    """A folder of trimmed copies. Their captures are in its parent folder."""
 
     folder: Path
 
     @classmethod
     def beside(cls, captures: Path) -> Copies:
-        """Begin again in the folder of `captures`, without what a killed stage left there."""
+        """Return the copies for the folder of `captures`, after removing the copies from a killed stage."""
         copies = cls(captures / FOLDER)
         copies.remove()
         return copies
@@ -45,20 +47,22 @@ class Copies:
             if self.folder.exists():
                 shutil.rmtree(self.folder)
 
-    def begin(self, but: Sequence[str] = ()) -> list[str]:
-        """Make the folder; return the dissector's options for copies in which connections with these client's
-        connection IDs stay whole."""
+    def begin(self, excepted: Sequence[str] = ()) -> list[str]:
+        """Create the folder and return the dissector's options for trimmed copies.
+
+        `excepted`: the client's connection IDs of connections that stay complete.
+        """
         self.remove()
         with files.explain_os_errors(self.folder):
             self.folder.mkdir()
         options = ["--trim", str(self.folder), "--trim-others"]
-        if but:
-            files.write_text(self.folder / EXCEPT, "".join(f"{cid}\n" for cid in but))
+        if excepted:
+            files.write_text(self.folder / EXCEPT, "".join(f"{cid}\n" for cid in excepted))
             options += ["--trim-except", str(self.folder / EXCEPT)]
         return options
 
     def replace(self, captures: Sequence[Path]) -> None:
-        """Put each copy in its capture's place, and its numbers of trimmed packets into capture.json."""
+        """Replace each capture with its copy, and write the counts of trimmed packets to capture.json."""
         for path in captures:
             copy = self.folder / path.name
             if not copy.is_file():
@@ -67,20 +71,20 @@ class Copies:
             with files.explain_os_errors(path):
                 if trimmed + unpadded + removed and copy.stat().st_size < path.stat().st_size:
                     copy.replace(path)
-                    # Before anything says that the capture is trimmed.
+                    # Sync before capture.json declares the capture trimmed.
                     files.sync([path])
             capture_files.set_trimmed(path, trimmed, unpadded, removed)
 
 
 def reason_against(agreement: Agreement, dropped: int = 0) -> str | None:
-    """Return why captures are not trimmed although they could be; None if nothing is against it.
+    """Return the reason against trimming the captures, or `None`.
 
-    Each of the `dropped` packets, which the kernel did not capture, explains one probe that differs.
+    Each of the `dropped` packets, which the kernel did not capture, explains one differing probe.
     """
     if agreement.connections and not agreement.compared:
         return (
-            f"none of their {agreement.connections} connections is of a probe in the prober's rows: "
-            "put back those that belong together, then run the stage with --again"
+            f"no probe in the prober's rows matches any of their {agreement.connections} connections: "
+            "restore the files that belong together, then run the stage with --again"
         )
     differing = len(agreement.differing)
     if differing > MOST_DIFFERING * agreement.compared + dropped:
@@ -92,7 +96,7 @@ def reason_against(agreement: Agreement, dropped: int = 0) -> str | None:
 
 
 def _counts(path: Path) -> tuple[int, int, int]:
-    """Return how many packets of a copy were trimmed, how many lack their padding, how many were left out."""
+    """Return the numbers for a copy's packets that were trimmed, lost their padding, and were removed."""
     counts = files.read_json(path)
     try:
         return int(counts["trimmed"]), int(counts["unpadded"]), int(counts["removed"])

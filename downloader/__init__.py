@@ -1,1 +1,12 @@
-"""Downloads under capture. Nothing is built here yet."""
+"""Downloads under capture: the download stage.
+
+option_sets     the sets of TCP options and QUIC stacks to compare
+session         namespaces, captures and clients for a download
+clients/        a program per client; `contract` describes requests and answers
+worker          one running client
+flows, rows     data from captures
+draw            the order of downloads
+shared_limits   limits that several vantage points share
+contract/       Rust: requests, answers and the loop of clients
+native/         Rust: the QUIC client
+"""

@@ -1,4 +1,4 @@
-"""How both sides of downloads over QUIC acknowledged (record kind quic_ack), from their captures and keys."""
+"""Writes quic_ack records: the acknowledgement behaviour of both sides of QUIC downloads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KIND = "quic_ack"
 
 
 def captures_of_quic(captures: Sequence[Path]) -> list[Path]:
-    """Return those of a session's captures that are of QUIC sets: SET.pcap, SET-2.pcap if resumed."""
-    names = {name for name, one in SETS.items() if one.protocol == "udp"}
+    """Return the captures of QUIC sets: SET.pcap, and SET-2.pcap if the session was resumed."""
+    names = {name for name, option_set in SETS.items() if option_set.is_quic}
     return [path for path in captures if path.name.removesuffix(".pcap").partition("-")[0] in names]
 
 
@@ -26,10 +26,11 @@ def write(
     name_of: Callable[[Path], str],
     stamps: Mapping[str, object],
 ) -> None:
-    """Write `out`, a record file of quic_ack, from captures; without captures nothing.
+    """Write `out`, a record file of quic_ack, from captures and key logs. Write no file without captures.
 
-    `name_of` says what rows call a capture; `stamps`: values of the columns run, vantage, repetition and
-    tool_version. What a damaged capture holds up to there is in it. FirstflightError if the dissector fails.
+    `name_of` returns a capture's name in rows. `stamps` holds the values of the columns run, vantage,
+    repetition and tool_version. A damaged capture contributes its records before the damage. Raise
+    FirstflightError if the dissector fails.
     """
     if not captures:
         return

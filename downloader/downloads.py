@@ -1,4 +1,4 @@
-"""Does the downloads of a list and returns their rows: what the command and the stage share."""
+"""Downloads a list of files and returns rows. The command and the stage both use this module."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from firstflight.errors import UsageError
 from firstflight.system import netns
 
 Next = Callable[[], Target | float]
-_LOOK_S = 0.1  # whether the downloads are to end
+_LOOK_S = 0.1  # between two checks for a stop
 
 
 def budget(targets: int, sets: Sequence[OptionSet], limits: Limits) -> str:
-    """Return what downloads will take at most, as a sentence without its end."""
+    """Return the maximum traffic and duration of downloads, as a sentence without a full stop."""
     downloads = targets * len(sets)
-    asked = targets if http3.first_quic(sets) else 0
-    hours = (downloads + asked) * (limits.timeout_s + limits.pause_s) / 3600
+    head_requests = targets if http3.first_quic(sets) else 0
+    hours = (downloads + head_requests) * (limits.timeout_s + limits.pause_s) / 3600
     mib = downloads * limits.max_bytes / 2**20
     return f"{targets} files, {len(sets)} downloads of each: at most {mib:.0f} MiB and {hours:.1f} hours"
 
 
 def check(targets: Iterable[Target], permitted: Permitted, contact: str) -> None:
-    """Raise UsageError if a target cannot be contacted from here at all; nothing was sent then.
+    """Raise UsageError if this machine cannot contact one of the targets. Sends no packet.
 
-    What the lists forbid becomes a row, `blocked`.
+    A target that a list forbids raises no error: its row has the outcome `blocked`.
     """
     for target in targets:
         if not target.ip:
             continue
         ip = ipaddress.ip_address(target.ip)
         if not contact.strip() and permitted.needs_contact(int(ip), int(ip), ip.version):
-            raise UsageError(f"a contact is needed: {ip} is in no network that is allowed; nothing was sent")
+            raise UsageError(f"a contact is needed: {ip} is not in an allowed network; nothing was sent")
         if ip.version == 6 and not netns.forwards(6):
             raise UsageError(
                 f"{ip}: this machine does not forward IPv6, which namespaces with TCP settings need: "
@@ -51,7 +51,7 @@ def check(targets: Iterable[Target], permitted: Permitted, contact: str) -> None
 
 def run(
     count: int,
-    following: Next,
+    next_target: Next,
     sets: Sequence[OptionSet],
     folder: Path,
     lists: Sequence[str],
@@ -60,25 +60,26 @@ def run(
     watch: Callable[[], None],
     done: Callable[[Target], None],
 ) -> None:
-    """Download the `count` targets that `following` names, one after the other.
+    """Download `count` targets, one after the other. `next_target` returns the next target.
 
-    It is asked when a request may begin, so that nothing but the download comes between its choice and that;
-    a number are the seconds after which it is asked again.
-    Captures, key logs and answers are kept in `folder`. `watch` is called often and raises to stop; `done` is
-    called after each target. Errors as of Session.
+    `next_target` is called when a request may start, so no other work delays the download after the choice.
+    If it returns a number, it is called again after that many seconds.
+
+    `folder` keeps captures, key logs and answers. `watch` is called often, and raises to stop the downloads.
+    `done` is called after each target. Session lists the errors.
     """
     with (
         session.Session(sets, folder, lists, limits, watch, count) as downloads,
-        (folder / session.ANSWERS).open("ab") as kept,
+        (folder / session.ANSWERS).open("ab") as file,
     ):
 
         def keep(entry: dict[str, Any]) -> None:
-            kept.write(session.as_line(entry))
-            kept.flush()
+            file.write(session.as_line(entry))
+            file.flush()
 
         while count:
             downloads.ready()
-            target = following()
+            target = next_target()
             watch()
             if isinstance(target, Target):
                 downloads.run(target, seed, keep)
@@ -89,9 +90,9 @@ def run(
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield a row for each download that `folder` holds an entry of, with what its captures say.
+    """Yield a row for each entry in `folder`, with the values from its captures.
 
-    Errors as of Flows and rows.rows.
+    Flows and rows.rows list the errors.
     """
     entries = session.read_answers(folder)
     captures = rows.captures(folder)

@@ -1,7 +1,7 @@
-"""Draws the files of a run's downloads: so many names of each CDN, at random by the run's seed.
+"""Samples the files in a run's downloads: a fixed number of names per CDN, by the run's seed.
 
-A name is drawn by a hash of seed and name, so the same ones in every repetition and at every vantage point. A
-CDN that has fewer gives all it has: no group is filled from another.
+A hash of seed and name selects a name, so all repetitions and vantage points select the same names. If a CDN
+has too few names, all are selected, and no other group makes up for the rest.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from firstflight.as_map import OTHERS
 from firstflight.errors import InputError
 
 FOUND = "found"
-# The header of a target list is its line 1.
+# Line 1 in a target list is its header.
 _FIRST_LINE = 2
 
 
 def of_crawl(path: Path, dns_answer: Path) -> tuple[list[Target], list[RejectedLine]]:
-    """Return the files that a crawl found, from download_file.parquet, and the rows that are no targets.
+    """Return the files that a crawl found (download_file.parquet), and the rows that are not valid targets.
 
-    Their addresses are the vantage point's own, the first IPv4 one of each name in `dns_answer`: a CDN sends
-    each place to an edge nearby. InputError if a file is not there.
+    A target's address is the name's first IPv4 address in `dns_answer`, as the vantage point itself resolved
+    it: a CDN directs each location to a nearby edge. Raise InputError if a file does not exist.
     """
     if not path.is_file():
         raise InputError(f"there is no {path}: run the crawl stage first, or name a list in download.targets")
@@ -54,19 +54,19 @@ def _addresses(path: Path) -> dict[str, str]:
         columns=["domain", "address"],
         filters=[("qtype", "=", "A"), ("status", "=", "NOERROR"), ("answer_rank", "=", 0)],
     )
-    found = zip(rows["domain"].to_pylist(), rows["address"].to_pylist(), strict=True)
-    return {domain: address for domain, address in found if address is not None}
+    pairs = zip(rows["domain"].to_pylist(), rows["address"].to_pylist(), strict=True)
+    return {domain: address for domain, address in pairs if address is not None}
 
 
 def of_list(path: Path) -> tuple[list[Target], list[RejectedLine]]:
-    """Return the targets and the rejected lines of a list (targets.read)."""
+    """Return the targets and the rejected lines in a list (targets.read)."""
     found: list[Target] = []
     rejected: list[RejectedLine] = []
-    for one in targets.read(path):
-        if isinstance(one, RejectedLine):
-            rejected.append(one)
+    for entry in targets.read(path):
+        if isinstance(entry, RejectedLine):
+            rejected.append(entry)
         else:
-            found.append(one)
+            found.append(entry)
     return found, rejected
 
 
@@ -77,24 +77,24 @@ def drawn(
     per_cdn: int | None,
     others: int | None,
 ) -> tuple[list[Target], Counter[str]]:
-    """Return the drawn targets in the order of the list, and of each group how many there were.
+    """Return the sampled targets in the order of the list, and the number of targets in each group.
 
-    `cdn_of`: CDN of an address; what has none counts as `Others`. `per_cdn`, `others`: how many to draw of
-    each CDN, and of the rest; None: all.
+    `cdn_of` returns an address's CDN; addresses without a CDN belong to the group `Others`. `per_cdn`
+    and `others` limit the sample of each CDN and of `Others`; `None`: no limit.
     """
     groups: dict[str, list[Target]] = defaultdict(list)
     for target in found:
         groups[(cdn_of(target.ip) if target.ip else None) or OTHERS].append(target)
     chosen: list[Target] = []
     for cdn, members in groups.items():
-        most = others if cdn == OTHERS else per_cdn
+        limit = others if cdn == OTHERS else per_cdn
         members.sort(key=lambda target: number(seed, target.domain))
-        chosen += members[:most]
+        chosen += members[:limit]
     return sorted(chosen, key=lambda target: target.line), Counter(
         {cdn: len(members) for cdn, members in groups.items()}
     )
 
 
 def number(seed: int, name: str) -> int:
-    """Return the number of a name, from 0 to 2^64 - 1: evenly spread, and different for each seed."""
+    """Return a number for a name, from 0 to 2^64 - 1: evenly distributed, and different for each seed."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8, key=seed.to_bytes(8, "big")).digest(), "big")

@@ -1,4 +1,4 @@
-"""What the captures of a set say: each download's flow, by the port and time of its client."""
+"""Finds each download's flow in the set's captures. The client's port and start time identify it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from downloader.clients.contract import Answer
 from firstflight.system import binaries, children
 
 KINDS = ("tcp_flow", "quic_connection")
-# A client looks at the clock before it opens its socket, the capture a moment later, by the same clock.
+# The client reads the clock before it opens its socket. The capture reads the same clock a moment later.
 _EARLY_NS, _LATE_NS = 5_000_000, 50_000_000_000
 _COLUMNS = (
     "source_file",
@@ -52,10 +52,10 @@ Flow = dict[str, Any]
 
 
 class Flows:
-    """The flows of captures, found by the download that they belong to."""
+    """The flows in captures, indexed by set and client port."""
 
     def __init__(self, captures: Sequence[Path], keys: Sequence[Path]) -> None:
-        """Dissect whole captures. FirstflightError if the dissector fails for all of them."""
+        """Dissect whole captures. Raise FirstflightError if the dissector can read no capture."""
         self.damaged: list[str] = []
         self._by_port: dict[tuple[str, int], list[Flow]] = defaultdict(list)
         if not captures:
@@ -72,7 +72,7 @@ class Flows:
                 self._read(path, kind)
 
     def of(self, answer: Answer, capture: str) -> Flow | None:
-        """Return the flow of a download in the captures of the set `capture`; None if none fits."""
+        """Return a download's flow in the captures of the set `capture`; `None` if no flow matches."""
         if answer.client_port is None or answer.started_at is None:
             return None
         begin = answer.started_at - _EARLY_NS

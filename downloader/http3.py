@@ -1,7 +1,7 @@
-"""Whether a file is there over HTTP/3: a HEAD request for it at the very address, before QUIC downloads.
+"""Checks with a HEAD request, before QUIC downloads, whether the address serves the file over HTTP/3.
 
-Alt-Svc and the HTTPS record are promises about a name; this is the file at the address (the columns `alt_svc`
-and, of dns_answer, `https_alpn` keep the promises).
+Alt-Svc and the HTTPS record are promises about a name. This request checks the file at one address. The
+promises are in the columns `alt_svc` and, in dns_answer, `https_alpn`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from downloader.option_sets import SETS, OptionSet
 from downloader.worker import Worker
 
 HEAD = "head"
-"""The name of its key log and its messages."""
+"""The name of the HEAD client's key log and message log."""
 
 
 @dataclass(frozen=True)
 class Capable:
-    """Whether the file is there over HTTP/3; `why_not` says why it is not."""
+    """Whether the file is available over HTTP/3. `why_not` is the reason if it is not."""
 
     why_not: str | None = None
 
     @property
     def is_so(self) -> bool:
-        """Whether QUIC downloads are to be made."""
+        """Whether to make QUIC downloads."""
         return self.why_not is None
 
 
 def judge(answer: Answer) -> Capable:
-    """Return what an answer to the HEAD request says: status 200, and nothing else, promises the file."""
+    """Evaluate an answer to the HEAD request. Only status 200 means that the file is available."""
     if answer.end != "complete":
         return Capable(f"no answer to HEAD over HTTP/3: {answer.detail or answer.end}")
     if answer.status != 200:
@@ -43,7 +43,7 @@ def judge(answer: Answer) -> Capable:
 
 
 class Asker(AbstractContextManager["Asker"]):
-    """Context manager around the client that asks, in the namespace of a QUIC set; arguments as of Worker."""
+    """Context manager around the HEAD client, in the namespace for a QUIC set. It has Worker's arguments."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class Asker(AbstractContextManager["Asker"]):
         self._worker.__exit__(kind, error, trace)
 
     def ask(self, request: Request) -> Capable:
-        """Ask for the header section of the file that `request` would download."""
+        """Request the header section of the file that `request` would download."""
         return judge(self._worker.download(replace(request, method="HEAD")))
 
 
 def first_quic(sets: Sequence[OptionSet]) -> OptionSet | None:
-    """Return the first set that downloads over QUIC; None if no set does."""
-    return next((one for one in sets if one.protocol == "udp"), None)
+    """Return the first set that uses QUIC; `None` if there is no such set."""
+    return next((option_set for option_set in sets if option_set.is_quic), None)

@@ -1,6 +1,7 @@
-"""The sets that are compared: which TCP options a client offers, or which QUIC stack it is.
+"""The option sets to compare: the TCP options that a client offers, or a QUIC stack.
 
-Of the ANRW paper (section 3) and its authors' extended file; docs/definitions.md, "Downloads".
+The sets are from the ANRW paper (section 3) and its authors' extended file; see docs/definitions.md,
+"Downloads".
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from firstflight.errors import UsageError
 Protocol = Literal["tcp", "udp"]
 HttpVersion = Literal["1.1", "2", "3"]
 
-# The largest receive buffer that Linux takes: with it the announced window is limited by the clamp alone.
+# The largest receive buffer that Linux accepts, so that only the clamp limits the announced window.
 _RMEM = "4096 1073725440 1073725440"
 
 
 @dataclass(frozen=True)
 class OptionSet:
-    """One set: its client and what its SYN offers. `window_scale` None: no window scaling."""
+    """One set: its client, and the options in its SYN. `window_scale` is `None` without window scaling."""
 
     name: str
     client: str
@@ -30,18 +31,24 @@ class OptionSet:
 
     @property
     def protocol(self) -> Protocol:
-        """The transport protocol of its downloads."""
-        return "udp" if self.http == "3" else "tcp"
+        """The transport protocol."""
+        return "udp" if self.is_quic else "tcp"
+
+    @property
+    def is_quic(self) -> bool:
+        """Whether the set uses QUIC."""
+        return self.http == "3"
 
     @property
     def window_clamp(self) -> int | None:
-        """The value of TCP_WINDOW_CLAMP with which Linux offers this scale; None without scaling."""
+        """The value of TCP_WINDOW_CLAMP for which Linux offers this scale; `None` without window scaling."""
         return None if self.window_scale is None else 65535 << self.window_scale
 
     def sysctls(self) -> dict[str, str]:
-        """Return the settings of the set's network namespace, each one explicit (names below /proc/sys/net).
+        """Return all settings of the set's network namespace (names below /proc/sys/net).
 
-        The scale comes from the clamp of each socket: net.core.rmem_max belongs to the whole machine.
+        They do not include the scale, because net.core.rmem_max applies to the whole machine. Each socket's
+        clamp sets the scale.
         """
         return {
             "ipv4/tcp_ecn": str(int(self.ecn)),
@@ -56,8 +63,8 @@ class OptionSet:
 
 WARMUP = "warmup"
 SETS: dict[str, OptionSet] = {
-    one.name: one
-    for one in (
+    option_set.name: option_set
+    for option_set in (
         OptionSet(WARMUP, "curl"),
         OptionSet("bl", "curl"),
         OptionSet("ecn", "curl", ecn=True),
@@ -76,9 +83,9 @@ SETS: dict[str, OptionSet] = {
 
 
 def chosen(text: str) -> list[OptionSet]:
-    """Return the sets that a comma-separated list names, in its order, the warm-up first and always.
+    """Return the sets in a comma-separated list, in this order. The warm-up is always included, as the first.
 
-    UsageError for an unknown name, one that is there twice, or no set besides the warm-up.
+    Raise UsageError for an unknown name, a duplicate name, or a list with no set except the warm-up.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:

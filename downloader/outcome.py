@@ -1,15 +1,16 @@
-"""The outcome of a download: what its client saw, held against the warm-up and against the capture.
+"""Decides a download's outcome, from the client's answer, the warm-up and the capture.
 
-Outcomes and their order of precedence: docs/definitions.md, "Downloads".
+docs/definitions.md, "Downloads", defines the outcomes and their precedence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from downloader.clients.contract import Answer
-from downloader.option_sets import OptionSet
+from downloader.option_sets import WARMUP, OptionSet
 
 OUTCOMES = (
     "done",
@@ -29,10 +30,20 @@ OUTCOMES = (
     "failed",
     "wire_limit",
 )
-SUCCESSFUL = ("done", "stopped_limit")
-"""Outcomes whose throughput is compared."""
 
-# Above this share of the transfer's time, the client's own work may be what limits it.
+
+class Unsent(StrEnum):
+    """Outcomes of downloads for which no request was sent."""
+
+    NO_ADDRESS = "no_address"
+    BLOCKED = "blocked"
+    SKIPPED = "skipped"
+
+
+SUCCESSFUL = ("done", "stopped_limit")
+"""Outcomes of downloads whose throughput is compared."""
+
+# If the client is busy for more than this share of the transfer's duration, it may limit the transfer.
 BUSY = 0.8
 
 Flow = Mapping[str, Any]
@@ -40,7 +51,10 @@ Flow = Mapping[str, Any]
 
 
 def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow | None) -> str:
-    """Return the outcome. `warmup`: the run's first download, None if this is it; `flow`: None if unknown."""
+    """Return the outcome. `warmup`: the run's first download, `None` for that download itself.
+
+    `flow`: `None` if unknown.
+    """
     if answer.end not in ("complete", "limit"):
         return answer.end
     if offered(option_set, flow) is False:
@@ -62,15 +76,23 @@ def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow 
     return "done"
 
 
+def of_rest(option_set: OptionSet, answer: Answer) -> Unsent | None:
+    """Return the outcome for a run's other downloads after this answer; `None` if they can be sent."""
+    if answer.end == "blocked":
+        return Unsent.BLOCKED
+    is_warmup = option_set.name == WARMUP
+    return Unsent.SKIPPED if is_warmup and of(answer, None, option_set, None) not in SUCCESSFUL else None
+
+
 def _file(answer: Answer) -> tuple[int | str | None, ...]:
-    """Return what tells one state of a file from another, null where the response does not say it."""
+    """Return the values that identify a version of the file; `None` for values that the response lacks."""
     headers = answer.headers or {}
     return answer.content_length, headers.get("etag"), headers.get("last-modified")
 
 
 def offered(option_set: OptionSet, flow: Flow | None) -> bool | None:
-    """Return whether the SYN in the capture offers what the set says; None for QUIC, or without a SYN."""
-    if option_set.protocol != "tcp" or flow is None or flow["timestamps_client"] is None:
+    """Return whether the SYN in the capture offers the set's options; `None` for QUIC or without a SYN."""
+    if option_set.is_quic or flow is None or flow["timestamps_client"] is None:
         return None
     return bool(
         flow["ecn_setup_client"] == option_set.ecn
@@ -81,9 +103,9 @@ def offered(option_set: OptionSet, flow: Flow | None) -> bool | None:
 
 
 def client_limited(answer: Answer, flow: Flow | None, capture_drops: int | None) -> bool | None:
-    """Return whether this machine may have limited the transfer: busy, buffers full, packets not captured.
+    """Return whether this machine may have limited the transfer: busy CPU, full buffers, lost packets.
 
-    None if nothing was transferred, or nothing speaks for it and something is unknown.
+    `None` if no body was transferred, or if no sign is positive and a sign is unknown.
     """
     if not answer.duration_us or not answer.body_bytes:
         return None

@@ -1,4 +1,4 @@
-"""Rows of downloads: what the clients answered, with what the captures say of each."""
+"""Builds rows of downloads from the clients' answers and the captures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from downloader.option_sets import SETS, WARMUP
 from firstflight import capture_files
 from firstflight.errors import InputError
 
-# Columns of a row by headers of the response.
+# Columns and the response headers in them.
 _HEADERS = {
     "content_type": "content-type",
     "content_encoding": "content-encoding",
@@ -65,96 +65,97 @@ _OPTIONS = {
 
 
 def rows(entries: Iterable[Mapping[str, Any]], flows: Flows, folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield one row for each entry of a session, in order: the columns of `download` that it decides.
+    """Yield one row for each entry in a session, in order, with the columns of `download` known here.
 
-    `folder` holds the captures. An entry without answer has only its outcome. InputError for an entry that is
-    broken.
+    `folder` contains the captures. A row of an entry without an answer has only an outcome. Raise InputError
+    for an invalid entry.
     """
     drops, cut = _drops(folder), _cut(folder)
     warmups: dict[int, Answer] = {}
-    for kept in entries:
+    for entry in entries:
         try:
-            answer = None if kept["answer"] is None else Answer(**kept["answer"])
-            if answer is not None and kept["set"] == WARMUP:
-                warmups[kept["line"]] = answer
-            yield _row(kept, answer, warmups.get(kept["line"]), flows, drops, cut)
+            answer = None if entry["answer"] is None else Answer(**entry["answer"])
+            if answer is not None and entry["set"] == WARMUP:
+                warmups[entry["line"]] = answer
+            yield _row(entry, answer, warmups.get(entry["line"]), flows, drops, cut)
         except (KeyError, TypeError) as error:
             raise InputError(f"an answer in {folder} is broken ({error}): remove the line") from error
 
 
 def _row(
-    kept: Mapping[str, Any],
+    entry: Mapping[str, Any],
     answer: Answer | None,
     warmup: Answer | None,
     flows: Flows,
     drops: Mapping[str, int | None],
     cut: Mapping[str, int | None],
 ) -> dict[str, Any]:
-    one = SETS[kept["set"]]
-    row: dict[str, Any] = {name: kept[name] for name in ("url", "domain", "ip", "port", "set", "position")}
-    row |= {"ip": kept["ip"] or None, "client": one.client, "client_version": kept["client_version"]}
-    row["quic_capable"] = kept.get("quic_capable")
+    option_set = SETS[entry["set"]]
+    row: dict[str, Any] = {name: entry[name] for name in ("url", "domain", "ip", "port", "set", "position")}
+    row |= {"ip": entry["ip"] or None, "client": option_set.client, "client_version": entry["client_version"]}
+    row["protocol"] = "quic" if option_set.is_quic else "tcp"
+    row["quic_capable"] = entry.get("quic_capable")
     if answer is None:
-        detail = kept.get("no_quic") if one.protocol == "udp" and kept["why"] == "skipped" else None
-        return row | _nothing(kept["why"]) | {"detail": detail}
-    flow = flows.of(answer, one.name)
+        detail = entry.get("no_quic") if option_set.is_quic and entry["why"] == "skipped" else None
+        return row | _empty_columns(entry["why"]) | {"detail": detail}
+    flow = flows.of(answer, option_set.name)
     headers = answer.headers or {}
     age = headers.get("age", "")
     capture_file = None if flow is None else Path(flow["source_file"]).name
     return row | {
-        "outcome": outcome.of(answer, None if one.name == WARMUP else warmup, one, flow),
+        "outcome": outcome.of(answer, None if option_set.name == WARMUP else warmup, option_set, flow),
         **{name: getattr(answer, name) for name in _OF_ANSWER},
         "body_bytes": answer.body_bytes,
         **{name: headers.get(header) for name, header in _HEADERS.items()},
         "cache": next((headers[name] for name in _CACHE if name in headers), None),
         "age": int(age) if age.isdecimal() and len(age) < 10 else None,
         **_of_flow(flow),
-        "options_as_set": outcome.offered(one, flow),
+        "options_as_set": outcome.offered(option_set, flow),
         "client_limited": outcome.client_limited(answer, flow, drops.get(capture_file or "")),
         "capture_file": capture_file,
-        "capture_cut": cut.get(one.name),
+        "capture_cut": cut.get(option_set.name),
         "flow_started_at": None if flow is None else flow["start_time_ns"],
     }
 
 
-def _nothing(why: str) -> dict[str, Any]:
-    """Return the columns of a download for which nothing was sent."""
+def _empty_columns(why: str) -> dict[str, Any]:
+    """Return the columns for a download for which no packet was sent."""
     empty = (*_OF_ANSWER, *_HEADERS, "cache", "age", *_OF_FLOW, *_OPTIONS)
     more = ("options_as_set", "client_limited", "capture_file", "capture_cut", "flow_started_at")
     return {"outcome": why, "body_bytes": 0, **dict.fromkeys((*empty, *more))}
 
 
 def _of_flow(flow: Flow | None) -> dict[str, Any]:
-    found = flow or {}
-    return {name: found.get(name) for name in _OF_FLOW} | {
-        name: found.get(column) for name, column in _OPTIONS.items()
+    values = flow or {}
+    return {name: values.get(name) for name in _OF_FLOW} | {
+        name: values.get(column) for name, column in _OPTIONS.items()
     }
 
 
 def _drops(folder: Path) -> dict[str, int | None]:
-    """Return by capture how many packets it lost; None if that is not known."""
-    found: dict[str, int | None] = {}
+    """Return the number of packets that each capture lost; `None` if unknown."""
+    drops: dict[str, int | None] = {}
     for record in capture_files.records(folder):
-        known = (record.dropped_by_kernel, record.dropped_by_interface)
-        found[record.file] = None if record.captured is None else sum(count or 0 for count in known)
-    return found
+        counts = (record.dropped_by_kernel, record.dropped_by_interface)
+        drops[record.file] = None if record.captured is None else sum(count or 0 for count in counts)
+    return drops
 
 
 def _cut(folder: Path) -> dict[str, int | None]:
-    """Return by set how many packets its captures lack because of their limit; None if that is not known."""
-    found: dict[str, int | None] = {}
+    """Return, per set, how many packets the size limit kept out of the captures; `None` if unknown."""
+    cuts: dict[str, int | None] = {}
     for record in capture_files.records(folder):
         name = record.file.partition(".")[0].partition("-")[0]
-        before = found.get(name, 0)
-        found[name] = None if record.cut is None or before is None else before + record.cut
-    return found
+        total = cuts.get(name, 0)
+        cuts[name] = None if record.cut is None or total is None else total + record.cut
+    return cuts
 
 
 def captures(folder: Path) -> list[Path]:
-    """Return the closed captures of a session's folder."""
+    """Return the closed captures in a session's folder."""
     return sorted(path for path in folder.glob("*.pcap") if path.is_file())
 
 
 def key_logs(folder: Path) -> list[Path]:
-    """Return the key logs of a session's folder that hold something."""
+    """Return the non-empty key logs in a session's folder."""
     return sorted(path for path in folder.glob("*.keys") if path.stat().st_size)

@@ -1,8 +1,9 @@
-"""One vantage point's downloads: a namespace, a capture and a client for each set, one download at a time.
+"""Downloads from a vantage point: a namespace, a capture and a client per set; one download at a time.
 
-A run is all downloads of one name and address: the warm-up, if a set is of QUIC a HEAD request for the file
-over HTTP/3, then each set in an order drawn for the run, those of QUIC only if that request succeeded. What
-a client answers is appended to ANSWERS at once; what the captures say comes when they are closed (rows.py).
+A run is all downloads from the same name and address. It starts with the warm-up. If there is a QUIC set, a
+HEAD request for the file over HTTP/3 follows. Then the other sets follow, in a random order for the run. QUIC
+sets run only if the HEAD request succeeded. The session appends each client's answer to ANSWERS immediately.
+rows.py reads the captures after they are closed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from downloader import http3, outcome
 from downloader.clients import shared
 from downloader.clients.contract import Answer, Request
 from downloader.http3 import Asker, Capable
-from downloader.option_sets import WARMUP, OptionSet
+from downloader.option_sets import OptionSet
+from downloader.outcome import Unsent
 from downloader.targets import Target
 from downloader.worker import Worker
 from firstflight import capture, capture_files
@@ -37,28 +39,28 @@ from firstflight.system.netns import Masqueraded
 ANSWERS = "answers.jsonl"
 BUFFER_KIB = 16_384
 DRAIN_S = 1.1
-# Headers and options of TCP; of QUIC all, which alone can be opened with the keys.
+# TCP: headers and options. QUIC: whole packets, because truncated packets cannot be decrypted.
 SNAPLEN = {"tcp": 128, "udp": 65_535}
-# What a download may take from the network, for each byte of the body that it may have and besides: headers,
-# TLS, and packets that are sent again take some 10 %.
+# Limit of the bytes received for a download: _WIRE_SHARE bytes per byte of the body limit, plus
+# _WIRE_BESIDES. Headers, TLS and retransmissions take about 10 %.
 _WIRE_SHARE, _WIRE_BESIDES = 2, 1 << 20
-# What a download may take of its capture, for each byte of that: our packets are there as well.
+# Capture limit per received byte of that limit. The capture also contains the packets that we send.
 _CAPTURE_SHARE = 2
-# And what the capture of a set may have besides, for handshakes and packets that come late.
+# Additional capture limit per set, for handshakes and late packets.
 _CAPTURE_BESIDES = 16 << 20
 
 
 class Withdrawn(Exception):
-    """The download that is under way may not go on; the message says why."""
+    """The current download must stop. The message is the reason."""
 
 
 class CaptureFull(Withdrawn):
-    """Its packets take more of the capture than those of one download may."""
+    """The download has exceeded its share of the capture."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What every download of every set keeps to, the same for all."""
+    """Limits that apply to each download of every set."""
 
     timeout_s: float = 45.0
     max_bytes: int = 10 << 20
@@ -69,17 +71,17 @@ class Limits:
 
     @property
     def max_wire_bytes(self) -> int:
-        """The most bytes that may arrive from the network for one download."""
+        """The maximum number of bytes that may arrive from the network for one download."""
         return _WIRE_SHARE * self.max_bytes + _WIRE_BESIDES
 
     @property
     def max_capture_bytes(self) -> int:
-        """The most bytes that one download may take of its capture."""
+        """The maximum number of bytes in the capture of a download."""
         return _CAPTURE_SHARE * self.max_wire_bytes
 
 
 def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> list[OptionSet]:
-    """Return the sets of a run in their order: the warm-up, then the others as drawn, or as given."""
+    """Return a run's sets in order: the warm-up, then the others shuffled, or as given if `fixed`."""
     first, *others = sets
     if not fixed:
         random.Random(f"{seed} {target.domain} {target.ip}").shuffle(others)
@@ -87,11 +89,11 @@ def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> 
 
 
 class Session:
-    """Context manager around namespaces, captures and clients of all sets, which last as long as it.
+    """Context manager for the namespaces, captures and clients of all sets.
 
-    `targets`: how many will be downloaded at most, which limits the size of each capture;
-    `lists`: KIND=VALUE of the lists in force, as the clients take them; `watch` is called often and raises to
-    stop. UsageError if a namespace or a client cannot be started.
+    `targets`: the maximum number of downloaded targets, which limits the size of each capture. `lists`:
+    KIND=VALUE of the lists in force, as arguments for clients. `watch` is called often, and raises to stop
+    the session. Raise UsageError if a namespace or a client cannot be started.
     """
 
     def __init__(
@@ -108,8 +110,8 @@ class Session:
         self.workers: dict[str, Worker] = {}
         self.captures: dict[str, capture.Capture] = {}
         self._asker: Asker | None = None
-        # A client's namespace does not know this one's addresses, which a packet from there would reach
-        # behind the machine's firewall.
+        # A client's network namespace does not have the addresses of this one. A packet from there to such an
+        # address would bypass the machine's firewall.
         self._lists = [*lists, *(f"own={network}" for network in own_networks())]
         self._limits = limits
         self._watch = watch
@@ -117,31 +119,31 @@ class Session:
         self._target: Target | None = None
         self._targets = targets
         self._capture: capture.Capture | None = None
-        self._most = 0  # bytes of that capture
+        self._max_capture_bytes = 0  # bytes of that capture
         self._stack = ExitStack()
         self._free_at = 0.0
 
     def __enter__(self) -> Self:
         mark = lab.MARK if lab.is_lab() else ""
         with ExitStack() as stack:
-            for place, one in enumerate(self.sets):
-                inside = stack.enter_context(Masqueraded(place, one.sysctls(), mark=mark))
-                taken = capture.Capture(
-                    capture_files.next_path(self.folder, one.name),
+            for index, option_set in enumerate(self.sets):
+                namespace = stack.enter_context(Masqueraded(index, option_set.sysctls(), mark=mark))
+                new_capture = capture.Capture(
+                    capture_files.next_path(self.folder, option_set.name),
                     Masqueraded.interface,
-                    one.protocol,
-                    snaplen=SNAPLEN[one.protocol],
+                    option_set.protocol,
+                    snaplen=SNAPLEN[option_set.protocol],
                     buffer_kib=BUFFER_KIB,
-                    drain_s=DRAIN_S if place == len(self.sets) - 1 else 0.0,
-                    # Of each target a HEAD request as well.
+                    drain_s=DRAIN_S if index == len(self.sets) - 1 else 0.0,
+                    # Each target also gets a HEAD request.
                     max_bytes=_CAPTURE_BESIDES + 2 * self._targets * self._limits.max_capture_bytes,
-                    prefix=inside.inside([]),
+                    prefix=namespace.inside([]),
                 )
-                self.captures[one.name] = stack.enter_context(taken)
-                worker = Worker(one, self.folder, self._lists, inside.inside, self._look)
-                self.workers[one.name] = stack.enter_context(worker)
-                if one == http3.first_quic(self.sets):
-                    asker = Asker(self.folder, self._lists, inside.inside, self._look)
+                self.captures[option_set.name] = stack.enter_context(new_capture)
+                worker = Worker(option_set, self.folder, self._lists, namespace.inside, self._look)
+                self.workers[option_set.name] = stack.enter_context(worker)
+                if option_set == http3.first_quic(self.sets):
+                    asker = Asker(self.folder, self._lists, namespace.inside, self._look)
                     self._asker = stack.enter_context(asker)
             self._stack = stack.pop_all()
         return self
@@ -152,94 +154,90 @@ class Session:
         self._stack.__exit__(kind, error, trace)
 
     def run(self, target: Target, seed: int, keep: Callable[[dict[str, Any]], None]) -> None:
-        """Do all downloads of one target; `keep` gets the entry of each (`entry`) as soon as it is over.
+        """Do all downloads from `target`. `keep` receives each `entry` as soon as the download is complete.
 
-        If it is stopped, `keep` gets those that are left as `skipped`: a run is never continued later, when
-        caches and load are others.
+        After a stop, `keep` receives the remaining downloads as `skipped`. A run is never resumed, because
+        caches and load change.
         """
-        why = "" if target.ip else "no_address"
+        unsent = None if target.ip else Unsent.NO_ADDRESS
         capable: Capable | None = None
         done: set[str] = set()
         chosen = order(self.sets, seed, target, self._limits.fixed_order)
         try:
-            for position, one in enumerate(chosen):
+            for position, option_set in enumerate(chosen):
                 answer = None
-                if not why and position == 1:
+                if unsent is None and position == 1:
                     capable = self._ask(target)
-                without_quic = capable is not None and not capable.is_so and one.protocol == "udp"
-                if not why and not without_quic:
+                without_quic = capable is not None and not capable.is_so and option_set.is_quic
+                why = Unsent.SKIPPED if unsent is None and without_quic else unsent
+                if why is None:
                     self.ready()
-                    self.captures[one.name].check()
-                    answer = self._answer(self.workers[one.name], target, one)
-                    first = outcome.of(answer, None, one, None)
-                    if one.name == WARMUP and first not in outcome.SUCCESSFUL:
-                        why = "skipped"
-                    if answer.end == "blocked":
-                        why = "blocked"
-                ended = why or ("skipped" if without_quic else "")
-                version_used = self.workers[one.name].version
-                keep(entry(target, one, position, answer, ended, version_used, capable))
-                done.add(one.name)
+                    self.captures[option_set.name].check()
+                    answer = self._answer(self.workers[option_set.name], target, option_set)
+                    unsent = outcome.of_rest(option_set, answer)
+                version_used = self.workers[option_set.name].version
+                keep(entry(target, option_set, position, answer, why, version_used, capable))
+                done.add(option_set.name)
         except BaseException:
-            for position, one in enumerate(chosen):
-                if one.name not in done:
-                    keep(entry(target, one, position, None, why or "skipped", "", capable))
+            for position, option_set in enumerate(chosen):
+                if option_set.name not in done:
+                    keep(entry(target, option_set, position, None, unsent or Unsent.SKIPPED, "", capable))
             raise
 
     def _ask(self, target: Target) -> Capable | None:
-        """Return whether the file is there over HTTP/3; None if that was not asked, or not to the end."""
-        one = http3.first_quic(self.sets)
-        if one is None or self._asker is None:
+        """Return whether the file is available over HTTP/3; `None` without a complete HEAD request."""
+        option_set = http3.first_quic(self.sets)
+        if option_set is None or self._asker is None:
             return None
         self.ready()
-        # What is refused here, the downloads that follow are as well.
+        # If the lists refuse this request, they also refuse the following downloads.
         if self._guard(target) is not None:
             return None
         try:
-            self._watch_capture(one)
-            return self._asker.ask(self._request(target, one))
+            self._watch_capture(option_set)
+            return self._asker.ask(self._request(target, option_set))
         except Withdrawn:
             return None
         finally:
-            self._over()
+            self._end_request()
 
-    def _answer(self, worker: Worker, target: Target, one: OptionSet) -> Answer:
-        """Return the answer of a client, which is ended if its target may no longer be contacted."""
+    def _answer(self, worker: Worker, target: Target, option_set: OptionSet) -> Answer:
+        """Return a client's answer. Stop the client if the target may no longer be contacted."""
         started_at = time.time_ns()
         if (why := self._guard(target)) is not None:
             return Answer("blocked", detail=why)
         try:
-            self._watch_capture(one)
-            return worker.download(self._request(target, one))
+            self._watch_capture(option_set)
+            return worker.download(self._request(target, option_set))
         except CaptureFull as error:
             return Answer("wire_limit", detail=str(error), started_at=started_at)
         except Withdrawn as error:
             return Answer("failed", detail=f"broken off: {error}", started_at=started_at)
         finally:
-            self._over()
+            self._end_request()
 
     def _guard(self, target: Target) -> str | None:
-        """Watch over a download that begins; return why it may not, if so: no client is asked then.
+        """Watch a new download. Return why it may not start, if so; the client then gets no request.
 
-        A client looks at its lists itself. One that was started again may not remember what was on them.
+        A client checks its lists too, but a restarted client may have lost earlier entries.
         """
         why = self._permitted.why_not(target.ip, target.host)
         self._target = target if why is None else None
         return why
 
-    def _watch_capture(self, one: OptionSet) -> None:
-        self._capture = self.captures[one.name]
-        self._most = self._capture.size() + self._limits.max_capture_bytes
+    def _watch_capture(self, option_set: OptionSet) -> None:
+        self._capture = self.captures[option_set.name]
+        self._max_capture_bytes = self._capture.size() + self._limits.max_capture_bytes
 
-    def _over(self) -> None:
+    def _end_request(self) -> None:
         self._target = self._capture = None
         self._free_at = time.monotonic() + self._limits.pause_s
 
     def _look(self) -> None:
-        """Raise to stop; Withdrawn if the owner of the target has opted out, or if that is not known."""
+        """Raise to stop. Raise Withdrawn if the target's owner has opted out, or without confirmed lists."""
         self._watch()
-        if self._capture is not None and self._capture.size() > self._most:
-            raise CaptureFull("its packets take more of the capture than those of one download may")
+        if self._capture is not None and self._capture.size() > self._max_capture_bytes:
+            raise CaptureFull("the download has exceeded its share of the capture")
         if self._target is None:
             return
         if self._permitted.look() == Trust.NONE:
@@ -249,7 +247,7 @@ class Session:
             raise Withdrawn(why)
 
     def ready(self) -> None:
-        """Keep the pause to the request before, if there was one; wait while the lists are not confirmed."""
+        """Wait for the pause after the previous request, then until the lists are confirmed."""
         while (left := self._free_at - time.monotonic()) > 0:
             self._watch()
             time.sleep(min(left, 0.1))
@@ -257,7 +255,7 @@ class Session:
             self._watch()
             time.sleep(0.1)
 
-    def _request(self, target: Target, one: OptionSet) -> Request:
+    def _request(self, target: Target, option_set: OptionSet) -> Request:
         limits = self._limits
         return Request(
             url=target.url,
@@ -270,23 +268,23 @@ class Session:
             max_bytes=limits.max_bytes,
             max_wire_bytes=limits.max_wire_bytes,
             roots=str(limits.roots or certifi.where()),
-            window_clamp=one.window_clamp,
-            http=one.http,
+            window_clamp=option_set.window_clamp,
+            http=option_set.http,
         )
 
 
 def entry(
     target: Target,
-    one: OptionSet,
+    option_set: OptionSet,
     position: int,
     answer: Answer | None,
-    why: str,
+    why: Unsent | None,
     client_version: str,
     capable: Capable | None = None,
 ) -> dict[str, Any]:
-    """Return the line of ANSWERS for one download; `why`: its outcome if nothing was sent.
+    """Return the line of ANSWERS for one download. `why`: the outcome without an answer.
 
-    `capable`: whether the file is there over HTTP/3, None if that was not asked.
+    `capable`: whether the file is available over HTTP/3; `None` without a HEAD request.
     """
     return {
         "line": target.line,
@@ -294,7 +292,7 @@ def entry(
         "domain": target.domain,
         "ip": target.ip,
         "port": target.port,
-        "set": one.name,
+        "set": option_set.name,
         "position": position,
         "why": why if answer is None else None,
         "client_version": client_version or None,
@@ -310,9 +308,9 @@ def as_line(entry: Mapping[str, Any]) -> bytes:
 
 
 def read_answers(folder: Path) -> list[dict[str, Any]]:
-    """Return the entries that a session has kept in its folder; a last line that a kill cut is left out.
+    """Return the entries in a session's folder, without a last line that a kill truncated.
 
-    InputError if another line is broken.
+    Raise InputError if another line is invalid.
     """
     path = folder / ANSWERS
     if not path.is_file():
@@ -334,29 +332,29 @@ def unfinished(
     seed: int,
     fixed: bool,
 ) -> tuple[list[dict[str, Any]], list[Target]]:
-    """Return entries for downloads that a killed session owes, and the targets that it has not begun.
+    """Return the missing entries of interrupted runs, and the targets whose runs have not started.
 
-    Of a run that was begun, what is missing is `skipped`. InputError if an entry's target is not the one that
-    the list has in its line now.
+    The missing entries are `skipped`. Raise InputError if an entry's target differs from the list's target on
+    the same line.
     """
-    of: dict[int, set[str]] = {}
+    done: dict[int, set[str]] = {}
     capable: dict[int, Capable] = {}
     planned = {target.line: (target.url, target.domain, target.ip) for target in targets}
-    for kept in entries:
-        if planned.get(kept["line"]) != (kept["url"], kept["domain"], kept["ip"]):
+    for row in entries:
+        if planned.get(row["line"]) != (row["url"], row["domain"], row["ip"]):
             raise InputError(
                 f"the list of files, or their addresses, has changed since the downloads began: line "
-                f"{kept['line']} was {kept['url']} at {kept['ip'] or 'no address'}; put it back, or run the "
+                f"{row['line']} was {row['url']} at {row['ip'] or 'no address'}; put it back, or run the "
                 "stage with --again"
             )
-        of.setdefault(kept["line"], set()).add(kept["set"])
-        if kept.get("quic_capable") is not None:
-            capable[kept["line"]] = Capable(kept.get("no_quic"))
-    owed = [
-        entry(target, one, position, None, "skipped", "", capable.get(target.line))
+        done.setdefault(row["line"], set()).add(row["set"])
+        if row.get("quic_capable") is not None:
+            capable[row["line"]] = Capable(row.get("no_quic"))
+    missing = [
+        entry(target, option_set, position, None, Unsent.SKIPPED, "", capable.get(target.line))
         for target in targets
-        if target.line in of
-        for position, one in enumerate(order(sets, seed, target, fixed))
-        if one.name not in of[target.line]
+        if target.line in done
+        for position, option_set in enumerate(order(sets, seed, target, fixed))
+        if option_set.name not in done[target.line]
     ]
-    return owed, [target for target in targets if target.line not in of]
+    return missing, [target for target in targets if target.line not in done]

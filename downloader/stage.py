@@ -1,7 +1,7 @@
-"""The download stage: files of the crawl or of a list, under each option set, one download at a time.
+"""The download stage: files of the crawl or from a list, with each option set, one download at a time.
 
-It survives being killed at any moment: what is done is kept in answers.jsonl, a run of downloads that was cut
-off is never continued (its rest is `skipped`), and the next start goes on with the other targets.
+A kill at any moment loses no results. answers.jsonl keeps finished downloads. An interrupted run is never
+resumed: its remaining downloads are `skipped`. The next start continues with the other targets.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ _WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 
 def stage(run: Run, key: StageKey) -> None:
-    """Download for `key`; write download.parquet with a row for each planned download, and quic_ack.parquet.
+    """Download for `key`. Write download.parquet, with a row per planned download, and quic_ack.parquet.
 
-    UsageError if the settings do not enable it, or a namespace or client cannot be started; InputError
-    without a list of files; Interrupted after a signal or by the stop file, with the rows of what was done.
+    Raise UsageError if the settings do not enable the stage, or if a namespace or client cannot be started.
+    Raise InputError without a list of files. Raise Interrupted, after writing the rows of finished downloads,
+    on a signal or the stop file.
     """
     settings = run.settings.download
     if not settings.enabled:
         raise UsageError("download.enabled is false in the settings of this run: nothing was sent")
     if not key.shard.is_whole:
-        # One download at a time from a vantage point: its shards would disturb each other.
+        # A vantage point does one download at a time: its shards would disturb each other.
         raise UsageError(
             f"{key.vantage} has {key.shard.of} shards, and downloads cannot be divided: use settings with "
             "shards = 1 for them; nothing was sent"
@@ -67,9 +68,9 @@ def stage(run: Run, key: StageKey) -> None:
         permitted = Permitted(probe.blocklist, probe.optout, [str(net) for net in probe.allow_net])
         downloads.check(plan, permitted, run.settings.campaign.contact)
         report.rows_in = len(plan) * len(sets)
-        # Each run of downloads has an order of its own, also at each vantage point.
+        # The order differs between repetitions and between vantage points.
         seed = draw.number(int(run.manifest["seed"]), f"{key.vantage} {key.repetition}") >> 1
-        report.facts |= {"sets": ",".join(one.name for one in sets), "seed": seed}
+        report.facts |= {"sets": ",".join(option_set.name for option_set in sets), "seed": seed}
         stopped: Interrupted | None = None
         try:
             _download(run, key, plan, sets, folder, seed)
@@ -87,21 +88,25 @@ def stage(run: Run, key: StageKey) -> None:
 
 
 def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[Target]:
-    """Return the drawn targets; the report says how large each group was."""
+    """Return the sampled targets. Report the size of each group."""
     settings = run.settings.download
     if settings.targets is None:
-        found, rejected = draw.of_crawl(run.layout.crawl("download_file"), run.layout.dns_answer(key))
+        listed, rejected = draw.of_crawl(run.layout.crawl("download_file"), run.layout.dns_answer(key))
     else:
-        found, rejected = draw.of_list(settings.targets)
-    report.rejected = [Rejected(line=one.line, reason=one.reason) for one in rejected]
+        listed, rejected = draw.of_list(settings.targets)
+    report.rejected = [Rejected(line=entry.line, reason=entry.reason) for entry in rejected]
     chosen, groups = draw.drawn(
-        found, lambda ip: mapper.origin(ip).cdn, int(run.manifest["seed"]), settings.per_cdn, settings.others
+        listed,
+        lambda ip: mapper.origin(ip).cdn,
+        int(run.manifest["seed"]),
+        settings.per_cdn,
+        settings.others,
     )
     for cdn, count in sorted(groups.items()):
         report.facts[f"files_{cdn}"] = count
-        wanted = settings.others if cdn == OTHERS else settings.per_cdn
-        if wanted is not None and count < wanted:
-            report.warnings.append(f"{cdn} has {count} files, fewer than the {wanted} to draw")
+        drawn_count = settings.others if cdn == OTHERS else settings.per_cdn
+        if drawn_count is not None and count < drawn_count:
+            report.warnings.append(f"{cdn} has {count} files, fewer than the {drawn_count} to draw")
     if not chosen:
         report.warnings.append("there is no file to download")
     return chosen
@@ -110,7 +115,7 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
 def _download(
     run: Run, key: StageKey, plan: Sequence[Target], sets: Sequence[OptionSet], folder: Path, seed: int
 ) -> None:
-    """Do what is left of the plan, each target when its turn comes."""
+    """Do the remaining downloads of the plan, each target in its turn."""
     settings, probe = run.settings.download, run.settings.probe
     limits = Limits(
         timeout_s=settings.timeout_s,
@@ -124,14 +129,14 @@ def _download(
     lists_of += [f"optout={path}" for path in probe.optout]
     lists_of += [f"allow-net={network}" for network in probe.allow_net]
     entries = session.read_answers(folder)
-    owed, left = session.unfinished(entries, plan, sets, seed, limits.fixed_order)
+    missing, remaining = session.unfinished(entries, plan, sets, seed, limits.fixed_order)
     with files.explain_os_errors(folder):
         _drop_cut_line(folder / session.ANSWERS)
-        with (folder / session.ANSWERS).open("ab") as kept:
-            kept.writelines(session.as_line(entry) for entry in owed)
-        # Also if nothing is left, when no session does so.
+        with (folder / session.ANSWERS).open("ab") as file:
+            file.writelines(session.as_line(entry) for entry in missing)
+        # Needed even if no target remains: then no session does it.
         capture_files.keep_parts(folder, "*")
-    if not left:
+    if not remaining:
         return
     turn = _turn(run, key)
     waits = False
@@ -139,54 +144,54 @@ def _download(
     def limit() -> str:
         return "turns of vantage points" if waits else "one download at a time"
 
-    shown = f"{key.vantage} {NAME}"
-    with noted_signals() as signalled, Progress(folder, shown, len(plan), limit) as progress:
-        progress.update(len(plan) - len(left))
+    title = f"{key.vantage} {NAME}"
+    with noted_signals() as signalled, Progress(folder, title, len(plan), limit) as progress:
+        progress.update(len(plan) - len(remaining))
 
         def watch() -> None:
             run.check_not_stopped()
             if signalled():
                 raise worker.stopped("a signal")
 
-        def following() -> Target | float:
+        def next_target() -> Target | float:
             nonlocal waits
-            place, wait_s = turn.choose(left, time.time())
+            index, wait_s = turn.choose(remaining, time.time())
             waits = wait_s > 0
-            return wait_s if waits else left.pop(place)
+            return wait_s if waits else remaining.pop(index)
 
         downloads.run(
-            len(left),
-            following,
+            len(remaining),
+            next_target,
             sets,
             folder,
             lists_of,
             limits,
             seed,
             watch,
-            lambda _: progress.update(len(plan) - len(left)),
+            lambda _: progress.update(len(plan) - len(remaining)),
         )
 
 
 def _turn(run: Run, key: StageKey) -> Turn:
     settings = run.settings
-    of = len(settings.vantage) if settings.campaign.shared_limits else 1
+    count = len(settings.vantage) if settings.campaign.shared_limits else 1
     pause_s = settings.download.run_pause_s + settings.campaign.clock_slack_s
-    return Turn(settings.index_of(key.vantage) if of > 1 else 0, of, pause_s)
+    return Turn(settings.index_of(key.vantage) if count > 1 else 0, count, pause_s)
 
 
 def _drop_cut_line(path: Path) -> None:
-    """Remove a last line that a kill has cut."""
+    """Remove a last line that a kill truncated."""
     if path.is_file():
         content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
+        complete = content[: content.rfind(b"\n") + 1]
+        if complete != content:
             with path.open("r+b") as file:
-                file.truncate(len(whole))
+                file.truncate(len(complete))
 
 
 def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, report: StageReport) -> None:
-    """Write download.parquet, and quic_ack.parquet if there were QUIC sets, from what the folder holds."""
-    for left_over in folder.glob("native.*"):  # of a stage that was killed while it read captures
+    """Write download.parquet, and quic_ack.parquet if there are QUIC sets, from the files in the folder."""
+    for left_over in folder.glob("native.*"):  # left by a stage that was killed while it read captures
         shutil.rmtree(left_over, ignore_errors=True)
     offset = clock.of(run, key)
     common = {
@@ -218,8 +223,8 @@ def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, 
             )
 
     with files.replacing(out) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
-        found = filled()
-        while batch := list(islice(found, _BATCH)):
+        filled_rows = filled()
+        while batch := list(islice(filled_rows, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
     report.counts = {name: counts[name] for name in outcome.OUTCOMES if counts[name]}
     report.rows_out = counts.total()

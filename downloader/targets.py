@@ -1,4 +1,4 @@
-"""What is downloaded: a list of files with the address of each, checked line by line."""
+"""The files to download: a list of URLs with addresses, validated line by line."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from firstflight.errors import InputError
 
 _LONGEST_URL = 2000
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
-# Visible ASCII: whatever else a URL holds must be percent-encoded (RFC 3986 2.1).
+# Visible ASCII. A URL must percent-encode all other characters (RFC 3986 2.1).
 _PATH = re.compile(r"[\x21-\x7e]*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Target:
-    """One file: `ip` is empty if the name has no address. `line`: its line of the list, from 1.
+    """One file. `ip` is empty if the name has no address. `line`: the line in the list, from 1.
 
-    `domain` is the name that the file was found for, `host` the one that its URL asks.
+    `domain` is the name for which the file was found. `host` is the host in the URL.
     """
 
     line: int
@@ -36,16 +36,16 @@ class Target:
 
 @dataclass(frozen=True)
 class RejectedLine:
-    """A line that is not used, and why."""
+    """A line that is not used, and the reason."""
 
     line: int
     reason: str
 
 
 def of(line: int, url: str, ip: str, domain: str = "") -> Target:
-    """Return the target of a URL and an address, of `domain` if not of the URL's host.
+    """Return the target of a URL and an address. `domain` defaults to the URL's host.
 
-    ValueError gives the fault.
+    Raise ValueError with the fault.
     """
     url, ip = url.strip(), ip.strip()
     if len(url) > _LONGEST_URL:
@@ -64,7 +64,7 @@ def of(line: int, url: str, ip: str, domain: str = "") -> Target:
     if port == 0:
         raise ValueError(f"{url!r} has port 0")
     if ip:
-        # An address as text that the client's own text of it must equal.
+        # The canonical text of the address: the client compares texts.
         ip = str(ipaddress.ip_address(ip))
         if "%" in ip:
             raise ValueError(f"{ip!r} names an interface")
@@ -74,11 +74,11 @@ def of(line: int, url: str, ip: str, domain: str = "") -> Target:
 
 
 def read(path: Path) -> Iterator[Target | RejectedLine]:
-    """Yield the targets of a CSV file with header `url,ip` and its rejected lines, in order.
+    """Yield the targets and the rejected lines in a CSV file with header `url,ip`, in order.
 
-    UTF-8, with or without a byte order mark. Further columns are ignored. A name and address that came
-    already is rejected: one run of downloads is all that an address gets. InputError if the file or its
-    header cannot be read.
+    The file is UTF-8, with or without a byte order mark. Further columns are ignored. A duplicate name and
+    address is rejected, because an address gets only one run of downloads. Raise InputError if the file or
+    the header cannot be read.
     """
     known: set[tuple[str, str]] = set()
     try:

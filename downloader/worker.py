@@ -1,4 +1,4 @@
-"""A download client as a child process inside a set's network namespace, and the capture beside it."""
+"""A download client as a child process in a set's network namespace."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from firstflight.system import binaries, children
 from firstflight.system.lines import LineTooLong, next_line
 
 _START_S = 30.0
-# Beyond the time-out of the download itself, before the worker counts as hanging.
+# After the time-out of the download itself, the time until the worker counts as hanging.
 _GRACE_S = 10.0
 _END_S = 2.0
 _WATCH_EVERY_S = 0.1
 
 
 def command(client: str, lists: Sequence[str]) -> list[str]:
-    """Return the argument list of a client; `lists`: KIND=VALUE of the lists in force."""
+    """Return a client's command line. `lists`: KIND=VALUE of the lists in force."""
     if client == "quiche":
         return [str(binaries.find("firstflight-quic-download")), *lists]
     return [sys.executable, "-m", f"downloader.clients.{client}", *lists]
 
 
 class Worker:
-    """Context manager around one client. It is started again after it died; what it was doing has failed.
+    """Context manager for one client. It restarts a client that died; the interrupted download has failed.
 
-    `inside` makes an argument list one that runs in the set's namespace; `watch` is called ten times a second
-    while a download runs and may raise to stop it.
+    `inside` makes a command run in the set's namespace. `watch` is called ten times a second while a download
+    runs, and may raise to stop it.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Worker:
         self._stop()
 
     def download(self, request: Request) -> Answer:
-        """Return the answer of the client, or one that says how it died."""
+        """Return the client's answer, or an answer with the reason for the failure."""
         if self._process is None or self._process.poll() is not None:
             self._stop()
             self._start()
@@ -84,8 +84,8 @@ class Worker:
         if line is not None and line.endswith(b"\n"):
             return Answer.of(line)
         self._kill()
-        why = "gave no answer in time" if line is None else f"ended with status {process.wait()}"
-        return Answer("failed", detail=f"the client {why}; see {self._log.name}", started_at=started_at)
+        failure = "gave no answer in time" if line is None else f"ended with status {process.wait()}"
+        return Answer("failed", detail=f"the client {failure}; see {self._log.name}", started_at=started_at)
 
     def _start(self) -> None:
         self.starts += 1
@@ -112,7 +112,7 @@ class Worker:
             raise
 
     def _line(self, limit_s: float) -> bytes | None:
-        """Return the client's next line, a part of it if it ended, None if the time is over."""
+        """Return the client's next line, a partial line if it exited, or `None` after the time limit."""
         assert self._process is not None and self._process.stdout is not None
         try:
             return next_line(self._process.stdout, limit_s, watch=self._watch, every_s=_WATCH_EVERY_S)
@@ -120,7 +120,7 @@ class Worker:
             return None
         except LineTooLong as error:
             raise FirstflightError(
-                f"the client {self.option_set.client} gave a line without end: {error}"
+                f"the client {self.option_set.client} wrote a line without end: {error}"
             ) from error
 
     def _last_message(self) -> str:
@@ -128,7 +128,7 @@ class Worker:
         return lines[-1] if lines else "it gave no reason"
 
     def _stop(self) -> None:
-        """Let the client end: its input is closed."""
+        """Close the client's input and wait until it exits."""
         if self._process is None:
             return
         for pipe in (self._process.stdin, self._process.stdout):
@@ -146,5 +146,5 @@ class Worker:
 
 
 def stopped(reason: str) -> Interrupted:
-    """Return the error of downloads that a signal or the run's stop file ended."""
-    return Interrupted(f"stopped by {reason}; what was downloaded is kept")
+    """Return the error for downloads that a signal or the run's stop file stopped."""
+    return Interrupted(f"stopped by {reason}; finished downloads are kept")

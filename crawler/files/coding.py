@@ -1,35 +1,35 @@
-"""Content codings of answers (RFC 9110 8.4.1): we ask for none, but some servers use one all the same."""
+"""Decodes content codings of answers (RFC 9110 8.4.1). Some servers send one although we accept none."""
 
 from __future__ import annotations
 
 import zlib
 
-# Bits of zlib's window: with a header of gzip; of zlib; none, as some servers send `deflate`.
+# zlib's window bits: with a gzip header; with a zlib header; raw, as some servers send `deflate`.
 _WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
 
 def name_of(field: str) -> str:
-    """Return the coding that a Content-Encoding names, in lower case; empty if there is none."""
+    """Return the coding in a Content-Encoding field, in lower case; empty if there is no coding."""
     names = [name.strip().lower() for name in field.split(",")]
     return ", ".join(name for name in names if name not in ("", "identity"))
 
 
 def is_read(field: str) -> bool:
-    """Return whether a body with this Content-Encoding can be read."""
+    """Return whether a body with this Content-Encoding can be decoded."""
     return name_of(field) in ("", *_WINDOWS)
 
 
-def decoded(body: bytes, field: str, most: int) -> bytes | None:
-    """Return the first `most` bytes of a body without its coding; None if it is damaged or cannot be read.
+def decoded(body: bytes, field: str, max_bytes: int) -> bytes | None:
+    """Return up to `max_bytes` of the decoded body; `None` if it is damaged or the coding is unknown.
 
-    A body that was cut gives what is in it. Of gzip the first member counts, as in browsers.
+    A truncated body is decoded up to the end. Only the first gzip member is decoded, as in browsers.
     """
     name = name_of(field)
     if not name:
-        return body[:most]
+        return body[:max_bytes]
     for window in _WINDOWS.get(name, ()):
         try:
-            return zlib.decompressobj(window).decompress(body, most)
+            return zlib.decompressobj(window).decompress(body, max_bytes)
         except zlib.error:
             continue
     return None

@@ -1,4 +1,4 @@
-"""Runs a crawl in this process: Scrapy with its own settings, once, since a reactor cannot run twice."""
+"""Runs a crawl in this process with Scrapy. A process can run only one crawl: a reactor cannot restart."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from firstflight.errors import Interrupted
 
 
 def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:
-    """Do all of `task`, with requests as `pace` lets them begin.
+    """Do all of `task`. `pace` decides when requests start.
 
-    Interrupted after SIGINT, SIGTERM or when `task.is_stopped`: names that are not done have no result.
+    Raise Interrupted on SIGINT or SIGTERM, or when `task.is_stopped`. Unfinished names then have no result.
     """
     pace.is_free, pace.is_ending = task.is_confirmed, task.is_ending
-    trust.roots(roots)  # the handler reads them again, when it is too late for an error
+    trust.roots(roots)  # fail now: the handler reads them too late for an error
     for library in ("scrapy", "twisted", "protego", "py.warnings"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     settings = {
@@ -29,7 +29,7 @@ def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:
         "TELNETCONSOLE_ENABLED": False,
         "EXTENSIONS_BASE": {},
         "SPIDER_MIDDLEWARES_BASE": {},
-        # No redirects, retries, cookies, caches, decompression or proxies that nobody asked for.
+        # Disables Scrapy's redirects, retries, cookies, cache, decompression and proxies.
         "DOWNLOADER_MIDDLEWARES_BASE": {
             "crawler.files.robots_middleware.RobotsMiddleware": 100,
             "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": 400,
@@ -40,16 +40,16 @@ def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:
         "USER_AGENT": user_agent(contact),
         "CONCURRENT_REQUESTS": 0,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
-        "DOWNLOAD_DELAY": 0,  # the pace keeps it, and looks for the end meanwhile
+        "DOWNLOAD_DELAY": 0,  # the pace does this, and checks for a stop while it waits
         "DOWNLOAD_DELAY_JITTER": 0,
         "DOWNLOAD_MAXSIZE": 0,
         "DOWNLOAD_WARNSIZE": 0,
         "FIRSTFLIGHT_ROOTS": roots,
     }
     process = AsyncCrawlerProcess(settings)
-    process.crawl(FileSpider, task=task, pace=pace)  # Scrapy copies what is in settings
+    process.crawl(FileSpider, task=task, pace=pace)  # not in settings, because Scrapy copies those
     process.start(install_signal_handlers=False)
     if task.error is not None:
         raise task.error
     if task.signal is not None or task.is_stopped():
-        raise Interrupted("interrupted; what was crawled is kept, and the same command goes on from there")
+        raise Interrupted("interrupted; finished names are kept, and the same command continues")

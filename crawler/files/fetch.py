@@ -1,4 +1,4 @@
-"""One request and its answer, as a visit sees them."""
+"""One request and its answer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from firstflight.system import from_outside
 
 
 class Fault(Exception):
-    """A request without an answer: the message says why, in words."""
+    """A request without an answer. The message is the reason."""
 
 
 class Forbidden(Exception):
-    """The rules of robots.txt of the host that it names forbid the request: it was not sent."""
+    """A host's robots.txt forbids the request, which was not sent. The message is the host."""
 
 
 class Blocked(Exception):
-    """A list or rule of the machine forbids a request to `address`: it was not sent. The message says why."""
+    """A list or a rule forbids a request to `address`, which was not sent. The message is the reason."""
 
     def __init__(self, why: str, address: str | None = None) -> None:
         super().__init__(why)
@@ -27,14 +27,15 @@ class Blocked(Exception):
 
 
 class Stopped(Exception):
-    """The crawl was asked to stop: nothing more is sent."""
+    """The crawl must stop and send no more requests."""
 
 
 @dataclass
 class Answer:
-    """The answer to a request. `headers`: first values, names in lower case; `body` may be cut (`is_cut`).
+    """The answer to a request. `headers`: the first value of each field, names in lower case.
 
-    `is_whole`: the body is as long as its length, its chunks or the end of the connection say.
+    `body` may be truncated (`is_cut`). `is_whole`: the body is as long as the Content-Length, the chunks or
+    the end of the connection indicate.
     """
 
     status: int
@@ -45,32 +46,32 @@ class Answer:
 
     @property
     def length(self) -> int | None:
-        """The Content-Length; None if there is none, or no number."""
+        """The Content-Length; `None` if absent or not a number."""
         return from_outside.content_length(self.headers.get("content-length", ""))
 
     @property
     def coding(self) -> str:
-        """The content coding, which nobody asked for; empty if there is none."""
+        """The content coding, although we accept none; empty if there is no coding."""
         return coding.name_of(self.headers.get("content-encoding", ""))
 
     @property
     def is_page(self) -> bool:
-        """Whether the body is HTML in a content coding that can be read."""
+        """Whether the body is HTML in a content coding that can be decoded."""
         return coding.is_read(self.coding) and is_html(self.headers.get("content-type", ""))
 
-    def content(self, most: int) -> bytes | None:
-        """Return at most `most` bytes of the body without its content coding; None if that cannot be read."""
-        return coding.decoded(self.body, self.coding, most)
+    def content(self, max_bytes: int) -> bytes | None:
+        """Return at most `max_bytes` of the decoded body; `None` if it cannot be decoded."""
+        return coding.decoded(self.body, self.coding, max_bytes)
 
     @property
     def is_redirect(self) -> bool:
-        """Whether it says that the resource is elsewhere (RFC 9110 15.4)."""
+        """Whether the answer is a redirect (RFC 9110 15.4)."""
         return self.status in (301, 302, 303, 307, 308)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: `keep` bytes of the body at most; `reads` says by the header fields whether to read it."""
+    """A request. Keeps at most `keep` bytes of the body. `reads` decides by the header whether to read it."""
 
     url: str
     method: str = "GET"
@@ -82,6 +83,6 @@ class Asked:
 
 
 def is_html(content_type: str) -> bool:
-    """Return whether a Content-Type is that of pages; a missing one may be."""
+    """Return whether a Content-Type means HTML. A missing Content-Type may mean HTML."""
     kind = content_type.partition(";")[0].strip().lower()
     return kind in ("", "text/html", "application/xhtml+xml")

@@ -1,4 +1,4 @@
-"""Scrapy's handler of https requests, over the wire that a request's name has (`wire.Wire`)."""
+"""Scrapy's handler of https requests. It uses the connections of the request's name (`wire.Wire`)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from crawler.files.trust import roots
 from crawler.files.wire import Endpoints, Wire
 
 HEADER_BYTES = 262_144
-"""What an answer may have beside its body: header fields, TLS handshake and records."""
+"""The limit of received bytes outside of the body: header fields, TLS handshake and records."""
 
 
 class Handler(HTTP11DownloadHandler):
-    """Sends requests over `meta["wire"]`, when `meta["pace"]` permits; keeps `meta["keep"]` bytes of one."""
+    """Sends requests over `meta["wire"]`, when `meta["pace"]` permits. Keeps `meta["keep"]` body bytes."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -36,11 +36,11 @@ class Handler(HTTP11DownloadHandler):
         crawler.signals.connect(_bytes_received, signals.bytes_received)
 
     async def download_request(self, request: Request) -> Response:
-        """Return the response, whose body may be cut at `keep`; exceptions of Scrapy and Twisted."""
+        """Return the response, with a body truncated at `keep`. Raise exceptions of Scrapy and Twisted."""
         wire: Wire = request.meta["wire"]
         pace: Pace = request.meta["pace"]
         request.meta["visit"].extend(await pace.turn(wire.address))
-        wire.check(urls.host_of(request.url))  # a request over a connection that is open asks nobody else
+        wire.check(urls.host_of(request.url))  # no other check covers a request over an open connection
         wire.allow(cast(int, request.meta["keep"]) + HEADER_BYTES)
         agent = _PinnedAgent(
             contextFactory=self._contextFactory,
@@ -65,7 +65,7 @@ class _PinnedAgent(_ScrapyAgent):
 
     @staticmethod
     def _headers_from_twisted_response(response: Any) -> Headers:
-        """Return the fields; Twisted gives an answer to HEAD the length 0, whatever it says of its own."""
+        """Return the header fields. For HEAD, Twisted's length is always 0, so use only the field itself."""
         headers = Headers()
         if response.length != UNKNOWN_LENGTH and response.request.method != b"HEAD":
             headers[b"Content-Length"] = str(response.length).encode()
@@ -74,14 +74,14 @@ class _PinnedAgent(_ScrapyAgent):
 
 
 def _headers_received(headers: Any, request: Request, **_: Any) -> None:
-    """Stop at the header section of an answer whose body nobody reads."""
+    """Stop after the header section, if nothing reads the body."""
     reads = request.meta.get("reads")
     if request.method != "HEAD" and reads is not None and not reads(headers):
         raise StopDownload(fail=False)
 
 
 def _bytes_received(data: bytes, request: Request, **_: Any) -> None:
-    """Stop when a body has `keep` bytes."""
+    """Stop when the body has `keep` bytes."""
     request.meta["kept"] = request.meta.get("kept", 0) + len(data)
     if request.meta["kept"] >= request.meta["keep"]:
         request.meta["is_cut"] = True

@@ -1,7 +1,7 @@
-"""The journal of a crawl: a line per finished name, so that a crawl that was killed goes on where it was.
+"""A crawl's journal: one line per finished name, from which a killed crawl continues.
 
-Scrapy's JOBDIR keeps requests; a name's address, robots.txt and counts would be lost with the process. A name
-whose crawl was cut short is crawled again from its start page.
+Scrapy's JOBDIR only keeps requests: a name's address, robots.txt and counts would be lost with the process. A
+name whose crawl was interrupted is crawled again from its start page.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from firstflight.system import files
 Line = dict[str, rows.Row]
 
 
-# How each line begins; one that was cut short may have less.
+# The start of each line. A truncated line may have only a part of it.
 _BEGINNING = f'{{"{rows.FILE}": {{'.encode()
 
 
 class Journal:
-    """Appends to `path`, which is opened for that at once; a last line that was cut short is removed.
+    """Opens `path` for appending, and removes a truncated last line.
 
-    `finished`: the names that are done. InputError if the file is no journal, which stays as it is then.
-    `is_only_read`: nothing is made or changed, and nothing can be added.
+    `finished`: the finished names. Raise InputError, and leave the file unchanged, if it is not a journal.
+    `is_only_read`: change nothing on disk, and do not allow `add`.
     """
 
     def __init__(self, path: Path, *, is_only_read: bool = False) -> None:
@@ -38,8 +38,8 @@ class Journal:
         end = 0
         with files.explain_os_errors(path):
             if path.exists():
-                for line, whole in self._read():
-                    end = whole
+                for line, offset in self._read():
+                    end = offset
                     self.finished.add(str(line[rows.FILE]["domain"]))
             if is_only_read:
                 return
@@ -48,11 +48,11 @@ class Journal:
             os.ftruncate(self._out, end)
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines: the rows by record kind."""
+        """Yield the lines: rows by record kind."""
         return (line for line, _ in self._read())
 
     def _read(self) -> Iterator[tuple[Line, int]]:
-        """Yield each whole line, and at which byte it ends."""
+        """Yield each complete line, and the byte offset at which it ends."""
         kinds = {kind: set(rows.own_columns(kind)) for kind in (rows.FILE, rows.PAGE)}
         end = 0
         with self._path.open("rb") as file:
@@ -61,10 +61,10 @@ class Journal:
                     return
                 try:
                     line: Any = json.loads(text)
-                    whole = all(set(line[kind]) == columns for kind, columns in kinds.items())
+                    is_complete = all(set(line[kind]) == columns for kind, columns in kinds.items())
                 except (ValueError, KeyError, TypeError):
-                    whole = False
-                if not whole:
+                    is_complete = False
+                if not is_complete:
                     raise InputError(
                         f"{self._path}, line {number}: this is no line of a crawl's journal of this version; "
                         "name another file, or remove it to begin again"
@@ -73,13 +73,13 @@ class Journal:
                 yield line, end
 
     def add(self, result: Result) -> Line:
-        """Append a result, and return its line. OutputError if it cannot be written."""
+        """Append a result and return the line. Raise OutputError if it cannot be written."""
         assert self._out is not None, "a journal that is only read"
         line = {rows.FILE: rows.file_row(result), rows.PAGE: rows.page_row(result)}
         with files.explain_os_errors(self._path):
-            left = memoryview(json.dumps(line).encode() + b"\n")
-            while left:
-                left = left[os.write(self._out, left) :]
+            remaining = memoryview(json.dumps(line).encode() + b"\n")
+            while remaining:
+                remaining = remaining[os.write(self._out, remaining) :]
         return line
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Addresses of names, asked of one resolver at the time of the crawl."""
+"""Resolves names with one resolver at the time of the crawl."""
 
 from __future__ import annotations
 
@@ -23,27 +23,30 @@ from firstflight.settings.types import RESOLVER_RATE, is_ours
 
 RESOLV_CONF = Path("/etc/resolv.conf")
 CHECKS = 3
-"""After so many checks in a row without an answer the resolver counts as gone.
+"""Number of failed checks in a row after which the resolver counts as down.
 
-A check follows a question without an answer, if no other had one meanwhile. It asks for the name servers of
-the root: the name servers of a name may be silent, and those of the next names in a list, too.
+A check follows a query without an answer, unless another query was answered meanwhile. It queries the name
+servers of the root, because a name's own servers may be silent, and so may the servers of the next names in a
+list.
 """
 _AT_ONCE = 64
-# What the library raises if no answer comes, or none that can be read.
+# The library's exceptions for a missing or unreadable answer.
 _SILENT = (dns.exception.DNSException, OSError, EOFError)
 
 
 class ResolverDown(InputError):
-    """The resolver does not answer (exit 3): what was found before is kept."""
+    """The resolver does not answer (exit 3). Earlier results are kept."""
 
 
 class Lookup:
-    """Asks `resolver` (IP or IP:PORT, [IPv6]:PORT; empty: the first of /etc/resolv.conf).
+    """Queries `resolver` (IP or IP:PORT, [IPv6]:PORT; empty: the first resolver in /etc/resolv.conf).
 
-    UsageError if it is no address, or on a list. Questions are plain UDP, and TCP for long answers; none is
-    sent while requests may not be, or once `is_ending` says yes. `rate`: questions a second at most, 0 = no
-    limit, None = RESOLVER_RATE to a resolver that is not our own, or is that of /etc/resolv.conf. One
-    without an answer is sent again after `timeout_s`, which neither counts nor looks again.
+    Raise UsageError if `resolver` is not an address, or if a list forbids it. Queries use UDP, and TCP for
+    long answers. Sends no query while requests are not permitted, or after `is_ending` returns true.
+
+    `rate`: the maximum number of queries per second; 0: no limit. `None`: no limit if `resolver` is in
+    LAB_NETWORKS, else RESOLVER_RATE. A query without an answer is repeated after `timeout_s`. The repetition
+    does not count towards the rate, and does not check again whether requests are permitted.
     """
 
     def __init__(
@@ -66,33 +69,36 @@ class Lookup:
         self._resolver.retry_servfail = False
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         if rate is None:
-            # The one of /etc/resolv.conf may only pass questions on.
+            # A local resolver from /etc/resolv.conf may only forward queries.
             rate = 0 if resolver and is_ours(self.address) else RESOLVER_RATE
         self._pace = Pace(rate or math.inf, 0)
         self._pace.is_free, self._pace.is_ending = policy.is_confirmed, is_ending
-        self._gone = f"the resolver {self.address} does not answer; what was found is kept, try again later"
+        self._down_message = (
+            f"the resolver {self.address} does not answer; earlier results are kept, try again later"
+        )
         self._answers = 0
         self._failed_checks = 0
         self._policy = policy
         self._checking = asyncio.Lock()
 
     async def addresses(self, name: str) -> list[str]:
-        """Return the IPv4 addresses of a name, or the IPv6 ones if it has none, in the answer's order.
+        """Return a name's IPv4 addresses, or its IPv6 addresses if it has no IPv4 address, in answer order.
 
-        Empty if there are none. LookupError if that is unknown; Blocked if the name is an alias of one that
-        is on a list; ResolverDown if the resolver is gone; Stopped if the crawl ends first.
+        Return an empty list if it has no address. Raise LookupError if the result is unknown, Blocked if the
+        name is an alias of a name on a list, ResolverDown if the resolver is down, and Stopped if the crawl
+        stops first.
         """
         async with self._at_once:
             for qtype in ("A", "AAAA"):
-                found = await self._ask(name, qtype)
-                if found:
-                    return found
+                addresses = await self._ask(name, qtype)
+                if addresses:
+                    return addresses
         return []
 
     async def _ask(self, name: str, qtype: str) -> list[str]:
         while True:
             await self._pace.turn(self.address)
-            before = self._answers
+            answers_before = self._answers
             try:
                 answer = await self._resolver.resolve(name + ".", qtype)
             except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
@@ -102,18 +108,18 @@ class Lookup:
                 self._answered()
                 raise LookupError("the resolver could not find its address") from error
             except _SILENT as error:
-                if await self._answers_since(before):
+                if await self._answers_since(answers_before):
                     raise LookupError("the resolver did not answer") from error
-                continue  # that says nothing of the name
+                continue  # the resolver failed, so the result for the name is unknown
             self._answered()
-            found = [str(ipaddress.ip_address(record.address)) for record in answer]
-            self._check_aliases(answer, found[0])
-            return found
+            addresses = [str(ipaddress.ip_address(record.address)) for record in answer]
+            self._check_aliases(answer, addresses[0])
+            return addresses
 
-    async def _answers_since(self, before: int) -> bool:
-        """Return whether it has answered since it had done so `before` times; ResolverDown if it is gone."""
+    async def _answers_since(self, answers_before: int) -> bool:
+        """Return whether the answer count exceeds `answers_before`. Raise ResolverDown if it is down."""
         async with self._checking:
-            if self._answers != before:
+            if self._answers != answers_before:
                 return True
             await self._pace.turn(self.address)
             try:
@@ -123,7 +129,7 @@ class Lookup:
             except _SILENT as error:
                 self._failed_checks += 1
                 if self._failed_checks >= CHECKS:
-                    raise ResolverDown(self._gone) from error
+                    raise ResolverDown(self._down_message) from error
                 return False
             self._answered()
             return True
@@ -133,19 +139,19 @@ class Lookup:
         self._failed_checks = 0
 
     def _check_aliases(self, answer: dns.resolver.Answer, address: str) -> None:
-        """Blocked if a name that the asked one is an alias of is on a list."""
+        """Raise Blocked if the queried name is an alias of a name on a list."""
         for alias in answer.chaining_result.cnames:
             target = alias[0].target.to_text(omit_final_dot=True)
             why = self._policy.why_not(address, target)
-            # What is wrong with the address is wrong without an alias.
+            # A refusal of the address itself has nothing to do with the alias.
             if why is not None and self._policy.why_not(address) is None:
                 raise Blocked(f"it is an alias of {target[:100]}: {why}", address)
 
 
 def endpoint(text: str) -> tuple[str, int]:
-    """Return address and port of `IP`, `IP:PORT`, `[IPv6]:PORT` or `IP#PORT`; UsageError for anything else.
+    """Return address and port of `IP`, `IP:PORT`, `[IPv6]:PORT` or `IP#PORT`; otherwise raise UsageError.
 
-    What follows a comma (a weight, as in lists of resolvers) has no meaning here.
+    Ignores a comma and the text after it (a weight, as in lists of resolvers).
     """
     host, mark, port = text.partition(",")[0].partition("#")
     if host.startswith("["):

@@ -1,4 +1,4 @@
-"""When requests may begin: a rate for all of them, and one for each address."""
+"""Decides when requests may start: one rate for all requests, and one per address."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from time import monotonic
 
 from crawler.files.fetch import Stopped
 
-_LOOK_S = 0.5  # whether it may begin, and whether it is to end
+_LOOK_S = 0.5  # interval of checks whether to start or stop
 _ROUNDING_S = 1e-9
 
 
 class Pace:
-    """Requests a second: `rate` of all, `per_address` of one address (0 = no limit); seconds by `clock`.
+    """Limits requests per second: `rate` in total, `per_address` per address (0: no limit).
 
-    No two begin closer together than the rate says, however long one waits for its address: it takes the
-    first instant that no other has taken, and others begin meanwhile.
-    None begins while `is_free` says no, or once `is_ending` says yes.
+    `clock` returns seconds. Starts are never closer together than the rate permits. A request that waits for
+    its address reserves the first free instant, and other requests start before it. No request starts while
+    `is_free` returns false, or after `is_ending` returns true.
     """
 
     def __init__(self, rate: float, per_address: float, clock: Callable[[], float] = monotonic) -> None:
@@ -27,16 +27,16 @@ class Pace:
         self._interval = 1 / rate
         self._address_interval = 1 / per_address if per_address else 0.0
         self._clock = clock
-        self._taken: list[float] = []  # instants at which requests begin, in order; few of them are past
+        self._taken: list[float] = []  # reserved start times, in order; few are in the past
         self._next_of: dict[str, float] = {}
         self._limit: str | None = None
 
     def limit(self) -> str | None:
-        """Return what the newest request waited for, for people; None before the first one."""
+        """Return the limit for which the newest request waited, as text; `None` before the first request."""
         return self._limit
 
     def reserve(self, address: str) -> float:
-        """Return how many seconds from now the next request to `address` begins, which is then taken."""
+        """Reserve the next start time for a request to `address`. Return the seconds until then."""
         now = self._clock()
         of_address = self._next_of.get(address, 0.0)
         begin = self._first_free(now, max(now, of_address))
@@ -47,23 +47,23 @@ class Pace:
         insort(self._taken, begin)
         self._next_of[address] = begin + self._address_interval
         if len(self._next_of) > 1024:
-            self._next_of = {one: at for one, at in self._next_of.items() if at > now}
+            self._next_of = {key: next_s for key, next_s in self._next_of.items() if next_s > now}
         return begin - now
 
     def _first_free(self, now: float, earliest: float) -> float:
-        """Return the first instant from `earliest` on that keeps the distance to all that are taken."""
+        """Return the first instant from `earliest` on that keeps its distance to all reserved instants."""
         del self._taken[: bisect_right(self._taken, now - self._interval)]
         begin = earliest
-        for at in self._taken:
-            if at - begin > self._interval - _ROUNDING_S:
+        for taken in self._taken:
+            if taken - begin > self._interval - _ROUNDING_S:
                 break
-            begin = max(begin, at + self._interval)
+            begin = max(begin, taken + self._interval)
         return begin
 
     async def turn(self, address: str) -> float:
-        """Wait until a request to `address` may begin; return for how many seconds.
+        """Wait until a request to `address` may start. Return the waiting time in seconds.
 
-        Stopped if the end comes first.
+        Raise Stopped if the crawl stops first.
         """
         begin = self._clock()
         while True:
@@ -72,7 +72,7 @@ class Pace:
                 return self._clock() - begin
             while not self.is_free():
                 await self._wait(_LOOK_S)
-            # All that were held would begin at once: each gets a new place.
+            # All waiting requests would start at the same time, so each reserves a new time.
 
     async def _wait(self, seconds: float) -> None:
         end = self._clock() + seconds

@@ -1,4 +1,4 @@
-"""The links of a page: files to ask for their size, and pages to follow."""
+"""A page's links: files whose size to request, and pages to follow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawler.files import charset, urls
 from crawler.files.limits import Limits
 from crawler.files.tags import tags
 
-# Endings of what is downloaded, not followed; the first are the likeliest to be large.
+# File name endings to download, not to follow. The first group is most likely to be large.
 _DOCUMENTS = (
     *("pdf", "zip", "gz", "tgz", "bz2", "xz", "7z", "exe", "msi", "dmg", "deb", "rpm", "apk", "iso", "bin"),
     *("mp4", "webm", "mov", "mp3", "wav", "ogg", "ppt", "pptx", "doc", "docx", "xls", "xlsx", "epub", "csv"),
@@ -33,27 +33,27 @@ _FOLLOWED = ("a", "area")
 
 @dataclass
 class Links:
-    """What a page links to, each URL once, in the order in which it is asked for."""
+    """A page's links, each URL once, in the order of the requests."""
 
     files: list[str] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
     unusable: int = 0
-    """Links that no client should follow (`urls.Unusable`)."""
+    """Number of links that no client should follow (`urls.Unusable`)."""
     left_out: int = 0
-    """Links beyond the limits per page."""
+    """Number of links beyond the limits per page."""
 
 
 def links(body: bytes, url: str, limits: Limits, content_type: str = "") -> Links:
-    """Return the links of the HTML page `body` at `url`, whatever its bytes are; in linear time.
+    """Return the links of the HTML page `body` at `url`, for any bytes, in linear time.
 
-    `content_type`: the header field, which may name the encoding. Files are what img, link, script and media
-    elements name, and hrefs with the ending of a file (docs/definitions.md, Crawl); those of documents and
+    `content_type`: the header field, which may contain the encoding. Files are the targets of img, link,
+    script and media elements, and hrefs with a file name ending (docs/definitions.md, Crawl). Documents and
     archives come first, then images.
     """
-    found = Links()
+    result = Links()
     text, encoding = charset.decoded(body, content_type)
     is_xml = content_type.lower().startswith("application/xhtml+xml")
-    base_reference, references, found.left_out = _references(text, limits, is_xml=is_xml)
+    base_reference, references, result.left_out = _references(text, limits, is_xml=is_xml)
     base = _base(base_reference, url, limits, encoding)
     files: dict[str, int] = {}
     pages: dict[str, None] = {}
@@ -61,22 +61,22 @@ def links(body: bytes, url: str, limits: Limits, content_type: str = "") -> Link
         try:
             link = urls.absolute(base, reference, limits.url_characters, encoding)
         except urls.Unusable:
-            found.unusable += 1
+            result.unusable += 1
             continue
-        ending = urlsplit(link).path.rpartition("/")[2].rpartition(".")[2].lower()
-        if tag in _FOLLOWED and ending not in _RANK:
+        extension = urlsplit(link).path.rpartition("/")[2].rpartition(".")[2].lower()
+        if tag in _FOLLOWED and extension not in _RANK:
             pages.setdefault(link)
         else:
-            files.setdefault(link, _RANK.get(ending, 2))
+            files.setdefault(link, _RANK.get(extension, 2))
     ranked = sorted(files, key=lambda link: files[link])
-    found.files = ranked[: limits.files_per_page]
-    found.pages = list(pages)[: limits.pages_per_page]
-    found.left_out += len(files) + len(pages) - len(found.files) - len(found.pages)
-    return found
+    result.files = ranked[: limits.files_per_page]
+    result.pages = list(pages)[: limits.pages_per_page]
+    result.left_out += len(files) + len(pages) - len(result.files) - len(result.pages)
+    return result
 
 
 def _base(reference: str, url: str, limits: Limits, encoding: str) -> str:
-    """Return the URL that references are relative to: the first base element's, else the page's."""
+    """Return the base URL for references: from the first base element, else the page's URL."""
     try:
         return urls.absolute(url, reference, limits.url_characters, encoding) if reference else url
     except urls.Unusable:
@@ -84,18 +84,18 @@ def _base(reference: str, url: str, limits: Limits, encoding: str) -> str:
 
 
 def _references(text: str, limits: Limits, *, is_xml: bool) -> tuple[str, list[tuple[str, str]], int]:
-    """Return the href of the first base element, each (tag, reference) once, and how many are left out."""
+    """Return the first base element's href, the distinct (tag, reference) pairs, and the number omitted."""
     base: str | None = None
-    kept: dict[tuple[str, str], None] = {}
+    references: dict[tuple[str, str], None] = {}
     left_out = set[int]()  # hashes: the references themselves may be long
     for tag, attributes in tags(text, is_xml=is_xml):
         if tag == "base" and base is None:
             base = attributes.get("href")
         reference = attributes.get(_ATTRIBUTES.get(tag, ""))
-        if not reference or (tag, reference) in kept:
+        if not reference or (tag, reference) in references:
             continue
-        if len(kept) < limits.references_per_page:
-            kept[tag, reference] = None
+        if len(references) < limits.references_per_page:
+            references[tag, reference] = None
         else:
             left_out.add(hash((tag, reference)))
-    return base or "", list(kept), len(left_out)
+    return base or "", list(references), len(left_out)

@@ -1,4 +1,4 @@
-"""Runs what takes processor time beside the event loop, which all names share, and says how much it took."""
+"""Runs CPU-bound work in a thread, outside of the names' common event loop, and measures the CPU time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# One thread: two would take from the event loop twice what one does.
+# One thread only: a second thread would take as much time from the event loop again.
 _THREAD = ThreadPoolExecutor(1, "pages")
 
 
 async def run(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of `work`, and its seconds of processor time; it waits for work of others."""
+    """Return the result of `work`, and the CPU time in seconds. Waits for earlier work."""
 
     def timed() -> tuple[T, float]:
         begin = time.thread_time()

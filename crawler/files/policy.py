@@ -1,4 +1,4 @@
-"""Whom the crawl may contact: the lists and networks of all senders, and nobody without a contact to ask."""
+"""Decides which addresses the crawl may contact, by lists and networks. Requires a contact for others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firstflight.errors import UsageError
 
 
 class Policy:
-    """InputError for a list that is not understood; UsageError if there is neither contact nor network."""
+    """Raise InputError for an invalid list, and UsageError if there is neither a contact nor a network."""
 
     def __init__(
         self, blocklists: Sequence[Path], optouts: Sequence[Path], allow: Sequence[str], contact: str
@@ -27,7 +27,7 @@ class Policy:
             )
 
     def why_not(self, address: str, name: str = "") -> str | None:
-        """Return why an address may not be contacted for a name; None if it may. NotTheLab as `lab.check`."""
+        """Return why an address may not be contacted for a name; `None` if it may. Raise like `lab.check`."""
         why = self._permitted.why_not(address, name)
         if why is not None:
             return why
@@ -39,10 +39,10 @@ class Policy:
         return None if self._has_contact else "there is no contact for it"
 
     def is_confirmed(self) -> bool:
-        """Return whether requests may be sent: if this machine's opt-out list must be confirmed, it is."""
+        """Return whether requests may be sent: any opt-out list that needs confirmation is confirmed."""
         return self._permitted.look() == Trust.ALL
 
     def check_resolver(self, address: str) -> None:
-        """UsageError if a list forbids the resolver: it may be in a private network, but not on a list."""
+        """Raise UsageError if the resolver is on a list. It may be in a private network."""
         if self._permitted.is_listed(address):
             raise UsageError(f"the resolver {address} is on a list: name another one; nothing was sent")

@@ -1,4 +1,4 @@
-"""robots.txt by RFC 9309: what an answer to its request means, and what its rules permit."""
+"""robots.txt (RFC 9309): interprets the answer to its request, and applies the rules."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import re
 from protego import Protego
 
 PRODUCT = "firstflight"
-"""Our product token, which a User-agent line may name (RFC 9309 2.2.1)."""
+"""Our product token, as used in a User-agent line (RFC 9309 2.2.1)."""
 
-# Protego matches the beginning of our name too; by the RFC a group is for a whole product token.
+# Protego also matches prefixes of our name, but in the RFC a group applies to a whole product token.
 _USER_AGENT = re.compile(r"^[ \t]*user-agent[ \t]*:[ \t]*(\*|[a-z_-]*)[^\r\n]*", re.IGNORECASE | re.MULTILINE)
 _OTHER = "somebody-else"
 
 
 class Rules:
-    """What one host's robots.txt permits; `state` says where that comes from.
+    """A host's rules. `state` is their source.
 
-    `rules`: it was read; `none`: there is none, so all is allowed; `unreachable`: it cannot be had, so all is
-    forbidden (RFC 9309 2.3.1.4); `elsewhere`: it is at a host that is not contacted, so all is forbidden.
+    `rules`: a robots.txt. `none`: the host has no robots.txt, so everything is allowed. `unreachable`:
+    robots.txt could not be fetched, so everything is forbidden (RFC 9309 2.3.1.4). `elsewhere`: robots.txt is
+    on a host that is not contacted, so everything is forbidden.
     """
 
     def __init__(self, state: str, parsed: Protego | None = None) -> None:
@@ -26,7 +27,7 @@ class Rules:
         self._parsed = parsed
 
     def allows(self, url: str) -> bool:
-        """Return whether our crawler may ask for `url`."""
+        """Return whether our crawler may request `url`."""
         if self._parsed is None:
             return self.state == "none"
         return bool(self._parsed.can_fetch(url, PRODUCT))
@@ -36,11 +37,11 @@ NONE, UNREACHABLE, ELSEWHERE = Rules("none"), Rules("unreachable"), Rules("elsew
 
 
 def of_answer(status: int, body: bytes | None, *, is_whole: bool) -> Rules:
-    """Return the rules of a robots.txt that was answered with `status`, no redirect (RFC 9309 2.3.1).
+    """Return the rules for an answer that is not a redirect (RFC 9309 2.3.1).
 
-    `is_whole` False: the body was cut at the limit, and its last line may be half a rule, which is dropped.
-    `body` None: it has a content coding that was not asked for, and cannot be read, so it is unreachable.
-    429 counts as unreachable: it asks to come later, not to go on.
+    `is_whole` false: the body was truncated at the limit. The last line may be incomplete and is dropped.
+    `body` `None`: the content coding cannot be decoded, so robots.txt is unreachable. 429 also counts as
+    unreachable, because it means to try again later.
     """
     if 200 <= status < 300:
         if body is None:
@@ -55,9 +56,9 @@ def of_answer(status: int, body: bytes | None, *, is_whole: bool) -> Rules:
 
 def _parse(body: bytes) -> Protego:
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
-    return Protego.parse(_USER_AGENT.sub(_only_ours, text))
+    return Protego.parse(_USER_AGENT.sub(_rename_group, text))
 
 
-def _only_ours(line: re.Match[str]) -> str:
+def _rename_group(line: re.Match[str]) -> str:
     name = line[1].lower()
     return f"User-agent: {name if name in ('*', PRODUCT) else _OTHER}"

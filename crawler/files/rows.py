@@ -1,4 +1,4 @@
-"""Rows of the record kinds download_file and crawl_page, made of a crawl's results."""
+"""Builds rows of the record kinds download_file and crawl_page from a crawl's results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from schemas import records
 
 FILE, PAGE = "download_file", "crawl_page"
 SOURCE = "crawl"
-"""What the columns that a result fills are marked with (`from: crawl`)."""
-# Characters of a header field that are kept: others write them.
+"""The mark of columns that a result fills (`from: crawl`)."""
+# Number of characters to keep from a header field, which is untrusted.
 _CHARACTERS = 200
 _CACHES = ("cache-status", "x-cache", "cf-cache-status")
 

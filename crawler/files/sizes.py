@@ -1,4 +1,4 @@
-"""The size of a file, by the cheapest request that tells it: HEAD, one byte, or the first megabyte."""
+"""Finds a file's size with the cheapest possible request: HEAD, one byte, or the first megabyte."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from crawler.files.fetch import Answer, Asked, is_html
 from crawler.files.limits import Limits
 
 Follow = Callable[[Asked], Awaitable[tuple[str, Answer]]]
-"""Sends a request and follows redirects: the last URL and its answer."""
+"""Sends a request and follows redirects. Returns the last URL and the answer."""
 Method = Literal["head", "range", "get"]
 _CONTENT_RANGE = re.compile(r"bytes 0-0/(\d{1,18})", re.ASCII)
-# HEAD is refused where GET may be answered (RFC 9110 15.5.6, 15.6.2).
+# Status codes with which a server refuses HEAD, but may still answer GET (RFC 9110 15.5.6, 15.6.2).
 _NO_HEAD = (405, 501)
 
 
 @dataclass(frozen=True)
 class File:
-    """What is known of a file; `size` in bytes, None if nothing tells it.
+    """A file's properties. `size` is in bytes, `None` if unknown.
 
-    `is_lower_bound`: the body was not read to its end; `found_at` in ns since 1970 (UTC).
+    `is_lower_bound`: the body was not read to the end. `found_at`: in ns since 1970 (UTC).
     """
 
     url: str
@@ -39,13 +39,13 @@ class File:
 
 
 def is_read(headers: Any) -> bool:
-    """Return whether a body is worth reading for its links, by Scrapy's header fields."""
+    """Return, from Scrapy's header fields, whether to read a body for its links."""
     kind = headers.get(b"Content-Type", b"").decode("latin-1")
     return is_html(kind) and coding.is_read(headers.get(b"Content-Encoding", b"").decode("latin-1"))
 
 
 def of_page(url: str, answer: Answer, depth: int, found_on: str | None) -> File:
-    """Return what a GET for a page says of its size."""
+    """Return the file that a GET of a page describes, with the size."""
     size, is_lower = answer.length, False
     if size is None and answer.is_page:
         size, is_lower = len(answer.body), answer.is_cut or not answer.is_whole
@@ -55,9 +55,9 @@ def of_page(url: str, answer: Answer, depth: int, found_on: str | None) -> File:
 async def ask(
     follow: Follow, limits: Limits, url: str, depth: int, found_on: str | None, *, head: bool = True
 ) -> File | None:
-    """Return the file at `url` after redirects; None if its status is neither 200 nor 206.
+    """Return the file at `url` after redirects; `None` if the status is neither 200 nor 206.
 
-    Only as many requests are sent as are needed; what `follow` raises is raised.
+    Sends no more requests than necessary. Exceptions from `follow` pass through.
     """
     if head:
         url, answer = await follow(Asked(url, "HEAD"))
@@ -68,9 +68,9 @@ async def ask(
     url, answer = await follow(Asked(url, headers={"Range": "bytes=0-0"}, keep=1))
     if answer.status not in (200, 206):
         return None
-    whole = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", "").strip())
-    if answer.status == 206 and whole is not None:
-        return File(url, 206, "range", int(whole[1]), False, depth, found_on, answer.headers)
+    content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", "").strip())
+    if answer.status == 206 and content_range is not None:
+        return File(url, 206, "range", int(content_range[1]), False, depth, found_on, answer.headers)
     if answer.status == 200 and answer.length is not None:
         return File(url, 200, "range", answer.length, False, depth, found_on, answer.headers)
     url, answer = await follow(Asked(url, keep=limits.page_bytes))

@@ -1,4 +1,4 @@
-"""The Scrapy spider: visits all names, several at once, but one at a time of each address."""
+"""The Scrapy spider: visits several names concurrently, but only one name per address at a time."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from crawler.files.visit import Counts, Visit
 from crawler.files.wire import NotPermitted, Wire
 from firstflight.errors import FirstflightError
 
-# Names that wait for a place or for the address of another one; each takes some 20 kB.
+# Maximum number of names that wait for a free visit or for their address. About 20 kB each.
 _WAITING = 500
-# Of these come the exceptions of a request that got no answer; others are faults of ours.
+# Modules of exceptions for a request without an answer. Other exceptions are faults in this program.
 _LIBRARIES = ("twisted.", "scrapy.", "OpenSSL.", "service_identity.", "idna.")
-_OURS = tuple(Path(__file__).parents[2] / package for package in ("crawler", "firstflight", "schemas"))
+_OWN_FOLDERS = tuple(Path(__file__).parents[2] / package for package in ("crawler", "firstflight", "schemas"))
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one name. `address` is None if it has none."""
+    """The result for one name. `address` is `None` if it has no address."""
 
     domain: str
     address: str | None
@@ -43,13 +43,13 @@ class Result:
 
     @property
     def counts(self) -> Counts:
-        """What was done there."""
+        """Counts of the visit."""
         return Counts() if self.visit is None else self.visit.counts
 
 
 @dataclass
 class Task:
-    """What a crawl is to do. `why_not(address, name)` says why it may not be contacted, or None."""
+    """A crawl to run. `why_not(address, name)` returns why the address may not be contacted, or `None`."""
 
     names: Iterable[str]
     lookup: Callable[[], Lookup]
@@ -59,20 +59,20 @@ class Task:
     concurrency: int
     is_stopped: Callable[[], bool] = lambda: False
     port: int = 443
-    # Whether requests may be sent at all now.
+    # Whether requests may be sent now.
     is_confirmed: Callable[[], bool] = lambda: True
-    # The signal that ended the crawl, and the error that did.
+    # The signal or the error that stopped the crawl.
     signal: int | None = None
     error: BaseException | None = field(default=None)
     has_failed: bool = False
 
     def is_ending(self) -> bool:
-        """Return whether nothing more may be sent."""
+        """Return whether to send no more requests."""
         return self.signal is not None or self.has_failed or self.is_stopped()
 
 
 class FileSpider(Spider):
-    """Runs a Task; Scrapy's engine and downloader send the requests."""
+    """Runs a Task. Scrapy's engine and downloader send the requests."""
 
     name = "files"
 
@@ -83,7 +83,7 @@ class FileSpider(Spider):
         self._locks: dict[str, tuple[asyncio.Lock, list[None]]] = {}
 
     async def start(self) -> AsyncIterator[Any]:
-        """Visit all names; yields nothing, since each visit waits for its own answers."""
+        """Visit all names. Yields no requests, because each visit waits for its own answers."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled, number)
@@ -91,7 +91,7 @@ class FileSpider(Spider):
             await self._visit_all()
         except BaseException as error:
             self.task.error = error
-        if False:  # what makes it a generator, as Scrapy asks for
+        if False:  # makes this function a generator, as Scrapy requires
             yield
 
     def _signalled(self, number: int) -> None:
@@ -115,7 +115,7 @@ class FileSpider(Spider):
             await window.acquire()
             if self.task.is_ending():
                 break
-            task = asyncio.create_task(self._one(domain))
+            task = asyncio.create_task(self._crawl_site(domain))
             tasks.add(task)
             task.add_done_callback(over)
         while tasks:
@@ -123,10 +123,10 @@ class FileSpider(Spider):
         if failed:
             raise failed[0]
 
-    async def _one(self, domain: str) -> None:
+    async def _crawl_site(self, domain: str) -> None:
         begin = _Begin()
         try:
-            found = await self._lookup.addresses(domain)
+            addresses = await self._lookup.addresses(domain)
         except Stopped:
             return
         except Blocked as error:
@@ -135,15 +135,15 @@ class FileSpider(Spider):
         except LookupError as error:
             self.task.sink(begin.without_visit(domain, None, "failed", str(error)))
             return
-        if not found:
+        if not addresses:
             self.task.sink(begin.without_visit(domain, None, "failed", "it has no address"))
             return
-        address = found[0]
+        address = addresses[0]
         why = self.task.why_not(address, domain)
         if why is not None:
             self.task.sink(begin.without_visit(domain, address, "blocked", why))
             return
-        async with self._alone(address), self._running:
+        async with self._exclusive(address), self._running:
             if self.task.is_ending():
                 return
             begin = _Begin()
@@ -158,8 +158,8 @@ class FileSpider(Spider):
         self.task.sink(begin.of_visit(visit))
 
     @asynccontextmanager
-    async def _alone(self, address: str) -> AsyncIterator[None]:
-        """Wait until no other name is visited at this address."""
+    async def _exclusive(self, address: str) -> AsyncIterator[None]:
+        """Wait until no other name at this address is being visited."""
         lock, users = self._locks.setdefault(address, (asyncio.Lock(), []))
         users.append(None)
         try:
@@ -172,14 +172,14 @@ class FileSpider(Spider):
                 self._forget_slot(address)
 
     def _forget_slot(self, address: str) -> None:
-        """Drop Scrapy's slot, which it would keep for a minute; the pace remembers the address."""
+        """Drop Scrapy's slot, which would stay for a minute. The pace still limits the address."""
         assert self.crawler.engine is not None
         slots = self.crawler.engine.downloader.slots
         if address in slots and not slots[address].active:
             slots.pop(address).close()
 
     async def _fetch(self, visit: Visit, asked: Asked) -> Answer:
-        """Send a request by Scrapy; Fault if there is no answer."""
+        """Send a request with Scrapy. Raise Fault if there is no answer."""
         meta = {
             "visit": visit,
             "wire": visit.wire,
@@ -199,7 +199,7 @@ class FileSpider(Spider):
         except Exception as error:
             if not _is_of_library(error):
                 raise
-            raise Fault(_in_words(error)) from error
+            raise Fault(_describe(error)) from error
         if response.ip_address is not None and str(response.ip_address) != visit.wire.address:
             raise Fault(f"not permitted: the answer is from {response.ip_address}")
         headers = {
@@ -217,43 +217,45 @@ class FileSpider(Spider):
 
 
 class _Begin:
-    """When the crawl of a name began."""
+    """The start time for a name's crawl."""
 
     def __init__(self) -> None:
         self.at = time.time_ns()
         self._clock = time.monotonic_ns()
 
     def without_visit(self, domain: str, address: str | None, outcome: str, reason: str) -> Result:
-        return Result(domain, address, None, outcome, reason, self.at, self._us())
+        return Result(domain, address, None, outcome, reason, self.at, self._elapsed_us())
 
     def of_visit(self, visit: Visit) -> Result:
         return Result(
-            visit.domain, visit.wire.address, visit, visit.outcome, visit.reason, self.at, self._us()
+            visit.domain, visit.wire.address, visit, visit.outcome, visit.reason, self.at, self._elapsed_us()
         )
 
-    def _us(self) -> int:
+    def _elapsed_us(self) -> int:
         return (time.monotonic_ns() - self._clock) // 1000
 
 
 def _is_of_library(error: Exception) -> bool:
-    """Return whether an exception says what came of a request, and is no fault or message of our own.
+    """Return whether an exception is a request's failure, not a fault in this program.
 
-    What a library does not expect of a server is its ValueError or so: that costs the name its outcome, too,
-    and not the crawl, which would meet it again when it is resumed.
+    Unexpected data from a server may raise a library's ValueError, for example. Such an error also decides
+    the name's outcome. It must not stop the crawl, because the crawl would meet it again after a restart.
     """
     if isinstance(error, FirstflightError):
         return False
     if f"{type(error).__module__}.".startswith(_LIBRARIES):
         return True
-    where = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-    return type(error).__module__ == "builtins" and not any(where.is_relative_to(own) for own in _OURS)
+    path = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    return type(error).__module__ == "builtins" and not any(
+        path.is_relative_to(folder) for folder in _OWN_FOLDERS
+    )
 
 
-def _in_words(error: BaseException) -> str:
-    """Return why a request got no answer: the innermost causes, by the names that the libraries use."""
+def _describe(error: BaseException) -> str:
+    """Return why a request got no answer: the innermost cause, with the library's name for it."""
     inner = getattr(error, "reasons", None) or getattr(error.__cause__, "reasons", None)
     if inner:
-        return _in_words(inner[-1].value)
+        return _describe(inner[-1].value)
     cause = error if error.__cause__ is None else error.__cause__
     text = " ".join(str(cause).split())
     return f"{type(cause).__name__}: {text}"[:200].rstrip(": .")

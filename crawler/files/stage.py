@@ -1,6 +1,6 @@
 """The `crawl` stage: finds a file to download on each name of the run's list, once per run, at the centre.
 
-All vantage points download the same files (docs/design/0020), so a vantage point crawls nothing.
+All vantage points download the same files (docs/design/0020), so vantage points do not crawl.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _BATCH = 10_000
 
 
 def stage(run: Run) -> None:
-    """Write download_file.parquet and crawl_page.parquet in RUN/crawl; a row of both for each name.
+    """Write download_file.parquet and crawl_page.parquet in RUN/crawl, with one row per name in each.
 
-    A stage that was interrupted or killed keeps what is done in journal.jsonl and goes on from there.
-    UsageError if the settings do not enable it, ResolverDown (exit 3) if the resolver does not answer,
-    Interrupted after a signal or by the stop file.
+    An interrupted or killed stage keeps finished names in journal.jsonl and continues from there. Raise
+    UsageError if the settings do not enable the stage, ResolverDown (exit 3) if the resolver does not answer,
+    and Interrupted on a signal or the stop file.
     """
     if not run.settings.crawl.enabled:
         raise UsageError("crawl.enabled is false in the settings of this run: nothing was sent")
@@ -47,16 +47,16 @@ def stage(run: Run) -> None:
         path = folder / "journal.jsonl"
         journal = Journal(path)
         try:
-            left = [name for name in names if name not in journal.finished]
-            if left:
-                _crawl(run, folder, left, journal, len(names))
+            remaining = [name for name in names if name not in journal.finished]
+            if remaining:
+                _crawl(run, folder, remaining, journal, len(names))
             counts = _write(run, journal)
         finally:
             journal.close()
         report.rows_out = counts.total()
         if report.rows_out != len(names):
             raise FirstflightError(
-                f"the rows do not add up: {report.rows_out} of {len(names)} names; remove {path}, begin again"
+                f"{report.rows_out} rows for {len(names)} names; remove {path} and start again"
             )
         report.counts = dict(sorted(counts.items()))
         for kind in (rows.FILE, rows.PAGE):
@@ -71,7 +71,7 @@ def _names(run: Run) -> list[str]:
 
 
 def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: int) -> None:
-    # Imported late: Scrapy is not needed to resume a crawl that has all its names.
+    # Imported late: a crawl without remaining names does not need Scrapy.
     from crawler.files import crawl
     from crawler.files.spider import Result, Task
 
@@ -107,7 +107,7 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
 
 
 def _write(run: Run, journal: Journal) -> Counter[str]:
-    """Write both record files from the journal; return how many names have which outcome."""
+    """Write both record files from the journal. Return the number of names per outcome."""
     counts: Counter[str] = Counter()
     probe = run.settings.probe
     common = {
@@ -131,6 +131,6 @@ def _write(run: Run, journal: Journal) -> Counter[str]:
 
 
 def _batches(lines: Iterable[rows.Row]) -> Iterable[list[rows.Row]]:
-    left = iter(lines)
-    while batch := list(islice(left, _BATCH)):
+    rest = iter(lines)
+    while batch := list(islice(rest, _BATCH)):
         yield batch

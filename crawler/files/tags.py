@@ -1,7 +1,7 @@
-"""The start tags of an HTML text, by the tokeniser of the HTML Standard (section 13.2.5), in linear time.
+"""Start tags of an HTML text, by the tokeniser of the HTML Standard (section 13.2.5), in linear time.
 
-It makes no tree. libxml2's parser takes quadratic time for an element with many attributes, and so do others,
-so that one page could stop a crawl. Here no character is looked at more often than a few times.
+The tokeniser builds no tree. libxml2's parser and others take quadratic time for an element with many
+attributes, so one page could stall a crawl. This one reads each character only a few times.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from html.entities import html5
 from typing import NamedTuple
 
 ATTRIBUTES = frozenset({"href", "src", "charset", "content", "http-equiv"})
-"""Names of the attributes that are kept."""
+"""Attributes to keep."""
 
 _SPACE = r"\t\n\f\r "
 _BEGIN = re.compile(r"<(?=[a-zA-Z/!?])")
 _NAME = re.compile(rf"[a-zA-Z][^{_SPACE}/>]*+")
-# What separates attributes; then the name of one, which may begin with `=`.
+# Separators of attributes, then an attribute's name, which may start with `=`.
 _ATTRIBUTE = re.compile(rf"[{_SPACE}/]*+([^{_SPACE}/>][^{_SPACE}/>=]*+)")
 _EQUALS = re.compile(rf"[{_SPACE}]*+=[{_SPACE}]*+")
 _UNQUOTED = re.compile(rf"[^{_SPACE}>]*+")
-_BETWEEN = re.compile(rf"[{_SPACE}/]*+")
+_SEPARATOR = re.compile(rf"[{_SPACE}/]*+")
 _COMMENT_END = re.compile(r"--!?>")
 _REFERENCE = re.compile(r"&(?:#[xX]?[0-9a-fA-F]++|[a-zA-Z][a-zA-Z0-9]*+);?")
-# Elements whose content is text (sections 13.2.5.2 to 13.2.5.5), and where each ends. A crawler runs no
-# scripts, so noscript is no such element.
+# Elements that contain only text (sections 13.2.5.2 to 13.2.5.5), and the patterns of their end tags. A
+# crawler runs no scripts, so noscript is not such an element.
 _TEXT = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 _TEXT_END = {name: re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE | re.ASCII) for name in _TEXT}
 _SCRIPT_PART = re.compile(rf"<!--|-->|<(/?)script(?=[{_SPACE}/>])", re.IGNORECASE | re.ASCII)
 _FOREIGN = ("svg", "math")
-# Tags that end foreign content (section 13.2.6.5).
+# Tags that close foreign content (section 13.2.6.5).
 _BREAK_OUT = frozenset(
     (
         *("b", "big", "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "em", "embed"),
@@ -43,30 +43,31 @@ _BREAK_OUT = frozenset(
 
 
 class Tag(NamedTuple):
-    """A start tag: name in lower case, and its first attribute of each name in ATTRIBUTES."""
+    """A start tag: the name in lower case, and the first value of each attribute in ATTRIBUTES."""
 
     name: str
     attributes: dict[str, str]
 
 
 def tags(text: str, *, is_xml: bool = False) -> Iterator[Tag]:
-    """Yield the start tags of `text`, which may be cut anywhere; a tag that does not end is none.
+    """Yield the start tags of `text`. The text may be truncated anywhere; an unclosed tag is skipped.
 
-    `is_xml`: the text is XHTML, where no element has only text, and `<script/>` is a whole element.
+    `is_xml`: the text is XHTML. In XHTML, no element contains only text, and `<script/>` is a complete
+    element.
     """
-    place = 0
-    # The element of SVG or MathML that the text is within: the same holds there.
+    position = 0
+    # The enclosing SVG or MathML element, in which the XML rules apply.
     foreign: str | None = "" if is_xml else None
-    while less_than := _BEGIN.search(text, place):
+    while less_than := _BEGIN.search(text, position):
         begin = less_than.start()
         is_end = text.startswith("/", begin + 1)
         match = _NAME.match(text, begin + 1 + is_end)
         if match is None:
-            place = _behind_markup(text, begin, is_foreign=foreign is not None)
+            position = _markup_end(text, begin, is_foreign=foreign is not None)
             continue
         name = match[0].lower()
-        attributes, place = _attributes(text, match.end())
-        if place > len(text):
+        attributes, position = _attributes(text, match.end())
+        if position > len(text):
             return
         if is_end:
             foreign = None if name == foreign else foreign
@@ -76,96 +77,96 @@ def tags(text: str, *, is_xml: bool = False) -> Iterator[Tag]:
             continue
         if name in _BREAK_OUT:
             foreign = None
-        elif name in _FOREIGN and foreign is None and not text.startswith("/", place - 2):
+        elif name in _FOREIGN and foreign is None and not text.startswith("/", position - 2):
             foreign = name
         elif foreign is None:
-            place = _behind_text(text, place, name)
+            position = _text_end(text, position, name)
 
 
-def _behind_markup(text: str, begin: int, *, is_foreign: bool) -> int:
-    """Return where a comment, declaration or the like that begins at `begin` has ended."""
+def _markup_end(text: str, begin: int, *, is_foreign: bool) -> int:
+    """Return the end of a comment, declaration or similar markup that starts at `begin`."""
     if text.startswith("<!--", begin):
-        for short in (">", "->"):
-            if text.startswith(short, begin + 4):
-                return begin + 4 + len(short)
+        for short_end in (">", "->"):
+            if text.startswith(short_end, begin + 4):
+                return begin + 4 + len(short_end)
         end = _COMMENT_END.search(text, begin + 4)
         return len(text) if end is None else end.end()
     if is_foreign and text.startswith("<![CDATA[", begin):
-        return _behind(text, "]]>", begin)
-    return _behind(text, ">", begin)
+        return _position_after(text, "]]>", begin)
+    return _position_after(text, ">", begin)
 
 
-def _behind(text: str, end: str, begin: int) -> int:
-    place = text.find(end, begin)
-    return len(text) if place < 0 else place + len(end)
+def _position_after(text: str, end: str, begin: int) -> int:
+    position = text.find(end, begin)
+    return len(text) if position < 0 else position + len(end)
 
 
-def _attributes(text: str, place: int) -> tuple[dict[str, str], int]:
-    """Return the attributes of the tag whose name ends at `place`, and where the tag has ended.
+def _attributes(text: str, position: int) -> tuple[dict[str, str], int]:
+    """Return the attributes in a tag whose name ends at `position`, and the end of the tag.
 
-    That is beyond the text if the tag does not end.
+    For an unclosed tag, the end is after the end of the text.
     """
-    found: dict[str, str] = {}
-    never = len(text) + 1
-    while match := _ATTRIBUTE.match(text, place):
-        place = match.end()
+    attributes: dict[str, str] = {}
+    unfinished = len(text) + 1
+    while match := _ATTRIBUTE.match(text, position):
+        position = match.end()
         value = ""
-        if equals := _EQUALS.match(text, place):
-            place = equals.end()
-            quote = text[place : place + 1]
+        if equals := _EQUALS.match(text, position):
+            position = equals.end()
+            quote = text[position : position + 1]
             if quote in ('"', "'"):
-                end = text.find(quote, place + 1)
+                end = text.find(quote, position + 1)
                 if end < 0:
-                    return found, never
-                value, place = text[place + 1 : end], end + 1
-            elif unquoted := _UNQUOTED.match(text, place):
-                value, place = unquoted[0], unquoted.end()
+                    return attributes, unfinished
+                value, position = text[position + 1 : end], end + 1
+            elif unquoted := _UNQUOTED.match(text, position):
+                value, position = unquoted[0], unquoted.end()
         name = match[1].lower()
-        if name in ATTRIBUTES and name not in found:
-            found[name] = _REFERENCE.sub(_referred, value) if "&" in value else value
-    if between := _BETWEEN.match(text, place):
-        place = between.end()
-    return found, place + 1 if text.startswith(">", place) else never
+        if name in ATTRIBUTES and name not in attributes:
+            attributes[name] = _REFERENCE.sub(_decode_reference, value) if "&" in value else value
+    if separator := _SEPARATOR.match(text, position):
+        position = separator.end()
+    return attributes, position + 1 if text.startswith(">", position) else unfinished
 
 
-def _referred(reference: re.Match[str]) -> str:
-    """Return the characters of a character reference in an attribute (section 13.2.5.73)."""
+def _decode_reference(reference: re.Match[str]) -> str:
+    """Decode a character reference in an attribute (section 13.2.5.73)."""
     written = reference[0]
     if written[1] == "#":
-        # More digits than any character has.
+        # No character has this many digits.
         return unescape(written) if len(written) < 40 else "\ufffd"
     if not written.endswith(";") and reference.string.startswith("=", reference.end()):
         return written
     return html5.get(written[1:], written)
 
 
-def _behind_text(text: str, place: int, name: str) -> int:
-    """Return where the text of an element that begins at `place` ends, if the element has only text."""
+def _text_end(text: str, position: int, name: str) -> int:
+    """Return the end of an element's text that starts at `position`, if the element contains only text."""
     if name == "plaintext":
         return len(text)
     if name == "script":
-        return _behind_script(text, place)
+        return _script_end(text, position)
     if name not in _TEXT_END:
-        return place
-    end = _TEXT_END[name].search(text, place)
+        return position
+    end = _TEXT_END[name].search(text, position)
     return len(text) if end is None else end.start()
 
 
-def _behind_script(text: str, place: int) -> int:
-    """Return where a script ends: not within a script in a comment (sections 13.2.5.20 to 13.2.5.31)."""
+def _script_end(text: str, position: int) -> int:
+    """Return the end of a script, outside of scripts in a comment (sections 13.2.5.20 to 13.2.5.31)."""
     is_comment = is_inner = False
-    for part in _SCRIPT_PART.finditer(text, place):
-        if part[0] == "<!--":
-            # `<!-->` and `<!--->` end it again, by the `-->` in them.
+    for match in _SCRIPT_PART.finditer(text, position):
+        if match[0] == "<!--":
+            # `<!-->` and `<!--->` also close the comment, by the `-->` in them.
             is_comment = True
-            if text.startswith((">", "->"), part.end()):
+            if text.startswith((">", "->"), match.end()):
                 is_comment = False
-        elif part[0] == "-->":
+        elif match[0] == "-->":
             is_comment = is_inner = False
-        elif not part[1]:
+        elif not match[1]:
             is_inner = is_comment
         elif is_inner:
             is_inner = False
         else:
-            return part.start()
+            return match.start()
     return len(text)

@@ -14,7 +14,7 @@ from firstflight.host_names import NotAName, normalise
 
 @dataclass
 class Names:
-    """The names of a file in its order, each once; `rejected` are (line, reason), `duplicates` a count."""
+    """A file's distinct names, in order. `rejected`: (line, reason) pairs; `duplicates`: a count."""
 
     names: list[str] = field(default_factory=list)
     rejected: list[tuple[int, str]] = field(default_factory=list)
@@ -29,24 +29,24 @@ def read(path: Path) -> Names:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}; nothing was sent") from error
     lines = csv.reader(io.StringIO(text, newline=""))
-    found = Names()
+    names = Names()
     try:
         header = next(lines, [])
         if "domain" not in header:
             raise InputError(f"{path}, line 1: expected a header with the column domain; nothing was sent")
-        place, seen = header.index("domain"), set[str]()
+        column, seen = header.index("domain"), set[str]()
         for line in lines:
             if not line:
                 continue
             try:
-                name = normalise(line[place] if place < len(line) else "")
+                name = normalise(line[column] if column < len(line) else "")
             except NotAName as error:
-                found.rejected.append((lines.line_num, str(error)))
+                names.rejected.append((lines.line_num, str(error)))
                 continue
-            found.duplicates += name in seen
+            names.duplicates += name in seen
             if name not in seen:
                 seen.add(name)
-                found.names.append(name)
+                names.names.append(name)
     except csv.Error as error:
         raise InputError(f"{path}, line {lines.line_num}: {error}; nothing was sent") from error
-    return found
+    return names

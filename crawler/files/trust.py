@@ -1,4 +1,4 @@
-"""The certificates by which a crawl verifies servers."""
+"""The root certificates with which a crawl verifies servers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from firstflight.errors import InputError
 
 
 def roots(path: Path | None) -> Any:
-    """Return Twisted's trust in a PEM file's certificates, or in Mozilla's. InputError if it holds none."""
+    """Return a PEM file's certificates, or Mozilla's, as Twisted's trust root. InputError without any."""
     source = path or Path(certifi.where())
     try:
-        found = x509.load_pem_x509_certificates(source.read_bytes())
+        certificates = x509.load_pem_x509_certificates(source.read_bytes())
     except (OSError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise InputError(f"cannot read certificates from {source}: {why}; nothing was sent") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"cannot read certificates from {source}: {reason}; nothing was sent") from error
     return ssl.trustRootFromCertificates(
-        [ssl.Certificate(crypto.X509.from_cryptography(one)) for one in found]
+        [ssl.Certificate(crypto.X509.from_cryptography(certificate)) for certificate in certificates]
     )

@@ -1,6 +1,6 @@
-"""URLs in pages and redirects: which may be asked for at all, in one form.
+"""Validates and normalises URLs from pages and redirects.
 
-Pages are written by others, so a link may be anything: other schemes, ports, passwords, addresses, megabytes.
+Pages are untrusted: a link may have another scheme, a port, a password or an address, or be megabytes long.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from w3lib.url import safe_url_string
 from firstflight.host_names import NotAName, normalise
 
 _PORTS = {"https": 443, "http": 80}
-# Of no URL; a browser removes some of them, which we leave to browsers.
+# Characters that no URL has. Browsers remove some of them; we reject them.
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
-# What a query keeps as it is here; `#` would begin a fragment.
+# Characters that stay unencoded in a query. `#` would start a fragment.
 _ASCII = (string.ascii_letters + string.digits + string.punctuation).replace("#", "")
 
 
 class Unusable(ValueError):
-    """A link that is not asked for whatever its host: the message says why."""
+    """A link that is never requested, whatever its host. The message is the reason."""
 
 
 def start_of(domain: str) -> str:
@@ -36,7 +36,7 @@ def host_of(url: str) -> str:
 
 
 def of_header(field: bytes) -> str:
-    """Return the reference of a Location field: UTF-8, or else percent-encoded byte by byte."""
+    """Return the reference in a Location field: UTF-8, or else percent-encoded byte by byte."""
     try:
         return field.decode("utf-8")
     except UnicodeDecodeError:
@@ -44,11 +44,12 @@ def of_header(field: bytes) -> str:
 
 
 def absolute(base: str, reference: str, most_characters: int, encoding: str = "utf-8") -> str:
-    """Return the https URL that `reference` in the resource at `base` means, without fragment.
+    """Return the absolute https URL of `reference` in the resource at `base`, without a fragment.
 
-    `encoding`: of the resource, in which the URL's query is written (WHATWG URL Standard, query state).
-    A link to http is one to https at the same host. Raises Unusable for other schemes, ports, user names,
-    hosts that are addresses or no names, control characters, and more than `most_characters` characters.
+    `encoding`: the resource's encoding, which the URL's query uses (WHATWG URL Standard, query state). An
+    http link becomes an https link to the same host. Raise Unusable for another scheme, a port, a user name,
+    a host that is an address or not a valid name, control characters, or more than `most_characters`
+    characters.
     """
     reference = reference.strip()
     if len(reference) > most_characters:
@@ -59,20 +60,20 @@ def absolute(base: str, reference: str, most_characters: int, encoding: str = "u
         parts = urlsplit(urljoin(base, reference))
         port = parts.port
     except ValueError as error:
-        raise Unusable("it is no URL") from error
+        raise Unusable("it is not a URL") from error
     if parts.scheme not in _PORTS:
-        raise Unusable("it is not of the web")
+        raise Unusable("its scheme is not http or https")
     if port not in (None, _PORTS[parts.scheme]) or "@" in parts.netloc:
         raise Unusable("it has a port or a user name")
     try:
         host = normalise(parts.hostname or "")
     except NotAName as error:
-        raise Unusable("its host is no name") from error
+        raise Unusable("its host is not a name") from error
     try:
         query = _encoded(parts.query, encoding)
         url = safe_url_string(parts._replace(scheme="https", netloc=host, query=query, fragment="").geturl())
     except ValueError as error:
-        raise Unusable("it is no URL") from error
+        raise Unusable("it is not a URL") from error
     if len(url) > most_characters:
         raise Unusable("it is too long")
     return (
@@ -81,14 +82,14 @@ def absolute(base: str, reference: str, most_characters: int, encoding: str = "u
 
 
 def _encoded(query: str, encoding: str) -> str:
-    """Return a query in ASCII; characters that the encoding lacks are character references."""
+    """Return a query in ASCII. Characters that the encoding lacks become character references."""
     return query if query.isascii() else quote(query.encode(encoding, _LACKED), safe=_ASCII)
 
 
 def _as_reference(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
-    lacked = error.object[error.start : error.end]
-    return "".join(f"%26%23{ord(character)}%3B" for character in lacked), error.end
+    unencodable = error.object[error.start : error.end]
+    return "".join(f"%26%23{ord(character)}%3B" for character in unencodable), error.end
 
 
 _LACKED = "firstflight.query"

@@ -1,4 +1,4 @@
-"""The crawl of one name: its start page, what that links to, and so on, until a suitable file is found."""
+"""Crawls a name: from its start page along its links, until it finds a suitable file."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class Elsewhere(Exception):
-    """A redirect to a host that is not contacted; the message is its URL."""
+    """A redirect to a host that is not contacted. The message is the URL."""
 
 
 class _Finished(Exception):
-    """The crawl of the name is over."""
+    """The crawl of the name is complete."""
 
     def __init__(self, outcome: Outcome, reason: str | None = None) -> None:
         super().__init__(outcome)
@@ -45,12 +45,12 @@ class _Finished(Exception):
 
 @dataclass
 class Counts:
-    """What was done at a name."""
+    """Counts during the crawl for a name."""
 
     requests: int = 0
     pages: int = 0
-    files: int = 0  # asked for their size
-    links: int = 0  # to files and pages that might be asked for
+    files: int = 0  # whose size was requested
+    links: int = 0  # to files and pages that may be requested
     links_elsewhere: int = 0
     links_unusable: int = 0
     links_left_out: int = 0
@@ -60,9 +60,9 @@ class Counts:
 
 @dataclass
 class Visit:
-    """One name's crawl over `wire`. `addresses` resolves a name; `is_stopped`: nothing more may be sent.
+    """One name's crawl over `wire`. `addresses` resolves a name. `is_stopped`: send no more requests.
 
-    `fetch` sends one request of the visit; it raises Fault or Forbidden if there is no answer.
+    `fetch` sends one request of the visit. It raises Fault or Forbidden if there is no answer.
     """
 
     domain: str
@@ -76,9 +76,9 @@ class Visit:
     outcome: Outcome = "nothing_found"
     reason: str | None = None
     file: sizes.File | None = None
-    """The file of the outcome: the one found, or the nearest to a suitable one."""
+    """The file of the outcome: the suitable file, or the closest to one."""
     robots_state: str | None = None
-    """What the robots.txt of the name itself was (`robots.Rules.state`); None if it was not asked for."""
+    """State of the name's own robots.txt (`robots.Rules.state`); `None` if it was not requested."""
 
     def __post_init__(self) -> None:
         self._hosts = {self.domain: True}
@@ -90,7 +90,7 @@ class Visit:
         self._unread: str | None = None
 
     async def run(self) -> None:
-        """Crawl; then `outcome`, `reason`, `file`, `counts` say what came of it. Raises Stopped."""
+        """Crawl, and set `outcome`, `reason`, `file` and `counts`. Raise Stopped."""
         self._end = self.clock() + self.limits.seconds
         try:
             await self._crawl()
@@ -102,17 +102,17 @@ class Visit:
             self.wire.close()
 
     def extend(self, seconds: float) -> None:
-        """Put off the end of the name's time: it waited so long for others, or for a turn."""
+        """Extend the name's time limit by the seconds that it waited for other names or for its turn."""
         self._end += seconds
 
     def spend(self, seconds: float) -> None:
-        """Count processor time; _Finished if the name has used up its own."""
+        """Count processor time. Raise _Finished if the name exceeds the limit."""
         self._processor_s += seconds
         if self._processor_s > self.limits.processor_seconds:
             raise _Finished("limit", f"{self.limits.processor_seconds:g} seconds of processor time")
 
     async def _read(self, work: Callable[[], T]) -> T:
-        """Return what `work` makes of something that the site sent, by the name's processor time."""
+        """Return the result of `work`, which parses data from the site, and count the processor time."""
         begin = self.clock()
         result, spent_s = await page_thread.run(work)
         self.extend(self.clock() - begin)
@@ -122,7 +122,7 @@ class Visit:
     # ---- requests
 
     async def ask(self, asked: Asked) -> Answer:
-        """Send one request within the limits of the name; Fault, Forbidden or Stopped."""
+        """Send one request within the name's limits. Raise Fault, Forbidden or Stopped."""
         if self.is_stopped():
             raise Stopped
         left_s = self._end - self.clock()
@@ -147,7 +147,7 @@ class Visit:
         except Blocked as why:
             self.counts.requests -= 1
             raise _Finished("blocked", str(why)) from why
-        except _Finished:  # by what had to be asked before: robots.txt
+        except _Finished:  # raised by the earlier request for robots.txt
             self.counts.requests -= 1
             raise
         except Fault as fault:
@@ -156,7 +156,7 @@ class Visit:
         except Forbidden:  # it was not sent
             self.counts.requests -= 1
             self.counts.forbidden += 1
-            # Each takes a look at all rules, of which there may be half a megabyte.
+            # Each check reads all rules, which may be half a megabyte long.
             if self.counts.forbidden >= self.limits.forbidden:
                 raise _Finished("robots", f"{self.counts.forbidden} requests are forbidden") from None
             raise
@@ -165,7 +165,7 @@ class Visit:
         return answer
 
     async def follow(self, asked: Asked) -> tuple[str, Answer]:
-        """Return (URL, answer) after redirects, which are followed by hand; Elsewhere for other hosts."""
+        """Return (URL, answer) after redirects within the name. Raise Elsewhere for other hosts."""
         for _ in range(self.limits.redirects + 1):
             answer = await self.ask(asked)
             target = answer.headers.get("location")
@@ -176,14 +176,14 @@ class Visit:
                 url = urls.absolute(asked.url, target, self.limits.url_characters)
             except urls.Unusable as why:
                 raise Fault(f"a redirect cannot be followed: {why}") from why
-            # An upgrade of http would lead back here.
+            # With http upgraded to https, the redirect would lead back here.
             if target.strip().lower().startswith("http:") or not await self.is_here(urls.host_of(url)):
                 raise Elsewhere(target[:200])
             asked = Asked(url, asked.method, asked.headers, asked.keep, asked.reads, asked.is_robots)
         raise Fault(f"more than {self.limits.redirects} redirects")
 
     async def is_here(self, host: str) -> bool:
-        """Return whether a host is the name, or `www.` of it at the same address, if that is on no list."""
+        """Return whether a host is the name itself, or its `www.` name at the same address and on no list."""
         if host not in self._hosts:
             self._hosts[host] = False
             if host == f"www.{self.domain}" and self.wire.why_not(host) is None:
@@ -192,11 +192,11 @@ class Visit:
                     self._hosts[host] = self.wire.address in await self.addresses(host)
                 self.extend(self.clock() - begin)
             if len(self._hosts) > 10_000:  # a page may name any number of hosts
-                self._hosts = {name: here for name, here in self._hosts.items() if here}
+                self._hosts = {name: is_here for name, is_here in self._hosts.items() if is_here}
         return self._hosts.get(host, False)
 
     async def rules(self, host: str) -> robots.Rules:
-        """Return the rules of a host's robots.txt, asked for once (RFC 9309)."""
+        """Return the rules in a host's robots.txt, which is requested once (RFC 9309)."""
         if host not in self._rules:
             self._rules[host] = robots.UNREACHABLE
             self._rules[host] = await self._fetch_rules(host)
@@ -226,10 +226,10 @@ class Visit:
 
     async def _crawl(self) -> None:
         start = urls.start_of(self.domain)
-        waiting: deque[tuple[str, int, str | None]] = deque([(start, 0, None)])
+        queue: deque[tuple[str, int, str | None]] = deque([(start, 0, None)])
         self._seen.add(start)
-        while waiting:
-            url, depth, found_on = waiting.popleft()
+        while queue:
+            url, depth, found_on = queue.popleft()
             self.counts.deepest = max(self.counts.deepest, depth)
             try:
                 url, answer = await self._page(url, depth, found_on)
@@ -239,19 +239,19 @@ class Visit:
                 continue
             if depth == 0 and answer.status not in (200, 206):
                 raise _Finished("http_error", f"the start page has status {answer.status}")
-            found = await self._links(answer, url)
-            if found is None:
+            links = await self._links(answer, url)
+            if links is None:
                 continue
             self.counts.pages += 1
-            self.counts.links_unusable += found.unusable
-            self.counts.links_left_out += found.left_out
-            for link in await self._new(found.files):
+            self.counts.links_unusable += links.unusable
+            self.counts.links_left_out += links.left_out
+            for link in await self._new_links(links.files):
                 await self._file(link, depth + 1, url)
             if depth < self.limits.depth:
-                waiting.extend((link, depth + 1, url) for link in await self._new(found.pages))
+                queue.extend((link, depth + 1, url) for link in await self._new_links(links.pages))
 
     async def _links(self, answer: Answer, url: str) -> page.Links | None:
-        """Return the links of a page; None if it is none, or cannot be read."""
+        """Return a page's links; `None` if it is not a page or cannot be decoded."""
         content_type = answer.headers.get("content-type", "")
         if answer.status != 200 or not is_html(content_type):
             return None
@@ -260,29 +260,29 @@ class Visit:
             body = answer.content(self.limits.page_bytes)
             return None if body is None else page.links(body, url, self.limits, content_type)
 
-        found = await self._read(links)
-        if found is None:
+        result = await self._read(links)
+        if result is None:
             self._unread = f"a page has a content coding that cannot be read: {answer.coding[:50]}"
-        return found
+        return result
 
-    async def _new(self, links: list[str]) -> list[str]:
-        """Return those links that are the name's own and were not met before."""
-        found = []
+    async def _new_links(self, links: list[str]) -> list[str]:
+        """Return the links that belong to the name and are new."""
+        new = []
         for link in links:
             if link in self._seen:
                 continue
             if await self.is_here(urls.host_of(link)):
-                # Beyond this a name's requests are spent anyway.
+                # The name's requests cannot reach more links than this.
                 if len(self._seen) < 100 * self.limits.requests:
                     self._seen.add(link)
                     self.counts.links += 1
-                    found.append(link)
+                    new.append(link)
             else:
                 self.counts.links_elsewhere += 1
-        return found
+        return new
 
     async def _page(self, url: str, depth: int, found_on: str | None) -> tuple[str, Answer]:
-        """Get a page, whose own size counts, too."""
+        """Get a page. Its own size counts, too."""
         asked = Asked(url, keep=self.limits.page_bytes, reads=sizes.is_read)
         url, answer = await self.follow(asked)
         if answer.status in (200, 206):
@@ -291,11 +291,11 @@ class Visit:
             if file.size is None and not has_links:
                 await self._file(url, depth, found_on, is_page=True)
             elif file.size is not None and (file.size >= self.limits.smallest or not has_links):
-                self._note(file)
+                self._compare(file)
         return url, answer
 
     async def _file(self, url: str, depth: int, found_on: str | None, *, is_page: bool = False) -> None:
-        """Ask for the size of a file, and end the crawl if it is suitable."""
+        """Request a file's size. Finish the crawl if it is suitable."""
         self.counts.files += 1
         self.counts.deepest = max(self.counts.deepest, depth)
         try:
@@ -303,10 +303,10 @@ class Visit:
         except (Fault, Forbidden, Elsewhere):
             return
         if file is not None:
-            self._note(file)
+            self._compare(file)
 
-    def _note(self, file: sizes.File) -> None:
-        """Keep the file if it is nearer to a suitable one; _Finished if it is one."""
+    def _compare(self, file: sizes.File) -> None:
+        """Keep the file if it is closer to a suitable one. Raise _Finished if it is suitable."""
         if file.size is not None and self.limits.is_suitable(file.size):
             self.file = file
             raise _Finished("found")
@@ -316,14 +316,14 @@ class Visit:
     def _distance(self, file: sizes.File) -> tuple[int, int]:
         if file.size is None:
             return 2, 0
-        large = file.size > self.limits.largest
-        return (0, file.size) if large else (1, -file.size)
+        is_above = file.size > self.limits.largest
+        return (0, file.size) if is_above else (1, -file.size)
 
     def _start_fault(self, fault: Exception) -> _Finished:
         if isinstance(fault, Elsewhere):
             return _Finished("elsewhere", f"redirect to {fault}")
         if isinstance(fault, Forbidden):
-            # After a redirect it is another host of the same site.
+            # After a redirect, the host is another host of the same site.
             rules = self._rules.get(str(fault) or self.domain, robots.UNREACHABLE)
             if rules is robots.ELSEWHERE:
                 return _Finished("elsewhere", "redirect of robots.txt")
@@ -337,13 +337,13 @@ class Visit:
         if self.file is None:
             if self.counts.forbidden:
                 return "robots", "all files are forbidden"
-            return "nothing_found", self._gap()
+            return "nothing_found", self._missed_reason()
         if self.file.size is None:
-            return "no_size", self._gap()
-        return ("too_large" if self.file.size > self.limits.largest else "too_small"), self._gap()
+            return "no_size", self._missed_reason()
+        return ("too_large" if self.file.size > self.limits.largest else "too_small"), self._missed_reason()
 
-    def _gap(self) -> str | None:
-        """Return what is not known of the site, so that a file may have been missed; None if nothing is."""
+    def _missed_reason(self) -> str | None:
+        """Return why a file may have been missed: unknown parts of the site; `None` if there are none."""
         if self._unread is not None:
             return self._unread
         if not self._unanswered:

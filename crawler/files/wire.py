@@ -1,7 +1,7 @@
-"""The connections of one name: to one address, which is checked where the socket is opened, and counted.
+"""A name's connections: all to one address, checked when the socket is opened, with received bytes counted.
 
-Scrapy resolves a host for each connection, so that the address that was checked need not be the one that is
-contacted. Here a name's requests can reach no other address, whatever host they name.
+Scrapy resolves a host for each connection, so it may contact another address than the checked one. Here, a
+name's requests can reach no other address, whatever their host.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _IDLE_S = 15  # a connection that waits for the next request
 
 
 class NotPermitted(Exception):
-    """A connection that leads, or would lead, to where no request goes."""
+    """A connection to a destination that is not permitted."""
 
 
 class Wire:
-    """All connections of a name to `address`.
+    """All connections for a name to `address`.
 
-    `why_not(address, host)` says why it may not be contacted for a host, or None. `most_bytes` may be
-    received in all; a request may receive what `allow` grants it.
+    `why_not(address, host)` returns why the address may not be contacted for a host, or `None`. `most_bytes`
+    limits all received bytes. A request may receive as many bytes as `allow` grants.
     """
 
     def __init__(
@@ -57,54 +57,54 @@ class Wire:
             self.pool = HTTPConnectionPool(reactor, persistent=True)
             self.pool.maxPersistentPerHost = 1
             self.pool.cachedConnectionTimeout = _IDLE_S
-            self.pool.retryAutomatically = False  # every request is one that the limits count
+            self.pool.retryAutomatically = False  # the limits count each request
         return self.pool
 
     def allow(self, count: int) -> None:
-        """Let the next request receive `count` bytes; a connection that brings more is cut."""
+        """Let the next request receive `count` bytes. A connection that receives more is closed."""
         self._until = min(self.received + count, self._most_bytes)
 
     @property
     def is_spent(self) -> bool:
-        """Whether all that the name may receive has been received."""
+        """Whether the name has reached the limit of received bytes."""
         return self.received >= self._most_bytes
 
     def count(self, count: int) -> bool:
-        """Count bytes from the network; return whether the connection may go on."""
+        """Count received bytes. Return whether the connection may continue."""
         self.received += count
         return self.received <= self._until
 
     def opened(self, connection: Connection) -> None:
-        """Note a connection. NotPermitted if it does not lead to the pinned address."""
+        """Register a connection. Raise NotPermitted if the peer is not the pinned address."""
         peer = cast(Any, connection.transport).getPeer().host
         if ipaddress.ip_address(peer) != ipaddress.ip_address(self.address):
             raise NotPermitted(f"the connection leads to {peer}")
         self._open.add(connection)
 
     def closed(self, connection: Connection) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         self._open.discard(connection)
 
     def close(self) -> None:
-        """Close all connections at once, whatever their peers still send."""
+        """Close all connections immediately, even if their peers still send data."""
         if self.pool is not None:
             self.pool.closeCachedConnections()  # else their timers keep them
         for connection in list(self._open):
             connection.abortConnection()
 
     def why_not(self, host: str) -> str | None:
-        """Return why the address may not be contacted for a host now; None if it may."""
+        """Return why the address may not be contacted for a host now; `None` if it may."""
         return self._why_not(self.address, host)
 
     def check(self, host: str) -> None:
-        """Blocked if the address may no longer be contacted for a host; all connections are closed."""
+        """Raise Blocked and close all connections if the address may no longer be contacted for a host."""
         why = self.why_not(host)
         if why is not None:
             self.close()
             raise Blocked(why)
 
     def connect(self, reactor: Any, factory: Any, host: str) -> defer.Deferred[Any]:
-        """Open a connection to the pinned address, if it is permitted for `host` now."""
+        """Open a connection to the pinned address, if it may be contacted for `host` now."""
         why = self.why_not(host)
         if why is not None:
             return defer.fail(Blocked(why))
@@ -115,14 +115,14 @@ class Wire:
 
 
 class Connection(ProtocolWrapper):
-    """A TCP connection below TLS, whose bytes are counted."""
+    """A TCP connection below TLS. Counts the bytes."""
 
     def __init__(self, factory: _Counting, protocol: Any) -> None:
         super().__init__(cast(Any, factory), protocol)
         self._wire = factory.wire
 
     def makeConnection(self, transport: Any) -> None:
-        """Begin, if the transport leads to where it may."""
+        """Start, if the transport's peer is permitted."""
         self.transport = transport
         try:
             self._wire.opened(self)
@@ -132,7 +132,7 @@ class Connection(ProtocolWrapper):
         super().makeConnection(transport)  # type: ignore[no-untyped-call]
 
     def dataReceived(self, data: bytes) -> None:
-        """Pass data on until the limit, then cut the connection."""
+        """Pass on data up to the limit, then close the connection."""
         if self._wire.count(len(data)):
             super().dataReceived(data)  # type: ignore[no-untyped-call]
         else:
@@ -157,10 +157,10 @@ class _Counting(WrappingFactory):
         self.wire = wire
 
     def registerProtocol(self, protocol: Any) -> None:
-        """Keep no list of connections: the wire has it."""
+        """Do nothing: the wire keeps the list of connections."""
 
     def unregisterProtocol(self, protocol: Any) -> None:
-        """Keep no list of connections."""
+        """Do nothing: the wire keeps the list of connections."""
 
 
 @implementer(interfaces.IStreamClientEndpoint)
@@ -173,15 +173,15 @@ class _Pinned:
 
 
 class Endpoints:
-    """Twisted's endpoint factory (IAgentEndpointFactory) of one wire: TLS with verified certificates."""
+    """Twisted's endpoint factory (IAgentEndpointFactory) for a wire: TLS with verified certificates."""
 
     def __init__(self, reactor: Any, wire: Wire, roots: Any) -> None:
         self._reactor, self._wire, self._roots = reactor, wire, roots
 
     def endpointForURI(self, uri: URI) -> Any:
-        """Return the endpoint of a URI; NotPermitted unless it is https at the default port."""
+        """Return a URI's endpoint. Raise NotPermitted unless it is https at the default port."""
         if uri.scheme != b"https" or uri.port != PORT:
-            raise NotPermitted(f"{uri.scheme!r}, port {uri.port}, is not asked")
+            raise NotPermitted(f"{uri.scheme!r}, port {uri.port}, is not permitted")
         host = uri.host.decode("ascii")
         options = ssl.optionsForClientTLS(host, trustRoot=self._roots)
         return wrapClientTLS(options, cast(Any, _Pinned(self._reactor, self._wire, host)))

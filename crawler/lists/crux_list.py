@@ -1,8 +1,8 @@
-"""CrUX lists: Chrome's most visited origins of a month, as published at github.com/zakird/crux-top-lists.
+"""CrUX lists: Chrome's most visited origins in a month, from github.com/zakird/crux-top-lists.
 
 A list is `data/global/YYYYMM.csv.gz` with the header `origin,rank`. The rank is a bucket (1000, 5000, 10000,
-...): the origin is among that many top ones, and the order within a bucket has no meaning. An origin is
-scheme, host and optionally a port; a name gets the smallest bucket of its origins.
+...): the origin is among this number of top origins. The order within a bucket has no meaning. An origin has
+a scheme, a host and optionally a port. If a name has several origins, the smallest bucket applies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from firstflight.host_names import NotAName, normalise, shown
 from firstflight.system import files
 
 HEADER = "origin,rank"
-# Each is kept for the report. A list has a million lines, of which some dozen are none.
+# The report keeps each rejected line. A list has a million lines, with a few dozen invalid ones.
 MOST_REJECTED = 100_000
 
 
@@ -33,16 +33,16 @@ def read(
     session: https.Session,
     scratch: Path | None = None,
 ) -> TargetList:
-    """Return the names of the list of `month` (YYYYMM) in all buckets up to `top` (None: in all).
+    """Return the names of the list of `month` (YYYYMM) in all buckets up to `top` (`None`: in all buckets).
 
-    `base_url` is the folder of the monthly files. FetchError if the list cannot be fetched, InputError if the
-    file is no such list, UsageError if no bucket is as small as `top`. `scratch`: a folder for temporary
-    files.
+    `base_url`: the folder of the monthly files. `scratch`: a folder for temporary files. Raise FetchError if
+    the list cannot be fetched, InputError if the file is not a CrUX list, and UsageError if the smallest
+    bucket is larger than `top`.
     """
     path = cache_dir / f"{month}.csv.gz"
     if not path.is_file():
         https.download(session, f"{base_url.rstrip('/')}/{month}.csv.gz", path)
-    for _ in gunzipped(path):  # a broken file is refused before any of its lines is reported
+    for _ in gunzipped(path):  # reject a broken file before any line is reported
         pass
     return parse(f"crux:{month}:{files.sha256_of(path)[:12]}", _lines(path), top, path, scratch)
 
@@ -50,27 +50,27 @@ def read(
 def parse(
     list_id: str, lines: Iterator[str], top: int | None, path: Path, scratch: Path | None = None
 ) -> TargetList:
-    """Return the names in `lines`, which begin with the header; messages call the list `path`."""
+    """Return the names in `lines`, which start with the header. Messages refer to the list as `path`."""
     if next(lines, "") != HEADER:
         raise InputError(
             f"{path} is no CrUX list: its first line is not `{HEADER}`; remove it to fetch it again"
         )
-    found = TargetList(list_id, DistinctTargets(scratch=scratch))
+    target_list = TargetList(list_id, DistinctTargets(scratch=scratch))
     smallest = MAX_RANK
     for number, line in enumerate(lines, start=2):
         if not line:
             continue
-        found.lines += 1
+        target_list.lines += 1
         try:
             origin, bucket = _fields(line)
             smallest = min(smallest, bucket)
             if top is not None and bucket > top:
-                found.lines -= 1
+                target_list.lines -= 1
                 continue
-            found.targets.append(Target(None, normalise(host_of(origin)), bucket))
+            target_list.targets.append(Target(None, normalise(host_of(origin)), bucket))
         except NotAName as error:
-            found.rejected.append(Rejected(number, str(error)))
-            if len(found.rejected) > MOST_REJECTED:
+            target_list.rejected.append(Rejected(number, str(error)))
+            if len(target_list.rejected) > MOST_REJECTED:
                 raise InputError(
                     f"{path} is no CrUX list: more than {MOST_REJECTED:,} lines are not `{HEADER}`; "
                     "remove it to fetch it again"
@@ -79,12 +79,12 @@ def parse(
         raise UsageError(
             f"[targets] top = {top}: CrUX gives no ranks but buckets, the smallest of {list_id} is {smallest}"
         )
-    found.duplicates = found.targets.repeated()
-    return found
+    target_list.duplicates = target_list.targets.repeated()
+    return target_list
 
 
 def host_of(origin: str) -> str:
-    """Return the host of an origin (RFC 6454 6.2); NotAName if the text is no http or https origin."""
+    """Return the host of an origin (RFC 6454 6.2). Raise NotAName if the text is not an http(s) origin."""
     try:
         parts = urlsplit(origin)
         host, _ = parts.hostname, parts.port
@@ -104,14 +104,14 @@ def _fields(line: str) -> tuple[str, int]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a gzip file. It is read in pieces, and the last line of one goes on in the next."""
+    """Yield a gzip file's lines. Reads it in pieces; a line may span two pieces."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    waiting: list[str] = []
+    pieces: list[str] = []
     for piece in gunzipped(path):
-        waiting.append(decoder.decode(piece))
-        if "\n" in waiting[-1]:
-            *lines, rest = "".join(waiting).splitlines(keepends=True)
-            waiting = [rest]
+        pieces.append(decoder.decode(piece))
+        if "\n" in pieces[-1]:
+            *lines, rest = "".join(pieces).splitlines(keepends=True)
+            pieces = [rest]
             yield from map(str.strip, lines)
-    waiting.append(decoder.decode(b"", final=True))
-    yield from map(str.strip, "".join(waiting).splitlines())
+    pieces.append(decoder.decode(b"", final=True))
+    yield from map(str.strip, "".join(pieces).splitlines())

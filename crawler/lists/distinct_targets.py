@@ -1,7 +1,7 @@
-"""The targets of a list, each name once: on disk, so that memory does not grow with the list.
+"""A list's distinct targets, on disk, so that memory does not grow with the list.
 
-Targets wait in blocks in a file. Of each block, the hashes of its names are in a second file, sorted; equal
-names have equal hashes, so the same part of every block's hashes holds all that is to be known of a name.
+Blocks of targets are in one file. A second file contains the sorted hashes of each block's names. Equal names
+have equal hashes, so all entries for a name are in the same part of each block's hashes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from firstflight.system import files
 
-# Targets of a block, which are in memory at a time. Larger ones leave holes of their size in the heap.
+# Number of targets in a block, which are in memory at a time. Larger blocks leave holes in the heap.
 BLOCK = 8_192
-# Hashes are compared in so many parts, by their first byte.
+# Hashes are compared in this many parts. The first byte selects the part.
 _PARTS = 256
 _BOUNDS = np.arange(1, _PARTS, dtype=np.uint64) << np.uint64(56)
-# Ranks and buckets begin at 1.
+# Marks a missing bucket. Ranks and buckets start at 1.
 _NO_BUCKET = 0
 _SCHEMA = pa.schema([("rank", pa.uint32()), ("domain", pa.string()), ("rank_bucket", pa.uint32())])
 _HASH = np.dtype([("high", ">u8"), ("low", ">u8")])
@@ -34,7 +34,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Target(NamedTuple):
-    """One name of the list. `rank` is None if the list gives a bucket only, `rank_bucket` if it has none."""
+    """One name of the list. `rank` is `None` if the list has only buckets; `rank_bucket` if only ranks."""
 
     rank: int | None
     domain: str
@@ -42,25 +42,26 @@ class Target(NamedTuple):
 
 
 class DistinctTargets:
-    """Targets in the order in which they were added; of a repeated name the first, with the smallest bucket.
+    """Targets in the order of addition. Keeps the first of repeated names, with their smallest bucket.
 
-    Ranks and buckets are from 1 to 2^32 - 1, or None. Names are equal if 128 bits of BLAKE2b are: that two
-    others among 300 million are taken for one has a probability of 10^-22.
+    Ranks and buckets are from 1 to 2^32 - 1, or `None`. Names count as equal if their 128-bit BLAKE2b hashes
+    are equal. The probability of a collision among 300 million names is 10^-22.
 
-    In memory are a block, 1/256 of the list's hashes, and 20 bytes for each repeated name.
+    Memory holds a block, 1/256 of the list's hashes, and 20 bytes for each repeated name.
     """
 
     def __init__(self, targets: Iterable[Target] = (), scratch: Path | None = None) -> None:
-        """`scratch`: a folder for temporary files of 60 bytes and more per name (default: TMPDIR).
+        """`scratch`: a folder for temporary files of at least 60 bytes per name (default: TMPDIR).
 
-        The files have no name, so that a killed process leaves none.
+        The files have no name, so a killed process leaves no files behind.
         """
         self._scratch = scratch or Path(tempfile.gettempdir())
         with files.explain_os_errors(self._scratch):
-            self._rows = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115  open as long as this
+            self._rows = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115  open for the object's lifetime
             self._entries = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._rows, "w"), _SCHEMA)
-        # Where each part of each block begins in the file of hashes, and where the last one ends.
+        # The offsets in the file of hashes: the start of each part of each block, and the end of the last
+        # part.
         self._bounds: list[Integers] = []
         self._ranks: list[int | None] = []
         self._names: list[str] = []
@@ -74,7 +75,7 @@ class DistinctTargets:
             self.append(target)
 
     def append(self, target: Target) -> None:
-        """Add one target at the end, before any is read. OutputError if the disk is full."""
+        """Add a target at the end, before any is read. Raise OutputError if the disk is full."""
         assert not self._is_complete
         self._ranks.append(target.rank)
         self._names.append(target.domain)
@@ -89,11 +90,11 @@ class DistinctTargets:
         with pa.OSFile(f"/proc/self/fd/{self._rows.fileno()}", "rb") as source:
             for batch in pa.ipc.open_stream(source):
                 end = begin + batch.num_rows
-                yield self._kept(pa.Table.from_batches([batch]), begin, end)
+                yield self._without_repeats(pa.Table.from_batches([batch]), begin, end)
                 begin = end
 
     def repeated(self) -> int:
-        """Return how many targets were added whose name was there."""
+        """Return the number of added targets with a repeated name."""
         self._complete()
         return len(self._dropped)
 
@@ -110,13 +111,13 @@ class DistinctTargets:
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"DistinctTargets({list(self)!r})"
 
     def _write_block(self) -> None:
-        """Write the waiting targets, and the hashes of their names."""
+        """Write the waiting targets and the hashes of their names."""
         columns = (self._ranks, self._names, self._buckets)
         rows = pa.record_batch(
             [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)],
@@ -142,7 +143,7 @@ class DistinctTargets:
         return blake2b(name.encode(), digest_size=16, salt=self._salt).digest()
 
     def _complete(self) -> None:
-        """Find the repeated names, once all targets have been added."""
+        """Find the repeated names after all targets have been added."""
         if self._is_complete:
             return
         if self._names:
@@ -152,57 +153,59 @@ class DistinctTargets:
             self._writer.close()
             self._rows.flush()
             self._entries.flush()
-        found = [_repeated(self._part(number)) for number in range(_PARTS)]
+        parts = [_repeated(self._part(number)) for number in range(_PARTS)]
         self._entries.close()
         self._bounds.clear()
-        dropped, lowered, bucket = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        dropped, lowered, bucket = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         self._dropped = np.sort(dropped)
         order = np.argsort(lowered)
         self._lowered = lowered[order], bucket[order]
 
     def _part(self, number: int) -> npt.NDArray[np.void]:
-        """Return one part of the hashes of all blocks."""
+        """Return one part of the hashes from every block."""
         pieces = [np.empty(0, _ENTRY)]
         for bounds in self._bounds:
             begin, end = bounds[number : number + 2] * _ENTRY.itemsize
             pieces.append(np.frombuffer(os.pread(self._entries.fileno(), end - begin, begin), _ENTRY))
         return np.concatenate(pieces)
 
-    def _kept(self, table: pa.Table, begin: int, end: int) -> pa.Table:
-        """Return the rows from place `begin` to before `end` without repeated names."""
-        places, buckets = (values[_between(self._lowered[0], begin, end)] for values in self._lowered)
+    def _without_repeats(self, table: pa.Table, begin: int, end: int) -> pa.Table:
+        """Return the rows from position `begin` up to, but not including, `end`, without repeated names."""
+        places, buckets = (values[_slice_of(self._lowered[0], begin, end)] for values in self._lowered)
         if len(places):
-            own = table["rank_bucket"].fill_null(_NO_BUCKET).to_numpy().copy()
-            own[places - begin] = buckets
+            ranks = table["rank_bucket"].fill_null(_NO_BUCKET).to_numpy().copy()
+            ranks[places - begin] = buckets
             index = table.schema.get_field_index("rank_bucket")
-            table = table.set_column(index, _SCHEMA.field(index), pa.array(own, mask=own == _NO_BUCKET))
-        dropped = self._dropped[_between(self._dropped, begin, end)]
+            table = table.set_column(index, _SCHEMA.field(index), pa.array(ranks, mask=ranks == _NO_BUCKET))
+        dropped = self._dropped[_slice_of(self._dropped, begin, end)]
         if not len(dropped):
             return table
-        kept = np.ones(end - begin, dtype=bool)
-        kept[dropped - begin] = False
-        return table.filter(pa.array(kept))
+        is_kept = np.ones(end - begin, dtype=bool)
+        is_kept[dropped - begin] = False
+        return table.filter(pa.array(is_kept))
 
 
 def _repeated(entries: npt.NDArray[np.void]) -> tuple[Integers, Integers, npt.NDArray[np.uint32]]:
-    """Return the places of repeated names, and the places of first ones whose bucket is not the smallest,
-    with that."""
+    """Return the positions of repeated names, and the first positions whose bucket is not the smallest.
+
+    The third array has the smallest buckets of these first positions.
+    """
     entries = entries[np.lexsort((entries["place"], entries["low"], entries["high"]))]
     high, low = entries["high"], entries["low"]
-    again = np.zeros(len(entries), dtype=bool)
-    again[1:] = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
-    dropped = entries["place"][again].astype(np.int64)
+    is_repeated = np.zeros(len(entries), dtype=bool)
+    is_repeated[1:] = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    dropped = entries["place"][is_repeated].astype(np.int64)
     if not len(dropped):
         return dropped, np.empty(0, np.int64), np.empty(0, np.uint32)
-    # Less 1, no bucket becomes the largest number.
+    # Subtracting 1 makes a missing bucket the largest number.
     buckets = entries["bucket"] - np.uint32(1)
-    first = np.flatnonzero(~again)
+    first = np.flatnonzero(~is_repeated)
     smallest = np.minimum.reduceat(buckets, first)
     lowered = smallest < buckets[first]
     places = entries["place"][first[lowered]].astype(np.int64)
     return dropped, places, smallest[lowered] + np.uint32(1)
 
 
-def _between(ascending: Integers, begin: int, end: int) -> slice:
-    first, last = np.searchsorted(ascending, [begin, end])
+def _slice_of(values: Integers, begin: int, end: int) -> slice:
+    first, last = np.searchsorted(values, [begin, end])
     return slice(int(first), int(last))

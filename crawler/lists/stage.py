@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from crawler import https
 from crawler.lists import crux_list, own_list, tranco_list
-from crawler.lists.target_list import TargetList, joined
-from firstflight.errors import InputError
+from crawler.lists.target_list import TargetList, check_not_empty, joined
 from firstflight.run.report import Rejected
 from firstflight.run.run import Run
 from firstflight.settings import Network, Targets
@@ -20,36 +19,35 @@ from firstflight.system.busy import Busy
 from firstflight.system.progress import Progress, print_line
 from schemas import records
 
-# Names of a row group of targets.parquet, at least, except for the last one.
+# The minimum number of names in a row group of targets.parquet, except for the last one.
 ROW_GROUP = 65_536
 
 
 def stage(run: Run) -> None:
     """Write RUN/targets/targets.parquet (record kind `target`), in the list's order.
 
-    The stage's report lists rejected lines with their numbers. InputError if no line holds a name; FetchError
-    if the list cannot be fetched.
+    The stage's report lists rejected lines with their numbers. Raise InputError if no line has a name, and
+    FetchError if the list cannot be fetched.
     """
     settings = run.settings
     with run.stage("targets") as report:
         folder = run.layout.stage("targets")
-        found = read(settings.targets, settings.network, settings.campaign.contact, folder)
-        report.rows_in = found.lines
-        report.rejected = [Rejected(line=line, reason=reason) for line, reason in found.rejected]
-        report.counts = {"duplicates": found.duplicates, "rejected": len(found.rejected)}
-        for line, reason in found.rejected:
+        target_list = read(settings.targets, settings.network, settings.campaign.contact, folder)
+        report.rows_in = target_list.lines
+        report.rejected = [Rejected(line=line, reason=reason) for line, reason in target_list.rejected]
+        report.counts = {"duplicates": target_list.duplicates, "rejected": len(target_list.rejected)}
+        for line, reason in target_list.rejected:
             print_line(f"targets: line {line} rejected: {reason}")
-        if not found.targets:
-            raise InputError(_empty_list(found))
-        _write(run, found)
-        report.rows_out = len(found.targets)
+        check_not_empty(target_list)
+        _write(run, target_list)
+        report.rows_out = len(target_list.targets)
         run.add_output(report, run.layout.targets)
 
 
 def read(targets: Targets, network: Network, contact: str, folder: Path) -> TargetList:
-    """Read the list that the settings name; `contact` is sent with requests to its host.
+    """Read the list in the settings. Requests to the host contain `contact`.
 
-    `folder`: gets the progress of what is fetched, and temporary files.
+    `folder`: for the progress of downloads, and for temporary files.
     """
     if targets.source == "file":
         assert targets.file is not None  # settings check it
@@ -76,38 +74,30 @@ def _crux(targets: Targets, session: https.Session, folder: Path) -> TargetList:
     return crux_list.read(targets.crux_month, targets.top, targets.crux_url, cache_dir, session, folder)
 
 
-def _write(run: Run, found: TargetList) -> None:
+def _write(run: Run, target_list: TargetList) -> None:
     schema = records.load("target").arrow_schema()
     with (
         files.replacing(run.layout.targets) as part,
         pq.ParquetWriter(part, schema, compression="zstd") as writer,
-        Progress(run.layout.stage("targets"), "targets", len(found.targets), Busy("writing")) as progress,
+        Progress(
+            run.layout.stage("targets"), "targets", len(target_list.targets), Busy("writing")
+        ) as progress,
     ):
         written = 0
-        for table in _row_groups(found):
+        for table in _row_groups(target_list):
             writer.write_table(table.select(schema.names).cast(schema))
             written += table.num_rows
             progress.update(written)
             pa.default_memory_pool().release_unused()
 
 
-def _row_groups(found: TargetList) -> Iterator[pa.Table]:
-    """Yield the targets and the list's id in tables of about ROW_GROUP rows."""
-    waiting: list[pa.Table] = []
-    for table in found.targets.tables():
-        waiting.append(table.append_column("list_id", pa.repeat(found.list_id, table.num_rows)))
-        if sum(part.num_rows for part in waiting) >= ROW_GROUP:
-            yield pa.concat_tables(waiting).combine_chunks()
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
-
-
-def _empty_list(found: TargetList) -> str:
-    if not found.rejected:
-        return f"the target list {found.list_id} holds no name"
-    line, reason = found.rejected[0]
-    return (
-        f"the target list {found.list_id} holds no name: {len(found.rejected)} lines were rejected, "
-        f"line {line}: {reason}"
-    )
+def _row_groups(target_list: TargetList) -> Iterator[pa.Table]:
+    """Yield the targets with the list's id, in tables of about ROW_GROUP rows."""
+    tables: list[pa.Table] = []
+    for block in target_list.targets.tables():
+        tables.append(block.append_column("list_id", pa.repeat(target_list.list_id, block.num_rows)))
+        if sum(table.num_rows for table in tables) >= ROW_GROUP:
+            yield pa.concat_tables(tables).combine_chunks()
+            tables = []
+    if tables:
+        yield pa.concat_tables(tables).combine_chunks()

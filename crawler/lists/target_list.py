@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crawler.lists.distinct_targets import DistinctTargets, Target
+from firstflight.errors import InputError
 from firstflight.host_names import NotAName, normalise, shown
 
 # Ranks are stored as uint32.
 MAX_RANK = 2**32 - 1
-# A `#` within a word begins no comment: what is in front of it would become another name.
+# A `#` within a word starts no comment. Otherwise, the text before it would become another name.
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 
 class Rejected(NamedTuple):
-    """A line that is not used; `line` counts from 1."""
+    """A line that is not used. `line` counts from 1."""
 
     line: int
     reason: str
@@ -27,43 +28,43 @@ class Rejected(NamedTuple):
 
 @dataclass
 class TargetList:
-    """A parsed list: `targets` in its order, each name once; `rejected` lines; number of `duplicates`."""
+    """A parsed list: the distinct `targets` in order, `rejected` lines, and the number of `duplicates`."""
 
     list_id: str
     targets: DistinctTargets = field(default_factory=DistinctTargets)
     rejected: list[Rejected] = field(default_factory=list)
     duplicates: int = 0
-    lines: int = 0  # lines that hold, or should hold, a name
+    lines: int = 0  # valid and rejected lines
 
 
 def read_lines(
     list_id: str, lines: Iterable[tuple[int, str]], top: int | None, scratch: Path | None = None
 ) -> TargetList:
-    """Read `(line number, text)` pairs, each `domain` or `rank,domain`; the first `top` of them, if given.
+    """Read `(line number, text)` pairs, each `domain` or `rank,domain`; at most the first `top` pairs.
 
-    Invalid lines are rejected and the others used; of a repeated name the first counts. A name without a rank
-    is ranked by the position of its line among `lines`, so that correcting a rejected line changes no other
-    rank. `scratch`: as of DistinctTargets.
+    Rejects invalid lines and continues. Keeps the first of repeated names. If a line has no rank, the rank is
+    the line's position in `lines`, so correcting a rejected line changes no other rank. `scratch`: a
+    folder for temporary files (DistinctTargets).
     """
-    found = TargetList(list_id, DistinctTargets(scratch=scratch))
+    target_list = TargetList(list_id, DistinctTargets(scratch=scratch))
     for position, (number, text) in enumerate(lines, start=1):
         if top is not None and position > top:
             break
-        found.lines += 1
+        target_list.lines += 1
         try:
-            found.targets.append(_parse(text, position))
+            target_list.targets.append(_parse(text, position))
         except NotAName as error:
-            found.rejected.append(Rejected(number, str(error)))
-    found.duplicates = found.targets.repeated()
-    return found
+            target_list.rejected.append(Rejected(number, str(error)))
+    target_list.duplicates = target_list.targets.repeated()
+    return target_list
 
 
 def data_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Yield those of a list file's lines that hold data, with their numbers.
+    """Yield the lines in a list file that contain data, with their numbers.
 
-    Skips blank lines, comments (a `#` at the beginning or after white space), a byte order mark and a header
-    (`domain` or `rank,domain`). Bytes that are not UTF-8 become U+FFFD, which no name may hold, so the line
-    is rejected.
+    Skips blank lines, comments (a `#` at the start or after white space), a byte order mark and a header
+    (`domain` or `rank,domain`). Bytes that are not UTF-8 become U+FFFD. No name may contain U+FFFD, so such a
+    line is rejected.
     """
     first = True
     for number, raw in enumerate(lines, start=1):
@@ -92,17 +93,30 @@ def _parse(text: str, position: int) -> Target:
 
 
 def joined(first: TargetList, second: TargetList, scratch: Path | None = None) -> TargetList:
-    """Join two lists: the names of `first`, then those that only `second` has.
+    """Join two lists: the names of `first`, then the names that are only in `second`.
 
-    A name in both keeps its rank of the first and gets its bucket of the second; `rejected` holds the
-    rejected lines of the first, then those of the second. `scratch`: as of DistinctTargets.
+    A name in both lists has the rank from `first` and the bucket from `second`. `rejected` has the rejected
+    lines of `first`, then of `second`. `scratch`: a folder for temporary files (DistinctTargets).
     """
     ranked = (target._replace(rank_bucket=None) for target in first.targets)
-    both = DistinctTargets(chain(ranked, second.targets), scratch)
+    targets = DistinctTargets(chain(ranked, second.targets), scratch)
     return TargetList(
         f"{first.list_id}+{second.list_id}",
-        both,
+        targets,
         first.rejected + second.rejected,
         first.duplicates + second.duplicates,
         first.lines + second.lines,
+    )
+
+
+def check_not_empty(target_list: TargetList) -> None:
+    """Raise InputError, with the first rejected line, if the list has no name."""
+    if target_list.targets:
+        return
+    if not target_list.rejected:
+        raise InputError(f"the target list {target_list.list_id} holds no name")
+    line, reason = target_list.rejected[0]
+    raise InputError(
+        f"the target list {target_list.list_id} holds no name: {len(target_list.rejected)} lines were "
+        f"rejected, line {line}: {reason}"
     )

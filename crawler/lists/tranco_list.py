@@ -1,8 +1,8 @@
-"""Tranco lists (https://tranco-list.eu), fetched by the package `tranco` and cached on disk.
+"""Tranco lists (https://tranco-list.eu), fetched with the package `tranco` and cached on disk.
 
-The list of an id never changes, so a cached list is not fetched again, and the id of a day's list is
-requested once. The package does not write its files atomically; therefore it uses a temporary folder, and
-only complete files are moved into the cache.
+The list with a given id never changes, so a cached list is not fetched again. The id of a day's list is
+requested only once. The package does not write files atomically, so it writes to a temporary folder, and only
+complete files move to the cache.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from firstflight.errors import InputError, UsageError
 from firstflight.host_names import shown
 from firstflight.system import files
 
-# The length of the lists that the package fetches; the longer full lists are not used.
+# The length of the lists that the package fetches. The longer full lists are not used.
 MAX_TOP = 1_000_000
 _LIST_ID = re.compile(r"[0-9A-Za-z]{4,10}")
-# Exceptions of zipfile for files that are no archive, are encrypted, or use an unknown compression.
+# zipfile's exceptions for files that are not archives, are encrypted, or use an unknown compression.
 _NO_LIST = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError, zlib.error)
 
 
@@ -46,26 +46,43 @@ def read(
 ) -> TargetList:
     """Return the first `top` names of the daily list of `date` (domains, no subdomains), or of `list_id`.
 
-    FetchError if the list cannot be fetched; InputError if the file is no list; UsageError if `top` exceeds
-    the length of the lists. `scratch`: a folder for temporary files.
+    `scratch`: a folder for temporary files. Raise FetchError if the list cannot be fetched, InputError if the
+    file is not a list, and UsageError if `top` exceeds the length of the lists.
     """
     if top is not None and top > MAX_TOP:
         raise UsageError(f"[targets] top = {top}: Tranco lists are used up to rank {MAX_TOP}; take fewer")
-    what = f"the Tranco list {list_id}" if list_id else f"the Tranco list of {date}"
+    title = f"the Tranco list {list_id}" if list_id else f"the Tranco list of {date}"
     if list_id is None and date is not None:
         list_id = _known_id(cache_dir, date)
-    path = _list(what, date, list_id, cache_dir, session)
+    path = _list(title, date, list_id, cache_dir, session)
     if date is not None:
         _remember_id(cache_dir, date, path.stem)
     ranked = enumerate(_names(path), start=1)
     return read_lines(path.stem, ((rank, f"{rank},{name}") for rank, name in ranked), top, scratch)
 
 
+def cached(cache_dir: Path, date: Date | None, list_id: str | None) -> Path | None:
+    """Return a cached list's file; `None` if the list is not in the cache."""
+    known = list_id if date is None else _known_id(cache_dir, date)
+    if known is None or not _LIST_ID.fullmatch(known):
+        return None
+    path = cache_dir / f"{known}.csv"
+    return path if path.is_file() else None
+
+
+def first_names(path: Path, count: int) -> list[str]:
+    """Return a cached list's first names, as in the file. Raise InputError if the file is not a list."""
+    try:
+        return list(islice(_names(path), count))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path} ({error}): remove it to fetch it again") from error
+
+
 class _Package(Tranco):  # type: ignore[misc]
-    """The package with checks: it would use any id as a file name, and unpack archives of any size."""
+    """The package with checks. It would use any id as a file name and unpack archives of any size."""
 
     def cached(self, date: Date | None, list_id: str | None) -> tuple[str, Path]:
-        """Return id and file of a list, as the package's `list` fetches it; that returns it in memory."""
+        """Return a list's id and file. Fetches it like the package's `list`, which returns it in memory."""
         list_id = list_id or self._get_list_id_for_date(str(date))
         if not self._is_cached(list_id):
             self._download_file(list_id)
@@ -80,56 +97,58 @@ class _Package(Tranco):  # type: ignore[misc]
             super()._download_zip_file(list_id)
             return
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
-            about = archive.getinfo("top-1m.csv")
+            member = archive.getinfo("top-1m.csv")
             # zipfile unpacks at most this size.
-            if about.file_size > https.MAX_LIST_BYTES:
-                raise ValueError(f"{about.file_size} bytes, unpacked")
-            with archive.open(about) as content, Path(self._cache_path(list_id)).open("wb") as file:
+            if member.file_size > https.MAX_LIST_BYTES:
+                raise ValueError(f"{member.file_size} bytes, unpacked")
+            with archive.open(member) as content, Path(self._cache_path(list_id)).open("wb") as file:
                 shutil.copyfileobj(content, file)
 
 
 def _list_id(text: str) -> str:
-    """Return `text` if it is the id of a list, which becomes a file name; ValueError otherwise."""
+    """Return `text` if it is a list id, which becomes a file name. Otherwise raise ValueError."""
     if not _LIST_ID.fullmatch(text):
         raise ValueError(f"{shown(text)} is no id of a list")
     return text
 
 
-def _list(what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session) -> Path:
-    """Return the file of a list in the cache, ID.csv, fetched if it was not there."""
+def _list(
+    title: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session
+) -> Path:
+    """Return the list's file in the cache, ID.csv. Fetches it if it is not there."""
     with files.explain_os_errors(cache_dir):
         cache_dir.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix="fetch-", suffix=".part", dir=cache_dir))
+        scratch = Path(tempfile.mkdtemp(prefix="fetch-", suffix=".part", dir=cache_dir))
     try:
         cached = {path.stem for path in cache_dir.glob("*.csv")}
         metadata = dict.fromkeys(cached, int(TrancoCacheType.CACHED_NOT_FULL))
-        (work / "metadata.json").write_text(json.dumps(metadata))
+        (scratch / "metadata.json").write_text(json.dumps(metadata))
         for name in cached:
-            (work / f"{name}.csv").symlink_to(cache_dir.resolve() / f"{name}.csv")
-        package = _Package(cache_dir=str(work))
+            (scratch / f"{name}.csv").symlink_to(cache_dir.resolve() / f"{name}.csv")
+        package = _Package(cache_dir=str(scratch))
         package.session = session
         try:
-            with https.explained(what):
+            with https.explained(title):
                 list_id, path = package.cached(date, list_id)
-                is_empty = sum(1 for _ in _names(path)) == 0  # reads each line: a broken one is not kept
+                is_empty = sum(1 for _ in _names(path)) == 0  # reads each line: keeps no broken list
         except AttributeError as error:  # raised by the package for any status but 200
-            raise https.FetchError(f"cannot fetch {what}: tranco-list.eu does not have it (yet)") from error
+            raise https.FetchError(f"cannot fetch {title}: tranco-list.eu does not have it (yet)") from error
         except _NO_LIST as error:
-            again = f"; remove {cache_dir / list_id}.csv to fetch it again" if list_id in cached else ""
+            remedy = f"; remove {cache_dir / list_id}.csv to fetch it again" if list_id in cached else ""
             raise InputError(
-                f"cannot read {what}: what tranco-list.eu sent is no list ({error}){again}"
+                f"cannot read {title}: what tranco-list.eu sent is no list ({error}){remedy}"
             ) from error
         if is_empty or not _LIST_ID.fullmatch(list_id):
-            raise InputError(f"cannot read {what}: tranco-list.eu sent an empty list, or none")
+            raise InputError(f"cannot read {title}: tranco-list.eu sent an empty list, or none")
         if list_id not in cached:
             path.replace(cache_dir / path.name)
         return cache_dir / path.name
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Yield the names of a list's file, `RANK,NAME` per line; ValueError if a line is none."""
+    """Yield the names in a list file with `RANK,NAME` lines. Raise ValueError for another line."""
     with path.open(encoding="utf-8") as file:
         for line in islice(file, MAX_TOP):
             text = line.rstrip()
@@ -137,11 +156,11 @@ def _names(path: Path) -> Iterator[str]:
 
 
 def _known_id(cache_dir: Path, date: Date) -> str | None:
-    note = cache_dir / f"daily-{date}.id"
-    return note.read_text(encoding="ascii").strip() if note.is_file() else None
+    id_file = cache_dir / f"daily-{date}.id"
+    return id_file.read_text(encoding="ascii").strip() if id_file.is_file() else None
 
 
 def _remember_id(cache_dir: Path, date: Date, list_id: str) -> None:
-    note = cache_dir / f"daily-{date}.id"
-    if not note.is_file():
-        files.write_text(note, f"{list_id}\n")
+    id_file = cache_dir / f"daily-{date}.id"
+    if not id_file.is_file():
+        files.write_text(id_file, f"{list_id}\n")

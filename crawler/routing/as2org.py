@@ -1,8 +1,8 @@
-"""The organisations of ASes: CAIDA's AS organisations (publicdata.caida.org), in both formats.
+"""AS organisations from CAIDA (publicdata.caida.org), in both formats.
 
-`YYYYMMDD.as-org2info.txt` has two parts, each after a line `# format:` with the names of its fields, which
-are separated by vertical bars: organisations (`org_id|...`) and AS numbers (`aut|...`), in either order.
-`YYYYMMDD.as-org2info.jsonl` has a JSON object per line with `type` Organization or ASN. Both may be gzipped.
+`YYYYMMDD.as-org2info.txt` has two parts, in either order: organisations (`org_id|...`) and AS numbers
+(`aut|...`). A line `# format:` with the field names precedes each part. Vertical bars separate the fields.
+`YYYYMMDD.as-org2info.jsonl` has a JSON object per line, with `type` Organization or ASN. Both may be gzipped.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from firstflight.system import files, from_outside
 
 FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"
 _LINK = re.compile(r'href="((\d{8})\.as-org2info\.(txt|jsonl)\.gz)"', re.IGNORECASE)
-# The file has some 10 MB, decompressed.
+# The decompressed file has about 10 MB.
 _MAX_BYTES = 256 << 20
-# Names of the same field in different years and formats.
+# Different names of the same field, by year and format.
 _ALIASES = {
     "aut": "asn",
     "aut_name": "name",
@@ -37,7 +37,7 @@ _ALIASES = {
 
 
 class Organisation(NamedTuple):
-    """The organisation of an AS. None where the file has no value, or does not describe the organisation."""
+    """An AS's organisation. `None`: the file has no value, or does not describe the organisation."""
 
     as_name: str | None
     org_id: str | None
@@ -55,35 +55,35 @@ class AsOrganisations:
 
 
 def fetch(date: Date, cache_dir: Path, session: https.Session) -> tuple[Path, str]:
-    """Fetch the newest file of that day or before; return its path in the cache and its URL.
+    """Fetch the newest file of `date` or an earlier day. Return the path in the cache and the URL.
 
-    For past days the name of the file is cached too, so that the host is not asked again. FetchError if the
-    host cannot be reached or has no file of that age.
+    For past days, also caches the file's name, so the host is requested only once. Raise FetchError if the
+    host is unreachable or has no such file.
     """
-    note = cache_dir / f"newest-{date}.name"
-    if note.is_file():
-        name = note.read_text(encoding="ascii").strip()
+    name_file = cache_dir / f"newest-{date}.name"
+    if name_file.is_file():
+        name = name_file.read_text(encoding="ascii").strip()
     else:
-        found = [
-            (day, ending == "txt", name)
-            for name, day, ending in _LINK.findall(https.get_text(session, FOLDER_URL))
+        candidates = [
+            (day, extension == "txt", name)
+            for name, day, extension in _LINK.findall(https.get_text(session, FOLDER_URL))
             if day <= f"{date:%Y%m%d}"
         ]
-        if not found:
+        if not candidates:
             raise https.FetchError(f"{FOLDER_URL} has no file of {date} or before; choose a later date")
-        name = max(found)[2]
+        name = max(candidates)[2]
     path = cache_dir / name
     if not path.is_file():
         https.download(session, FOLDER_URL + name, path)
-    if date < datetime.now(UTC).date() and not note.is_file():
-        files.write_text(note, f"{name}\n")
+    if date < datetime.now(UTC).date() and not name_file.is_file():
+        files.write_text(name_file, f"{name}\n")
     return path, FOLDER_URL + name
 
 
 def read(path: Path) -> AsOrganisations:
     """Read a file of either format, gzipped or not.
 
-    InputError if it cannot be opened, or naming the line if it is damaged or of neither format.
+    Raise InputError if it cannot be opened, if it is damaged (with the line), or if it has neither format.
     """
     ases: dict[int, dict[str, str]] = {}
     orgs: dict[str, dict[str, str]] = {}
@@ -97,8 +97,8 @@ def read(path: Path) -> AsOrganisations:
             orgs[entry["org_id"]] = entry
     if not ases:
         raise InputError(f"{path} names no AS: is it a file of CAIDA's AS organisations?")
-    made = {asn: _organisation(entry, orgs) for asn, entry in sorted(ases.items())}
-    return AsOrganisations(made, sum(entry.get("org_id", "") not in orgs for entry in ases.values()))
+    organisations = {asn: _organisation(entry, orgs) for asn, entry in sorted(ases.items())}
+    return AsOrganisations(organisations, sum(entry.get("org_id", "") not in orgs for entry in ases.values()))
 
 
 def _organisation(entry: Mapping[str, str], orgs: Mapping[str, Mapping[str, str]]) -> Organisation:
@@ -113,21 +113,21 @@ def _organisation(entry: Mapping[str, str], orgs: Mapping[str, Mapping[str, str]
 
 
 def _entries(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield (line number, fields by name) of every line with data."""
+    """Yield (line number, dict of fields) for each line with data."""
     fields: list[str] = []
     for number, line in enumerate(_lines(path), start=1):
         if line.startswith("{"):
             yield number, _from_json(line, number, path)
         elif line.startswith("#"):
-            _, is_format, named = line.partition("format:")
+            _, is_format, names = line.partition("format:")
             if is_format:
-                fields = [_ALIASES.get(name, name) for name in named.strip().split("|")]
+                fields = [_ALIASES.get(name, name) for name in names.strip().split("|")]
         elif line:
             values = line.split("|")
             if not fields or len(values) != len(fields):
                 raise InputError(
                     f"{path}: line {number}: {len(values)} fields between bars, expected {len(fields)} as "
-                    "the last `# format:` line says; is the file complete?"
+                    "in the last `# format:` line; is the file complete?"
                 )
             yield number, dict(zip(fields, values, strict=True))
 

@@ -1,4 +1,4 @@
-"""The AS -> CDN map in force: Table 5 of the paper (cdn_as.toml) or the user's own, plus additions."""
+"""The AS -> CDN map in force: Table 5 of the paper (cdn_as.toml) or the user's map, plus additions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TABLE_5 = Path(__file__).with_name("cdn_as.toml")
 
 
 def load(base: Path | None, extra: Iterable[Path]) -> dict[int, str]:
-    """Join `base` (None = Table 5 of the paper) and the `extra` files into {AS number: CDN}.
+    """Join `base` (`None`: Table 5 of the paper) and the `extra` files to {AS number: CDN}.
 
-    UsageError if a file has a wrong structure or an AS is claimed by two CDNs.
+    Raise UsageError if a file has a wrong structure or two CDNs claim the same AS.
     """
     cdn_of = read_cdn_map(base or TABLE_5)
     for path in extra:
@@ -23,11 +23,11 @@ def load(base: Path | None, extra: Iterable[Path]) -> dict[int, str]:
 
 
 def render(cdn_of: dict[int, str], sources: Iterable[Path]) -> str:
-    """Return the map as TOML text, sorted, so that equal maps give equal text after the first line."""
+    """Return the map as sorted TOML text. Equal maps have equal text after the first line."""
     numbers_of: dict[str, list[int]] = {}
     for asn, name in cdn_of.items():
         numbers_of.setdefault(name, []).append(asn)
     lines = [f"# In force for this run; from {', '.join(path.name for path in sources)}", "", "[cdn]"]
-    # A JSON string is a TOML basic string as well.
+    # A JSON string is also a TOML basic string.
     lines += [f"{json.dumps(name)} = {sorted(numbers_of[name])}" for name in sorted(numbers_of)]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,7 @@
-"""Routing tables: MRT dumps (RFC 6396) -> prefix and origin AS, as a pyasn text database.
+"""Converts MRT dumps of routing tables (RFC 6396) to prefixes with origin AS, as a pyasn text database.
 
-`firstflight-rib` (crawler/native) reads them; its `origin.rs` and `table.rs` hold the rules for origins.
+`firstflight-rib` (crawler/native) reads the dumps. Its `origin.rs` and `table.rs` contain the rules for
+origins.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ PROGRAM = "firstflight-rib"
 def convert(
     tables: Sequence[Path], database: Path, source: str, shown_in: Path | None = None
 ) -> dict[str, Any]:
-    """Write the origins of the MRT files `tables` (plain, bz2 or gz) to `database`; `source` is for its head.
+    """Write the origins in the MRT files `tables` (plain, bz2 or gz) to `database`; `source` is its head.
 
-    Returns dumped_at (time of the first record, ISO 8601), prefixes_v4, prefixes_v6, and counts: every RIB
-    record is a prefix or in one of these. InputError if a file cannot be opened, or naming file and
-    offset if one is truncated, damaged or no table dump; nothing is written then, because a part of a table
-    gives wrong origins. `shown_in`: a folder that gets the progress.
+    Return dumped_at (time of the first record, ISO 8601), prefixes_v4, prefixes_v6, and counts. Each RIB
+    record is a prefix or in one of the counts. `shown_in`: a folder for the progress.
+
+    Raise InputError if a file cannot be opened, is truncated or damaged, or is not a table dump. The message
+    has the file and the offset. The database is then not written, because an incomplete table gives wrong
+    origins.
     """
     argv = [
         str(binaries.find(PROGRAM)),
@@ -49,6 +52,6 @@ def convert(
         raise FirstflightError(
             f"{PROGRAM} failed with status {process.returncode}: {message or 'it gave no reason'}"
         )
-    about: dict[str, Any] = json.loads(stdout)
-    about["dumped_at"] = datetime.fromtimestamp(about["dumped_at"], UTC).isoformat()
-    return about
+    summary: dict[str, Any] = json.loads(stdout)
+    summary["dumped_at"] = datetime.fromtimestamp(summary["dumped_at"], UTC).isoformat()
+    return summary

@@ -1,4 +1,4 @@
-"""Finds and fetches the routing tables of a day in RouteViews' archive (https://archive.routeviews.org)."""
+"""Finds and fetches a day's routing tables in RouteViews' archive (https://archive.routeviews.org)."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ _LINK = re.compile(r'href="(rib\.(\d{8})\.(\d{4})\.bz2)"', re.IGNORECASE)
 
 
 def fetch(date: Date, family: int, cache_dir: Path, session: https.Session) -> tuple[Path, str]:
-    """Fetch the newest table of that day (UTC) for IPv4 (4) or IPv6 (6); return its cached file and its URL.
+    """Fetch the newest table of `date` (UTC) for IPv4 (4) or IPv6 (6). Return the cached file and the URL.
 
-    For a past day the archive is not asked again once it named the last table: one that was fetched during
-    the day may be an earlier one. FetchError if the archive cannot be reached or has no table of that day.
+    For a past day, the archive is requested once for the name of the last table, because a table that was
+    fetched during the day may not be the last. Raise FetchError if the archive is unreachable or lacks that
+    day's table.
     """
     root, collector = COLLECTORS[family]
     folder = cache_dir / collector
     base = f"{HOST}/{root}/{date:%Y.%m}/RIBS/"
-    # Not at once after midnight: the archive has a table some time after it was taken.
+    # Not immediately after midnight: tables appear in the archive with a delay.
     is_over = date < (datetime.now(UTC) - timedelta(hours=12)).date()
-    last = folder / f"rib.{date:%Y%m%d}.last"
-    if is_over and last.is_file():
-        noted = last.read_text(encoding="utf-8", errors="replace").strip()
-        if _LINK.fullmatch(f'href="{noted}"') and (folder / noted).is_file():
-            return folder / noted, base + noted
+    last_file = folder / f"rib.{date:%Y%m%d}.last"
+    if is_over and last_file.is_file():
+        cached_name = last_file.read_text(encoding="utf-8", errors="replace").strip()
+        if _LINK.fullmatch(f'href="{cached_name}"') and (folder / cached_name).is_file():
+            return folder / cached_name, base + cached_name
     name = _newest(https.get_text(session, base), date)
     if name is None:
         raise https.FetchError(f"{base} has no table of {date} (IPv{family}); choose another [as_data] date")
     if not (folder / name).is_file():
         https.download(session, base + name, folder / name, https.MAX_TABLE_BYTES)
     if is_over:
-        files.write_text(last, name)
+        files.write_text(last_file, name)
     return folder / name, base + name
 
 
 def _newest(page: str, date: Date) -> str | None:
-    """Return the name of the day's last table on a directory page of the archive; None without one."""
-    found = [(time, name) for name, day, time in _LINK.findall(page) if day == f"{date:%Y%m%d}"]
-    return max(found)[1] if found else None
+    """Return the name of the day's last table on a directory page; `None` if there is no table."""
+    tables = [(time, name) for name, day, time in _LINK.findall(page) if day == f"{date:%Y%m%d}"]
+    return max(tables)[1] if tables else None

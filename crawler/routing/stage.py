@@ -1,6 +1,6 @@
 """The `as_data` stage: routing table with origin ASes, CDN map and CDN rules in force, and AS organisations.
 
-Stores them with the run: as a pyasn database for the other stages, as record files for the store.
+Stores them in the run: a pyasn database for the other stages, and record files for the store.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from firstflight.run.run import Run
 from firstflight.settings import AsData
 from firstflight.system import files
 
-# Part of the cache key: increase it when the rules of firstflight-rib change.
+# Part of the cache key. Increase it when the rules of firstflight-rib change.
 RULES = 2
 
 
 @dataclass(frozen=True)
 class Source:
-    """An input file. `url` is None for the user's own file."""
+    """An input file. `url` is `None` for a local file."""
 
     file: str
     url: str | None
@@ -40,10 +40,10 @@ class Source:
 def stage(run: Run) -> None:
     """Write RUN/as_data: rib.pyasn, cdn_map.toml, cdn_rules.toml, as_data.json (sources, hashes, counts).
 
-    And as_prefix.parquet, and as_org.parquet if the settings name a file of AS organisations.
+    Also write as_prefix.parquet and, if the settings name a source of AS organisations, as_org.parquet.
 
-    FetchError if a file cannot be fetched, InputError if one cannot be read (no part of it is used then),
-    UsageError if a CDN map or a file of CDN rules is invalid.
+    Raise FetchError if a file cannot be fetched, InputError if a file cannot be read (no part of it is used),
+    and UsageError if a CDN map or a file of CDN rules is invalid.
     """
     settings = run.settings.as_data
     with run.stage("as_data") as report:
@@ -56,7 +56,7 @@ def stage(run: Run) -> None:
         tables = _tables(settings, session)
         sources = [Source(path.name, url, files.sha256_of(path), path.stat().st_size) for path, url in tables]
         paths = [path for path, _ in tables]
-        database, about = _converted(paths, sources, settings.cache_dir, folder)
+        database, summary = _converted(paths, sources, settings.cache_dir, folder)
         organisations = _organisations(settings, session)
         with files.replacing(folder / RIB_FILE) as part:
             shutil.copyfile(database, part)
@@ -67,7 +67,7 @@ def stage(run: Run) -> None:
             {
                 "sources": [asdict(source) for source in sources],
                 "date": None if settings.date is None else str(settings.date),
-                **about,
+                **summary,
                 "rib_sha256": files.sha256_of(folder / RIB_FILE),
                 "cdn_map_sha256": files.sha256_of(folder / CDN_MAP_FILE),
                 "cdn_map_sources": _hashed(maps),
@@ -76,17 +76,17 @@ def stage(run: Run) -> None:
                 "as2org": None if organisations is None else asdict(organisations.source),
             },
         )
-        at = datetime.fromisoformat(about["dumped_at"])
-        as_records.write_prefixes(folder / RIB_FILE, at, cdn_of, folder / as_records.PREFIX_FILE)
+        table_at = datetime.fromisoformat(summary["dumped_at"])
+        as_records.write_prefixes(folder / RIB_FILE, table_at, cdn_of, folder / as_records.PREFIX_FILE)
         outputs = [RIB_FILE, CDN_MAP_FILE, cdn_rules.RULES_FILE, AS_DATA_FILE, as_records.PREFIX_FILE]
-        _fill(report, about)
+        _fill(report, summary)
         if organisations is not None:
-            of = organisations.found.of
+            by_asn = organisations.found.of
             as_records.write_organisations(
-                of, at, organisations.source.file, folder / as_records.ORGANISATION_FILE
+                by_asn, table_at, organisations.source.file, folder / as_records.ORGANISATION_FILE
             )
             outputs.append(as_records.ORGANISATION_FILE)
-            report.counts |= {"as_orgs": len(of), "as_orgs_unknown": organisations.found.unknown_orgs}
+            report.counts |= {"as_orgs": len(by_asn), "as_orgs_unknown": organisations.found.unknown_orgs}
         else:
             (folder / as_records.ORGANISATION_FILE).unlink(missing_ok=True)
         for name in outputs:
@@ -128,9 +128,9 @@ def _tables(settings: AsData, session: https.Session) -> list[tuple[Path, str | 
 def _converted(
     paths: Sequence[Path], sources: Sequence[Source], cache_dir: Path, folder: Path
 ) -> tuple[Path, dict[str, Any]]:
-    """Return the pyasn database of these tables and its counts; convert them if the cache has none.
+    """Return the pyasn database of these tables, and the counts. Convert the tables unless they are cached.
 
-    Progress is shown in `folder`.
+    `folder`: for the progress.
     """
     key = hashlib.sha256("\n".join([f"rules {RULES}", *(s.sha256 for s in sources)]).encode()).hexdigest()
     database = cache_dir / "pyasn" / f"{key}.pyasn"
@@ -139,27 +139,27 @@ def _converted(
         return database, files.read_json(notes)
     with files.replacing(database) as part:
         try:
-            named = ", ".join(source.url or source.file for source in sources)
-            about = rib.convert(paths, part, named, folder)
+            names = ", ".join(source.url or source.file for source in sources)
+            summary = rib.convert(paths, part, names, folder)
         except InputError as error:
             for path, source in zip(paths, sources, strict=True):
                 if source.url is not None and str(path) in str(error):
-                    path.unlink()  # downloaded: the next attempt fetches it again, when it may be complete
+                    path.unlink()  # downloaded: the next attempt fetches it again, possibly complete
             raise
-        if not about["prefixes_v4"] + about["prefixes_v6"]:
+        if not summary["prefixes_v4"] + summary["prefixes_v6"]:
             raise InputError(
-                f"no prefix with an origin AS is in {', '.join(map(str, paths))} ({about['counts']})"
+                f"no prefix with an origin AS is in {', '.join(map(str, paths))} ({summary['counts']})"
             )
-    files.write_json(notes, about)
-    return database, about
+    files.write_json(notes, summary)
+    return database, summary
 
 
-def _fill(report: StageReport, about: dict[str, Any]) -> None:
-    report.rows_in = about["counts"]["records"]
-    report.rows_out = about["prefixes_v4"] + about["prefixes_v6"]
-    report.counts = {key: value for key, value in about["counts"].items() if key != "records"}
+def _fill(report: StageReport, summary: dict[str, Any]) -> None:
+    report.rows_in = summary["counts"]["records"]
+    report.rows_out = summary["prefixes_v4"] + summary["prefixes_v6"]
+    report.counts = {key: value for key, value in summary["counts"].items() if key != "records"}
     for family in ("v4", "v6"):
-        if about[f"prefixes_{family}"] == 0:
+        if summary[f"prefixes_{family}"] == 0:
             report.warnings.append(
                 f"the routing table has no IP{family} prefix; asn and cdn will be null there"
             )

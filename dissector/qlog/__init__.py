@@ -1,1 +1,1 @@
-"""qlog, the IETF's log format of QUIC endpoints: written from captures."""
+"""Converts captures to qlog, the IETF's log format of QUIC endpoints, and reads qlog files."""

@@ -6,7 +6,7 @@ from typing import Any
 
 Frame = dict[str, Any]
 
-# Types whose qlog form has the fields of frame_details by other names: qlog name -> its field -> ours.
+# Types with the same fields in qlog, but under other names: qlog name -> its field -> field of frame_details.
 _PLAIN: dict[int, tuple[str, dict[str, str]]] = {
     0x01: ("ping", {}),
     0x10: ("max_data", {"maximum": "maximum_data"}),
@@ -22,22 +22,22 @@ _DIRECTIONS = {0: "bidirectional", 1: "unidirectional"}
 
 
 def qlog_frame(frame: Frame, ack_delay_exponent: int) -> Frame:
-    """Return the qlog form of one object of frame_details; `ack_delay_exponent` is that of its sender.
+    """Return the qlog form of an object of frame_details. `ack_delay_exponent` is the sender's.
 
-    A type that the draft does not know (ACK_FREQUENCY) is `unknown`, with its number.
+    The type is `unknown`, with the number, if the draft does not define it (ACK_FREQUENCY).
     """
     kind = frame["type"]
     if kind in _PLAIN:
         name, fields = _PLAIN[kind]
-        return {"frame_type": name, **{qlog: frame[ours] for qlog, ours in fields.items()}}
+        return {"frame_type": name, **{qlog: frame[column] for qlog, column in fields.items()}}
     if kind == 0x00:
         return {"frame_type": "padding", "raw": {"length": frame["length"]}}
     if kind in (0x02, 0x03):
         return _ack(frame, ack_delay_exponent)
     if kind in (0x04, 0x05):
-        found = {"frame_type": "reset_stream" if kind == 0x04 else "stop_sending"}
-        found |= {"stream_id": frame["stream_id"], "error": "unknown", "error_code": frame["error_code"]}
-        return found | ({"final_size": frame["final_size"]} if kind == 0x04 else {})
+        converted = {"frame_type": "reset_stream" if kind == 0x04 else "stop_sending"}
+        converted |= {"stream_id": frame["stream_id"], "error": "unknown", "error_code": frame["error_code"]}
+        return converted | ({"final_size": frame["final_size"]} if kind == 0x04 else {})
     if kind in (0x30, 0x31):
         return {"frame_type": "datagram", "raw": {"payload_length": frame["length"]}}
     if kind == 0x06:
@@ -89,18 +89,18 @@ def _ack(frame: Frame, ack_delay_exponent: int) -> Frame:
         high = low - gap - 2
         low = high - length
         ranges.append([low, high])
-    found = {
+    converted = {
         "frame_type": "ack",
         "ack_delay": frame["ack_delay"] * 2**ack_delay_exponent / 1000,
         "acked_ranges": ranges[::-1],
     }
     if frame["type"] == 0x03:
-        found |= {"ect0": frame["ect0_count"], "ect1": frame["ect1_count"], "ce": frame["ecn_ce_count"]}
-    return found
+        converted |= {"ect0": frame["ect0_count"], "ect1": frame["ect1_count"], "ce": frame["ecn_ce_count"]}
+    return converted
 
 
 def _close(frame: Frame) -> Frame:
-    found = {
+    converted = {
         "frame_type": "connection_close",
         "error_space": "transport" if frame["type"] == 0x1C else "application",
         "error": "unknown",
@@ -108,5 +108,5 @@ def _close(frame: Frame) -> Frame:
         "reason": frame["reason_phrase"],
     }
     if frame["type"] == 0x1C:
-        found["trigger_frame_type"] = frame["frame_type"]
-    return found
+        converted["trigger_frame_type"] = frame["frame_type"]
+    return converted

@@ -1,7 +1,7 @@
-"""Reads a stack's own qlog file: its estimates of the RTT, and the probe timeout that follows from them.
+"""Reads a stack's qlog file: its RTT estimates, and the probe timeout computed from them.
 
-JSON and JSON-SEQ (RFC 7464), as drafts 03 and 04 of the main schema (`qlog_version` 0.3, 0.4) and later ones
-(`file_schema`) have them. A stack writes what it likes, so every value is checked; nothing is clamped.
+Supports JSON and JSON-SEQ (RFC 7464), with drafts 03 and 04 of the main schema (`qlog_version` 0.3, 0.4) and
+later drafts (`file_schema`). Stacks deviate from the drafts, so every value is checked. No value is clamped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from firstflight.errors import InputError
 Row = dict[str, Any]
 
 MOST_BYTES = 256 << 20
-"""Of a JSON file, which is read at once."""
+"""Largest JSON file. It is read into memory as a whole."""
 MOST_OF_A_RECORD = 1 << 20
-"""Of a record of JSON-SEQ, in bytes."""
+"""Largest record of JSON-SEQ, in bytes."""
 LONGEST_MS = 1e9
-"""No RTT is longer than twelve days."""
+"""Longest valid RTT: about twelve days."""
 LATEST_MS = 1e15
-"""No event is later than 30,000 years after 1970, or after the trace began: microseconds fit into 64 bits."""
+"""Latest valid time of an event: 30,000 years after 1970 or after the trace's start, so microseconds fit into
+64 bits."""
 GRANULARITY_US = 1000
 """kGranularity of RFC 9002, section 6.1.2."""
 
@@ -35,7 +36,7 @@ _SEPARATOR = b"\x1e"
 _BLOCK = 1 << 16
 _VERSIONS = ("0.3", "0.4")
 _SCHEMA = "urn:ietf:params:qlog:file:"
-# Drafts 03, 04; 05 to 07; 08 and later, of quic-events.
+# Names in drafts 03 and 04; in 05 to 07; in 08 and later drafts of quic-events.
 _EVENTS = frozenset(
     {"recovery:metrics_updated", "recovery:recovery_metrics_updated", "quic:recovery_metrics_updated"}
 )
@@ -47,7 +48,7 @@ _FORMATS = frozenset({"absolute", "relative", "relative_to_epoch"}) | _SINCE_LAS
 
 @dataclass
 class _Trace:
-    """What is known of a connection, so far. Times in ms."""
+    """The state of a connection's trace. Times in ms."""
 
     odcid: str | None
     side: str | None
@@ -57,21 +58,22 @@ class _Trace:
     events: int = 0
     state: dict[str, float] = field(default_factory=dict)
     probes: int | None = None
-    # When it has sent its first packet.
+    # Time of the first sent packet.
     sent_at: float | None = None
     sampled: bool = False
     before: tuple[float, float] | None = None
 
 
 def metrics(path: Path) -> Iterator[Row]:
-    """Yield a row for each event of a qlog file that names an RTT or the number of probe timeouts in a row.
+    """Yield a row for each event in a qlog file that has an RTT or the number of consecutive probe timeouts.
 
-    Entries before a connection's first RTT sample are left out. `time_us` is since the trace's first event;
-    `pto_us` is RFC 9002's (6.2.1), without max_ack_delay, which counts once the handshake is confirmed;
-    `updated`: smoothed RTT or variation differ from those of the row before.
+    Skips events before a connection's first RTT sample. `time_us` counts from the trace's first event.
+    `pto_us` follows RFC 9002 (6.2.1), without max_ack_delay, which only counts after the handshake is
+    confirmed.
+    `updated`: smoothed RTT or variation differ from the previous row.
 
-    InputError names what is wrong, and where: no qlog file, another version, a value of another type or out
-    of range. If the last record of a JSON-SEQ file is cut off, it comes after all rows.
+    InputError describes the fault and the position: not a qlog file, another version, a value of the wrong
+    type or out of range. If the last record in a JSON-SEQ file is cut off, the error follows all rows.
     """
     try:
         with path.open("rb") as file:
@@ -84,27 +86,27 @@ def metrics(path: Path) -> Iterator[Row]:
 
 def _sequence(path: Path, file: BinaryIO) -> Iterator[Row]:
     trace: _Trace | None = None
-    for number, (text, ended) in enumerate(_records(path, file)):
-        where = f"record {number + 1}"
+    for number, (text, is_complete) in enumerate(_records(path, file)):
+        location = f"record {number + 1}"
         try:
-            value = _parsed(path, where, text)
+            value = _parsed(path, location, text)
         except InputError:
-            if ended:
+            if is_complete:
                 raise
-            # RFC 7464, section 2.3: a program that was ended writes half a record.
-            raise InputError(f"{path}: {where}, the last one, is cut off") from None
+            # RFC 7464, section 2.3: a terminated program may leave an incomplete record.
+            raise InputError(f"{path}: {location}, the last one, is cut off") from None
         if trace is None:
-            trace = _trace(path, where, value.get("trace"), value)
+            trace = _trace(path, location, value.get("trace"), value)
         else:
-            yield from _rows(path, where, trace, value)
+            yield from _rows(path, location, trace, value)
 
 
 def _records(path: Path, file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Yield each record, and whether it is known to be whole: it ends with a line feed."""
+    """Yield each record, and whether it is known to be complete because a line feed follows it."""
     rest = b""
     while block := file.read(_BLOCK):
-        *whole, rest = (rest + block).split(_SEPARATOR)
-        for text in whole:
+        *texts, rest = (rest + block).split(_SEPARATOR)
+        for text in texts:
             if text.strip():
                 yield text, True
         if len(rest) > MOST_OF_A_RECORD:
@@ -120,82 +122,84 @@ def _whole(path: Path, file: BinaryIO) -> Iterator[Row]:
     value = _parsed(path, "it", text)
     traces = value.get("traces")
     if not isinstance(traces, list):
-        _refuse(path, "it", "has no traces: it is no qlog file, or of another version")
-    for number, one in enumerate(traces, start=1):
-        trace = _trace(path, f"trace {number}", one, value)
-        events = one.get("events")
+        _refuse(path, "it", "has no traces: it is not a qlog file, or has another version")
+    for number, raw_trace in enumerate(traces, start=1):
+        trace = _trace(path, f"trace {number}", raw_trace, value)
+        events = raw_trace.get("events")
         if not isinstance(events, list):
             _refuse(path, f"trace {number}", "has no list of events")
-        for place, event in enumerate(events, start=1):
-            where = f"event {place} of trace {number}"
+        for position, event in enumerate(events, start=1):
+            location = f"event {position} of trace {number}"
             if not isinstance(event, dict):
-                _refuse(path, where, "is no object")
-            yield from _rows(path, where, trace, event)
+                _refuse(path, location, "is not an object")
+            yield from _rows(path, location, trace, event)
 
 
-def _parsed(path: Path, where: str, text: bytes) -> Row:
-    """Return an object of JSON. InputError: it is none, nested too deep, or not in UTF-8."""
+def _parsed(path: Path, location: str, text: bytes) -> Row:
+    """Return a JSON object. InputError if `text` is not an object, too deeply nested, or not UTF-8."""
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: {where} is not JSON: {type(error).__name__} {str(error)[:80]}") from error
+        raise InputError(
+            f"{path}: {location} is not JSON: {type(error).__name__} {str(error)[:80]}"
+        ) from error
     if not isinstance(value, dict):
-        _refuse(path, where, "is no object")
+        _refuse(path, location, "is not an object")
     return value
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
-def _trace(path: Path, where: str, trace: Any, about: Row) -> _Trace:
-    version, schema = about.get("qlog_version"), about.get("file_schema")
+def _trace(path: Path, location: str, trace: Any, header: Row) -> _Trace:
+    version, schema = header.get("qlog_version"), header.get("file_schema")
     if version not in _VERSIONS and not (isinstance(schema, str) and schema.startswith(_SCHEMA)):
         _refuse(path, "it", f"has qlog version {str(version)[:20]!r}, not {' or '.join(_VERSIONS)}")
     if not isinstance(trace, dict):
-        _refuse(path, where, "has no trace")
+        _refuse(path, location, "has no trace")
     common, vantage = trace.get("common_fields", {}), trace.get("vantage_point", {})
     if not isinstance(common, dict) or not isinstance(vantage, dict):
-        _refuse(path, where, "has common fields or a vantage point that are no objects")
-    form = common.get("time_format", "relative")
-    if not isinstance(form, str) or form not in _FORMATS:
-        _refuse(path, where, f"has the time format {str(form)[:40]!r}, which no draft has")
+        _refuse(path, location, "has common fields or a vantage point that are not objects")
+    time_format = common.get("time_format", "relative")
+    if not isinstance(time_format, str) or time_format not in _FORMATS:
+        _refuse(path, location, f"has the unknown time format {str(time_format)[:40]!r}")
     odcid = common.get("group_id", common.get("ODCID"))
     side = vantage.get("type")
     return _Trace(
-        # Only what can be one: others are names that a stack made up.
+        # Only a connection ID: other values are names that a stack made up.
         odcid=odcid.lower() if isinstance(odcid, str) and re.fullmatch(r"[0-9A-Fa-f]{2,40}", odcid) else None,
         side=side if side in ("client", "server", "network") else None,
-        since_last=form in _SINCE_LAST,
+        since_last=time_format in _SINCE_LAST,
     )
 
 
-def _rows(path: Path, where: str, trace: _Trace, event: Row) -> Iterator[Row]:
-    time = _number(path, where, "time", event.get("time"), LATEST_MS)
-    sum_ = trace.now + time if trace.since_last else time
-    trace.now = _number(path, where, "time", sum_, LATEST_MS)
+def _rows(path: Path, location: str, trace: _Trace, event: Row) -> Iterator[Row]:
+    time = _number(path, location, "time", event.get("time"), LATEST_MS)
+    absolute = trace.now + time if trace.since_last else time
+    trace.now = _number(path, location, "time", absolute, LATEST_MS)
     if trace.first is None:
         trace.first = trace.now
     name = event.get("name")
     if not isinstance(name, str):
-        _refuse(path, where, "has no name")
+        _refuse(path, location, "has no name")
     if trace.sent_at is None and name in _SENT:
         trace.sent_at = trace.now
     if name not in _EVENTS:
         return
     data = event.get("data")
     if not isinstance(data, dict):
-        _refuse(path, where, "has no data")
-    named = {name: _number(path, where, name, data[name], LONGEST_MS) for name in _RTTS if name in data}
+        _refuse(path, location, "has no data")
+    rtts = {name: _number(path, location, name, data[name], LONGEST_MS) for name in _RTTS if name in data}
     count = data.get("pto_count")
     if count is not None:
         if type(count) is not int or not 0 <= count < 1 << 32:
-            _refuse(path, where, f"has the pto_count {str(count)[:40]}")
+            _refuse(path, location, f"has the pto_count {str(count)[:40]}")
         trace.probes = count
-    trace.state |= named
+    trace.state |= rtts
     state = trace.state
     trace.sampled = trace.sampled or _is_sample(trace)
-    if not trace.sampled or not (named or count is not None):
+    if not trace.sampled or not (rtts or count is not None):
         return
     trace.events += 1
     now = state["smoothed_rtt"], state["rtt_variance"]
@@ -215,9 +219,9 @@ def _rows(path: Path, where: str, trace: _Trace, event: Row) -> Iterator[Row]:
 
 
 def _is_sample(trace: _Trace) -> bool:
-    """Return whether the state has a sample: before the first one a stack writes its initial RTT, or zeros.
+    """Return whether the state has a sample. Before the first one, a stack writes its initial RTT, or zeros.
 
-    An initial RTT that is called the latest one is longer than the time since the first packet was sent.
+    A latest RTT that is longer than the time since the first sent packet is an initial RTT.
     """
     latest = trace.state.get("latest_rtt", 0)
     if latest <= 0 or not {"smoothed_rtt", "rtt_variance"} <= trace.state.keys():
@@ -225,19 +229,19 @@ def _is_sample(trace: _Trace) -> bool:
     return trace.sent_at is None or latest <= trace.now - trace.sent_at + _ROUNDED_MS
 
 
-def _number(path: Path, where: str, name: str, value: Any, most: float) -> float:
+def _number(path: Path, location: str, name: str, value: Any, maximum: float) -> float:
     """Return a number from 0 to `most`."""
     # A boolean is an int in Python.
     if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse(path, where, f"has no number as {name}")
+        _refuse(path, location, f"has no number as {name}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not 0 <= number <= most or math.isinf(number):
-        _refuse(path, where, f"has {str(value)[:40]} as {name}, which is out of range")
+    if not 0 <= number <= maximum or math.isinf(number):
+        _refuse(path, location, f"has {str(value)[:40]} as {name}, which is out of range")
     return number
 
 
-def _refuse(path: Path, where: str, what: str) -> NoReturn:
-    raise InputError(f"{path}: {where} {what}")
+def _refuse(path: Path, location: str, problem: str) -> NoReturn:
+    raise InputError(f"{path}: {location} {problem}")

@@ -1,8 +1,8 @@
 """A connection's qlog trace (draft-ietf-quic-qlog-main-schema-13, quic-events-12) from its packets.
 
-A capture shows what an endpoint sent and received, not what it decided: events are packet_sent,
-packet_received and packet_dropped. If it is not known at which end the capture was made, the vantage point is
-the network, and packets of the client are those sent.
+A capture shows an endpoint's packets, not its decisions, so the events are packet_sent, packet_received
+and packet_dropped. If the side of the capture is unknown, the vantage point is the network, and packets from
+the client are the sent ones.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Row = dict[str, Any]
 SERIALIZATION = "application/qlog+json-seq"
 FILE_SCHEMA = "urn:ietf:params:qlog:file:sequential"
 EVENT_SCHEMA = "urn:ietf:params:qlog:events:quic-12"
-# RFC 7464: each JSON text begins with a record separator and ends with a line feed.
+# RFC 7464: a record separator precedes each JSON text, and a line feed follows it.
 _SEPARATOR = "\x1e"
 
 _TYPES = {"0rtt": "0RTT", "1rtt": "1RTT", "unknown_version": "unknown"}
-# Exponent of ACK Delay in Initial and Handshake packets, and where the sender names none (RFC 9000 18.2).
+# Exponent of ACK Delay in Initial and Handshake packets, and the default in 1-RTT packets (RFC 9000 18.2).
 _DEFAULT_EXPONENT = 3
 _DUPLICATE = "seen before"
 
@@ -30,7 +30,7 @@ _DUPLICATE = "seen before"
 def records(connection: Row, packets: Iterable[Row]) -> Iterator[str]:
     """Yield the records of a connection's JSON-SEQ file.
 
-    `connection` is its row of quic_connection, `packets` its rows of quic_packet in the capture's order.
+    `connection` is the row of quic_connection. `packets` are the rows of quic_packet, in the capture's order.
     """
     yield _record(_header(connection))
     exponents = {side: _exponent(connection[f"transport_parameters_{side}"]) for side in ("client", "server")}
@@ -46,7 +46,7 @@ def records(connection: Row, packets: Iterable[Row]) -> Iterator[str]:
 
 
 def file_name(connection: Row) -> str:
-    """Return the name that the draft recommends: original destination connection ID and vantage point."""
+    """Return the draft's recommended file name: original destination connection ID and vantage point."""
     return f"{connection['odcid']}_{connection['capture_side'] or 'network'}.sqlog"
 
 
@@ -57,7 +57,7 @@ def _record(value: Row) -> str:
 def _header(connection: Row) -> Row:
     side = connection["capture_side"]
     vantage = {"type": side} if side else {"type": "network", "flow": "client"}
-    start_ms, rest = divmod(connection["start_time_ns"], 1_000_000)
+    start_ms, rest_ns = divmod(connection["start_time_ns"], 1_000_000)
     return {
         "file_schema": FILE_SCHEMA,
         "serialization_format": SERIALIZATION,
@@ -69,14 +69,14 @@ def _header(connection: Row) -> Row:
             "common_fields": {
                 "group_id": connection["odcid"],
                 "time_format": "relative_to_epoch",
-                "reference_time": {"clock_type": "system", "epoch": _utc(start_ms, rest)},
+                "reference_time": {"clock_type": "system", "epoch": _utc(start_ms, rest_ns)},
             },
         },
     }
 
 
 def _utc(ms: int, rest_ns: int) -> str:
-    """Return a time as RFC 3339 demands it, to the nanosecond."""
+    """Return a time in the format of RFC 3339, with nanoseconds."""
     from datetime import UTC, datetime
 
     seconds, ms = divmod(ms, 1000)
@@ -89,7 +89,7 @@ def _ms(ns: int) -> float:
 
 
 def _event(packet: Row, is_sent: bool, exponent: int) -> tuple[str, Row]:
-    """Return name and data of the event of a packet, whose sender's exponent of ACK Delay is given."""
+    """Return the name and data for a packet's event. `exponent` is the sender's exponent of ACK Delay."""
     data: Row = {
         "header": _packet_header(packet),
         "raw": {"length": packet["size"]},
@@ -99,7 +99,9 @@ def _event(packet: Row, is_sent: bool, exponent: int) -> tuple[str, Row]:
     if packet["opened"] and packet["frames"] == _DUPLICATE:
         return "quic:packet_dropped", data | {"trigger": "duplicate"}
     if packet["type"] == "version_negotiation" and packet["version_list"]:
-        data["supported_versions"] = [one.removeprefix("0x") for one in packet["version_list"].split(",")]
+        data["supported_versions"] = [
+            version.removeprefix("0x") for version in packet["version_list"].split(",")
+        ]
     if packet["frame_details"] is not None:
         scale = exponent if packet["type"] == "1rtt" else _DEFAULT_EXPONENT
         data["frames"] = [qlog_frame(frame, scale) for frame in json.loads(packet["frame_details"])]
@@ -112,9 +114,9 @@ def _packet_header(packet: Row) -> Row:
     if packet["packet_number"] is not None:
         header["packet_number"] = packet["packet_number"]
         header["packet_number_length"] = packet["packet_number_length"]
-    for ours, qlog in (("dcid", "dcid"), ("scid", "scid")):
-        if packet[ours] is not None:
-            header |= {qlog: packet[ours], f"{qlog[0]}cil": len(packet[ours]) // 2}
+    for column, qlog in (("dcid", "dcid"), ("scid", "scid")):
+        if packet[column] is not None:
+            header |= {qlog: packet[column], f"{qlog[0]}cil": len(packet[column]) // 2}
     if packet["version"] is not None:
         header["version"] = packet["version"].removeprefix("0x")
     if packet["length"] is not None:
@@ -128,7 +130,7 @@ def _packet_header(packet: Row) -> Row:
 
 
 def _exponent(parameters: str | None) -> int:
-    """Return a side's exponent of ACK Delay from its transport parameters."""
+    """Return the exponent of ACK Delay in a side's transport parameters, or the default."""
     for parameter in json.loads(parameters or "[]"):
         value = parameter["value"]
         if parameter["name"] == "ack_delay_exponent" and type(value) is int and value <= 20:

@@ -15,19 +15,19 @@ from firstflight.errors import UsageError
 from firstflight.system import binaries, children, files
 
 KINDS = ("quic_connection", "quic_packet")
-# Files that are open at a time.
+# Maximum number of files that are open at the same time.
 _MOST_OPEN = 256
-# A connection: its capture, client's and server's ports and addresses, first packet's connection IDs.
+# Identifies a connection: its capture, addresses and ports, and the first packet's connection IDs.
 _KEY = ("source_file", "client_ip", "client_port", "server_ip", "server_port", "odcid", "client_scid")
 
 Row = dict[str, Any]
 
 
 def write(captures: Sequence[Path], keys: Sequence[Path], out: Path) -> tuple[list[Path], list[str]]:
-    """Write a file for each QUIC connection into the folder `out`, which is created if it is missing.
+    """Write a file for each QUIC connection to the folder `out`, which is created if it is missing.
 
-    Returns their paths in the order of the connections, and a sentence about each capture that could not be
-    read to its end. UsageError if a file is there already; FirstflightError if the dissector fails.
+    Returns the paths in the order of the connections, and a message for each capture that could not be
+    completely read. UsageError if a file exists already; FirstflightError if the dissector fails.
     """
     with files.explain_os_errors(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -57,15 +57,15 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _write(folder: Path, out: Path) -> list[Path]:
-    """Write a file for each connection. `folder` holds the rows, in which packets of connections alternate.
+    """Write a file for each connection. `folder` holds the rows, with the packets of all connections mixed.
 
-    Packets are sorted into files by connection first, so that memory holds few packets at a time.
+    First sorts the packets into a file per connection, so that few packets are in memory.
     """
     connections = list(_rows(folder / "quic_connection.jsonl"))
     paths = _paths(out, connections)
     numbers = {_key(row): number for number, row in enumerate(connections)}
-    sorted_out = folder / "packets"
-    sorted_out.mkdir()
+    packet_folder = folder / "packets"
+    packet_folder.mkdir()
     opened: dict[int, TextIO] = {}
     try:
         for packet in _rows(folder / "quic_packet.jsonl"):
@@ -75,21 +75,21 @@ def _write(folder: Path, out: Path) -> list[Path]:
             if number not in opened:
                 if len(opened) >= _MOST_OPEN:
                     opened.pop(next(iter(opened))).close()
-                opened[number] = (sorted_out / str(number)).open("a", encoding="utf-8")
+                opened[number] = (packet_folder / str(number)).open("a", encoding="utf-8")
             opened[number].write(json.dumps(packet) + "\n")
     finally:
         for file in opened.values():
             file.close()
     return [
-        _write_one(row, sorted_out / str(number), path)
+        _write_one(row, packet_folder / str(number), path)
         for number, (row, path) in enumerate(zip(connections, paths, strict=True))
     ]
 
 
 def _paths(out: Path, connections: Sequence[Row]) -> list[Path]:
-    """Return a path for each connection; of those with one name, the second has `-2` behind it, and so on.
+    """Return a path for each connection. If several have the same name, the second gets the suffix `-2`, etc.
 
-    UsageError if one is there already, before anything is written.
+    UsageError if a path exists already, before any file is written.
     """
     paths = []
     counts: Counter[str] = Counter()
@@ -99,7 +99,7 @@ def _paths(out: Path, connections: Sequence[Row]) -> list[Path]:
         if (count := counts[path.name]) > 1:
             path = path.with_stem(f"{path.stem}-{count}")
         if path.exists():
-            raise UsageError(f"{path} is there already: name another folder by --out, or remove it")
+            raise UsageError(f"{path} exists already: choose another folder with --out, or remove the file")
         paths.append(path)
     return paths
 

@@ -1,6 +1,6 @@
-"""aioquic as a client: what the ANRW paper measured with, kept for comparison with its figures alone.
+"""The download client aioquic. The ANRW paper used it; here it only serves comparisons with the paper.
 
-It moves some 10 MB per CPU second, so its own work limits it above 100 Mbit/s (`client_limited`).
+It moves about 10 MB per CPU second, so above 100 Mbit/s it limits the download itself (`client_limited`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,23 @@ _CRYPTO_ERRORS = range(0x100, 0x200)
 _BAD_CERTIFICATE = frozenset({0x12A, 0x12B, 0x12C, 0x12D, 0x12E, 0x130})
 
 
+class _OneAddress(QuicConnection):
+    """A connection that sends to one address only.
+
+    aioquic probes the address that a server prefers (RFC 9000 9.6), and answers path challenges from any
+    address. The egress policy has not checked these addresses.
+    """
+
+    def connect(self, addr: NetworkAddress, now: float) -> None:
+        self._only_to = addr
+        super().connect(addr, now)
+
+    def datagrams_to_send(self, now: float) -> list[tuple[bytes, NetworkAddress]]:
+        return [(data, to) for data, to in super().datagrams_to_send(now) if to == self._only_to]
+
+
 class _Transfer(QuicConnectionProtocol):
-    """One GET; `over` is done when the response is, or the connection."""
+    """One GET request. `over` completes when the response is complete or the connection is closed."""
 
     def __init__(self, quic: QuicConnection, request: Request) -> None:
         super().__init__(quic)
@@ -56,7 +71,7 @@ class _Transfer(QuicConnectionProtocol):
         return (time.monotonic_ns() - self.begun) // 1000
 
     def datagram_received(self, data: bytes | str, addr: NetworkAddress) -> None:
-        """Take a datagram, unless the download has had its share of the network."""
+        """Process a datagram, unless the download has exceeded the limit of received bytes."""
         if self.wire.is_over():
             self._end("wire_limit", self.wire.message(self.body))
         else:
@@ -73,7 +88,7 @@ class _Transfer(QuicConnectionProtocol):
             self._end("reset", f"the server reset the stream: {event.error_code:#x}")
         if self.http is not None:
             for part in self.http.handle_event(event):
-                self._take(part)
+                self._handle(part)
 
     def _ask(self) -> None:
         request = self.request
@@ -94,7 +109,7 @@ class _Transfer(QuicConnectionProtocol):
         )
         self.transmit()
 
-    def _take(self, part: H3Event) -> None:
+    def _handle(self, part: H3Event) -> None:
         if isinstance(part, HeadersReceived):
             if self.first_byte_us is None:
                 self.first_byte_us = self.elapsed_us()
@@ -132,7 +147,7 @@ class _Transfer(QuicConnectionProtocol):
 
 
 async def download(request: Request, keys: TextIO) -> Answer:
-    """Do one transfer; never raises for what a server does."""
+    """Do one transfer. Never raise due to a server's behaviour."""
     configuration = QuicConfiguration(
         alpn_protocols=H3_ALPN,
         is_client=True,
@@ -150,12 +165,12 @@ async def download(request: Request, keys: TextIO) -> Answer:
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, shared.UDP_BUFFER)
     udp.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0))
     udp.setblocking(False)
-    quic = QuicConnection(configuration=configuration)
+    quic = _OneAddress(configuration=configuration)
     transport, transfer = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: _Transfer(quic, request), sock=udp
     )
     try:
-        # The form in which the kernel names the peer: aioquic takes another one for another path.
+        # The kernel's form of the peer's address. aioquic treats any other form as another path.
         peer = (request.ip, request.port, 0, 0) if family == socket.AF_INET6 else (request.ip, request.port)
         transfer.connect(peer)
         try:
@@ -192,7 +207,7 @@ async def download(request: Request, keys: TextIO) -> Answer:
 
 
 def _write_qlog(logger: QuicLogger | None) -> None:
-    """Write the connection's log into the folder QLOGDIR, if the environment names one."""
+    """Write the connection's log to the folder QLOGDIR, if the environment names a folder."""
     if logger is None:
         return
     log = logger.to_dict()
@@ -202,7 +217,7 @@ def _write_qlog(logger: QuicLogger | None) -> None:
 
 
 def main(arguments: Iterable[str]) -> None:
-    """Answer requests until the end of standard input. Arguments as of `shared.permitted`."""
+    """Answer requests until the end of standard input. `shared.permitted` describes the arguments."""
     permitted = shared.permitted(arguments)
     log = Path(os.environ.get("SSLKEYLOGFILE") or os.devnull)
     with log.open("a", encoding="ascii") as keys:

@@ -1,7 +1,7 @@
-"""What a download client takes and gives: one JSON object a line, one answer for each request, in order.
+"""Requests and answers of download clients: one JSON object per line, one answer per request, in order.
 
-A client prints a line `{"ready": "NAME/VERSION"}` when its libraries are loaded. It ends at the end of its
-input. It contacts the address of the request alone, resolves nothing, follows no redirect.
+A client prints the line `{"ready": "NAME/VERSION"}` when the libraries are loaded. It exits at the end of its
+input. It contacts only the address in the request, resolves no names and follows no redirects.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Self
 from firstflight.errors import FirstflightError
 from firstflight.system import from_outside
 
-# Classes of the end of a transfer, as a client sees it. Comparing with other downloads and with the capture
-# comes later (downloader/outcome.py).
+# How a transfer can end, as the client sees it. Later, downloader/outcome.py compares a download with the
+# others and with the capture.
 ENDS = frozenset(
     {
         "complete", "limit", "wire_limit", "short", "timeout", "connect_failed", "tls_failed", "reset",
@@ -27,7 +27,7 @@ _BEYOND = 1 << 63
 
 @dataclass(frozen=True)
 class Request:
-    """One download. `roots`: a PEM file with the trusted roots; `method`: HEAD only of the client quiche.
+    """One download. `roots`: a PEM file with the trusted roots; `method`: only the client quiche takes HEAD.
 
     `max_bytes` limits the body; `max_wire_bytes` all bytes that arrive from the network, with headers.
     """
@@ -59,7 +59,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """The end of one download. Times in microseconds from `started_at` (ns, UTC); None: did not happen."""
+    """The end of a download. Times in microseconds from `started_at` (ns, UTC); `None`: did not happen."""
 
     end: str
     detail: str | None = None
@@ -90,23 +90,24 @@ class Answer:
 
     @classmethod
     def of(cls, line: bytes) -> Self:
-        """Parse a client's line. FirstflightError if it is none."""
+        """Parse a client's line. Raise FirstflightError if the line is not an answer."""
         try:
-            # libcurl's messages have bytes of a server, which come as lone surrogates.
+            # libcurl's messages can contain bytes from the server, which arrive as lone surrogates.
             value = from_outside.json_value(line)
             answer = cls(**{field.name: value[field.name] for field in fields(cls) if field.name in value})
             if answer.end not in ENDS:
                 raise ValueError(f"{answer.end!r} is no end of a download")
             for name, number in vars(answer).items():
-                # One that no record file holds would end the stage only when its rows are written.
+                # No record file holds such a number. Without this check, the stage fails only when it writes
+                # rows.
                 if isinstance(number, int) and not -_BEYOND <= number < _BEYOND:
                     raise ValueError(f"{name} has more than 64 bits")
         except (KeyError, TypeError, ValueError) as error:
-            raise FirstflightError(f"a download client gave no answer that is one: {error}") from error
+            raise FirstflightError(f"a download client's line is no answer: {error}") from error
         return answer
 
 
-# Headers whose values are kept, in lower case; values are cut at so many characters.
+# Response headers to keep, in lower case. Values are truncated to MOST_OF_A_HEADER characters.
 KEPT_HEADERS = frozenset(
     {
         "age", "alt-svc", "cache-control", "cf-cache-status", "content-encoding", "content-length",

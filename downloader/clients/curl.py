@@ -1,7 +1,7 @@
-"""The client of TCP sets and of libcurl's HTTP/3: a worker around one libcurl (contract.py).
+"""The download client for TCP sets and for libcurl's HTTP/3: a worker around libcurl (contract.py).
 
-Run inside a set's network namespace: `python -m downloader.clients.curl`. Lists are checked where the socket
-is opened, on the address that libcurl is about to contact.
+It runs inside a set's network namespace: `python -m downloader.clients.curl`. It checks the lists when it
+opens the socket, against the address that libcurl is about to contact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from firstflight.egress.permitted import Permitted
 _TCP_WINDOW_CLAMP = 10
 _SO_RCVBUFFORCE = 33
 _CHUNK = 512 << 10
-# Between two looks at what has arrived.
+# The longest wait between two checks of the received bytes.
 _LONGEST_WAIT_MS = 50.0
 _HTTP = {
     "1.1": pycurl.CURL_HTTP_VERSION_1_1,
@@ -37,7 +37,7 @@ _HTTP_NAMES = {
     pycurl.CURL_HTTP_VERSION_2_0: "2",
     pycurl.CURL_HTTP_VERSION_3: "3",
 }
-# libcurl's codes (curl/curl.h) by the end that they mean; the others are `failed`.
+# libcurl's error codes (curl/curl.h) and the ends that they mean. Other codes mean `failed`.
 _ENDS = {
     7: "connect_failed",
     96: "connect_failed",  # QUIC
@@ -49,7 +49,7 @@ _TIMED_OUT, _STOPPED, _NOT_VERIFIED = 28, 23, 60
 
 
 class Download:
-    """One transfer: options of libcurl, what its callbacks saw, and the answer made of both."""
+    """One transfer: libcurl's options, its callbacks' observations, and the answer built from both."""
 
     def __init__(self, request: Request, permitted: Permitted) -> None:
         self._request = request
@@ -65,22 +65,23 @@ class Download:
         self._curl = self._options()
 
     def run(self) -> Answer:
-        """Do the transfer; never raises for what a server does."""
+        """Do the transfer. Never raise due to a server's behaviour."""
         started_at, cpu = time.time_ns(), time.process_time_ns()
         multi = pycurl.CurlMulti()
         events = Events(multi)
         multi.add_handle(self._curl)
         code, message = 0, ""
         try:
-            quiet = False
+            is_quiet = False
             while events.pass_on():
                 if self._wire.is_over():
                     self._wire_over = self._wire.message(self._body)
                     break
-                if self._tls and not quiet:
-                    # From now on nothing is printed: the debug callback would get all data as well.
+                if self._tls and not is_quiet:
+                    # The TLS parameters are known. In verbose mode the debug callback would also receive all
+                    # data.
                     self._curl.setopt(pycurl.VERBOSE, 0)
-                    quiet = True
+                    is_quiet = True
             _, _, failed = multi.info_read()
             if failed:
                 _, code, message = failed[0]
@@ -122,7 +123,7 @@ class Download:
         return curl
 
     def _open(self, _purpose: int, address: Any) -> Any:
-        """Open the socket of the connection, unless its address may not be contacted."""
+        """Open the connection's socket, unless the address may not be contacted."""
         ip = address.addr[0]
         if ip != self._request.ip:
             self._refused = f"libcurl was about to contact {ip}"
@@ -142,7 +143,7 @@ class Download:
 
     def _header(self, line: bytes) -> None:
         if self._body:
-            return  # a trailer (RFC 9110 6.5), which changes nothing
+            return  # a trailer (RFC 9110 6.5) has no effect
         text = line.decode("latin-1").strip()
         if text.startswith("HTTP/"):
             self._headers.clear()
@@ -187,7 +188,7 @@ class Download:
             end = "timeout"
         if connect_us is None and end in ("timeout", "reset"):
             end = "connect_failed"
-        # Checked and good, checked and bad, or not checked to the end.
+        # True: the certificate is valid. False: it is invalid. `None`: verification did not complete.
         verified = None
         if request.verify and (code == _NOT_VERIFIED or status is not None):
             verified = code != _NOT_VERIFIED
@@ -197,7 +198,7 @@ class Download:
             started_at=started_at,
             client_ip=info(pycurl.LOCAL_IP) or None,
             client_port=max(0, int(info(pycurl.LOCAL_PORT))) or None,
-            # Of QUIC, libcurl gives the end of the handshake, which is tls_us.
+            # For QUIC, libcurl reports the end of the handshake here, which is tls_us.
             connect_us=None if request.http == "3" else connect_us,
             tls_us=after(pycurl.APPCONNECT_TIME_T),
             first_byte_us=after(pycurl.STARTTRANSFER_TIME_T) if status else None,
@@ -219,10 +220,10 @@ class Download:
 
 
 class Events:
-    """The sockets and the timer of a libcurl handle: one system call and one call of libcurl an event.
+    """The sockets and the timer for a libcurl multi handle: one system call and one libcurl call per event.
 
-    `multi.perform` and `multi.select` list all sockets anew each time, which costs a fast download a tenth
-    of its CPU time.
+    `multi.perform` and `multi.select` list all sockets on each call. This is a tenth of the CPU time for a
+    fast download.
     """
 
     def __init__(self, multi: Any) -> None:
@@ -233,14 +234,14 @@ class Events:
         multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
 
     def pass_on(self) -> bool:
-        """Wait for the next event and pass it on; return whether a transfer is still under way."""
+        """Wait for the next event and pass it to libcurl. Return whether a transfer is still in progress."""
         left_ms = _LONGEST_WAIT_MS
         if self._due is not None:
             left_ms = min(left_ms, max(0.0, (self._due - time.monotonic()) * 1000))
         ready = self._poll.poll(math.ceil(left_ms))
         active = 1
-        for number, what in ready:
-            _, active = self._multi.socket_action(number, _curls_events(what))
+        for number, poll_events in ready:
+            _, active = self._multi.socket_action(number, _curls_events(poll_events))
         if not ready or self._overdue():
             self._due = None
             _, active = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
@@ -249,22 +250,22 @@ class Events:
     def _overdue(self) -> bool:
         return self._due is not None and time.monotonic() >= self._due
 
-    def _watch(self, what: int, number: int, _multi: Any, _data: Any) -> None:
-        if what == pycurl.POLL_REMOVE:
+    def _watch(self, action: int, number: int, _multi: Any, _data: Any) -> None:
+        if action == pycurl.POLL_REMOVE:
             self._poll.unregister(number)
         else:
-            wanted = select.POLLIN if what & pycurl.POLL_IN else 0
-            self._poll.register(number, wanted | (select.POLLOUT if what & pycurl.POLL_OUT else 0))
+            mask = select.POLLIN if action & pycurl.POLL_IN else 0
+            self._poll.register(number, mask | (select.POLLOUT if action & pycurl.POLL_OUT else 0))
 
     def _set_timer(self, after_ms: int) -> None:
         self._due = None if after_ms < 0 else time.monotonic() + after_ms / 1000
 
 
-def _curls_events(what: int) -> int:
-    """Return poll's events as libcurl names them."""
-    found = pycurl.CSELECT_IN if what & (select.POLLIN | select.POLLHUP) else 0
-    found |= pycurl.CSELECT_OUT if what & select.POLLOUT else 0
-    return found | (pycurl.CSELECT_ERR if what & (select.POLLERR | select.POLLNVAL) else 0)
+def _curls_events(poll_events: int) -> int:
+    """Translate poll's events to libcurl's."""
+    mask = pycurl.CSELECT_IN if poll_events & (select.POLLIN | select.POLLHUP) else 0
+    mask |= pycurl.CSELECT_OUT if poll_events & select.POLLOUT else 0
+    return mask | (pycurl.CSELECT_ERR if poll_events & (select.POLLERR | select.POLLNVAL) else 0)
 
 
 def _option(sock: socket.socket | None, option: int) -> int | None:
@@ -272,12 +273,12 @@ def _option(sock: socket.socket | None, option: int) -> int | None:
 
 
 def _drops(sock: socket.socket | None) -> int | None:
-    """Return the datagrams that the kernel dropped; None for TCP."""
+    """Return the number of datagrams that the kernel dropped; `None` for TCP."""
     return shared.drops(sock) if sock is not None and sock.type == socket.SOCK_DGRAM else None
 
 
 def answer(request: Request, permitted: Permitted) -> Answer:
-    """Do the transfer of a request; one that libcurl does not take has failed."""
+    """Do a request's transfer. Answer `failed` if libcurl rejects the request."""
     try:
         transfer = Download(request, permitted)
     except (pycurl.error, ValueError) as error:
@@ -286,7 +287,7 @@ def answer(request: Request, permitted: Permitted) -> Answer:
 
 
 def main(arguments: Iterable[str]) -> None:
-    """Answer requests until the end of standard input. Arguments as of `shared.permitted`."""
+    """Answer requests until the end of standard input. `shared.permitted` describes the arguments."""
     permitted = shared.permitted(arguments)
     shared.say_ready(pycurl.version.split()[1])
     for line in sys.stdin.buffer:

@@ -1,4 +1,4 @@
-"""What the Python clients share: the lists in force, sockets for UDP, and how they speak."""
+"""Code that the Python clients share: the lists in force, counters of received data, and output."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from firstflight.system import from_outside
 
 UNCONFIRMED = "the opt-out list is not confirmed"
 UDP_BUFFER = 8 << 20
-# The counters of the interfaces of this process's network namespace (proc_pid_net(5)).
+# Counters of the network interfaces in this process's network namespace (proc_pid_net(5)).
 _DEVICES = Path("/proc/self/net/dev")
 _LOOK_S = 0.005
 _SO_MEMINFO, _MEMINFO_WORDS, _MEMINFO_DROPS = 55, 9, 8
 
 
 def permitted(arguments: Iterable[str]) -> Permitted:
-    """Return what a client's arguments permit: KIND=VALUE, blocklist, optout, allow-net or own.
+    """Return the policy that a client's arguments describe: KIND=VALUE; blocklist, optout, allow-net or own.
 
     `own`: a network of this machine outside of the client's network namespace.
     """
-    given: dict[str, list[str]] = {"blocklist": [], "optout": [], "allow-net": [], "own": []}
+    values: dict[str, list[str]] = {"blocklist": [], "optout": [], "allow-net": [], "own": []}
     for argument in arguments:
         kind, _, value = argument.partition("=")
-        if kind not in given:
+        if kind not in values:
             raise UsageError(f"{argument}: expected blocklist=, optout=, allow-net= or own=")
-        given[kind].append(value)
-    lists = [[Path(path) for path in given[kind]] for kind in ("blocklist", "optout")]
-    return Permitted(lists[0], lists[1], given["allow-net"], own=given["own"])
+        values[kind].append(value)
+    lists = [[Path(path) for path in values[kind]] for kind in ("blocklist", "optout")]
+    return Permitted(lists[0], lists[1], values["allow-net"], own=values["own"])
 
 
 def why_not(permitted: Permitted, ip: str, host: str) -> str | None:
-    """Return why a download may not begin now; None if it may."""
+    """Return the reason why a download may not start now; `None` if it may start."""
     if permitted.look_well() < Trust.ALL:
         return UNCONFIRMED
     return permitted.why_not(ip, host)
 
 
 class Wire:
-    """What has arrived in this network namespace since the start, of the limit of one download.
+    """Compares the bytes that this network namespace has received with the limit per download.
 
-    A body of no byte may come in any number of chunk extensions, of one byte a packet, or of datagrams that
-    belong to no stream. The interface counts them all, with the headers of each packet.
+    Without sending a byte of the body, a server can send any number of chunk extensions, one-byte packets, or
+    datagrams that belong to no stream. The interface counts all of these, with each packet's headers.
     """
 
     def __init__(self, limit: int | None) -> None:
@@ -59,11 +59,11 @@ class Wire:
         self._next_look = 0.0
 
     def bytes(self) -> int:
-        """Return the bytes that have arrived."""
+        """Return the number of bytes received since construction."""
         return arrived() - self._before
 
     def is_over(self) -> bool:
-        """Return whether the limit is exceeded; it looks every 5 ms at most, for its cost."""
+        """Return whether the limit is exceeded. Reads the counters at most every 5 ms, to save CPU time."""
         now = time.monotonic()
         if self._limit is None or now < self._next_look:
             return False
@@ -71,12 +71,12 @@ class Wire:
         return self.bytes() > self._limit
 
     def message(self, body: int) -> str:
-        """Return what to say of a download that has exceeded the limit."""
-        return f"the network brought {self.bytes()} bytes for {body} of the body"
+        """Return the message for a download that has exceeded the limit."""
+        return f"received {self.bytes()} bytes from the network for {body} bytes of the body"
 
 
 def arrived() -> int:
-    """Return the bytes that the interfaces here have received; `lo` counts only if it is alone."""
+    """Return the bytes that all interfaces here have received. `lo` counts only if there is no other."""
     counts = {}
     for line in _DEVICES.read_text(encoding="ascii", errors="replace").splitlines()[2:]:
         name, _, numbers = line.partition(":")
@@ -86,18 +86,18 @@ def arrived() -> int:
 
 
 def content_length(headers: Mapping[str, str]) -> int | None:
-    """Return the Content-Length of a response; None if it has none, or none that a body can have."""
+    """Return a response's Content-Length; `None` if it is absent or not a possible body length."""
     return from_outside.content_length(headers.get("content-length", ""))
 
 
 def drops(sock: socket.socket) -> int:
-    """Return how many datagrams the kernel dropped because a socket's buffer was full (SO_MEMINFO)."""
+    """Return how many datagrams the kernel dropped because the socket's buffer was full (SO_MEMINFO)."""
     words = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * _MEMINFO_WORDS)
     return int(struct.unpack(f"={_MEMINFO_WORDS}I", words)[_MEMINFO_DROPS])
 
 
 def say_ready(version: str) -> None:
-    """Print the line that a client begins with."""
+    """Print a client's first line."""
     _write(json.dumps({"ready": version}).encode() + b"\n")
 
 

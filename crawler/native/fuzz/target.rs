@@ -1,15 +1,15 @@
-//! What is fuzzed: reading a file as a routing table, plain or compressed.
+//! The fuzz target: reads a file as a routing table, plain or compressed.
 
 use std::io::Cursor;
 use std::path::Path;
 
 use firstflight_rib::table::Table;
 
-/// The least bytes of a record: its header (RFC 6396 2).
+/// A record's minimum size: the header (RFC 6396 2).
 const HEADER_BYTES: usize = 12;
 
-/// Reads `input` as a whole table. If it is one, every record has an origin or is counted, and a plain one
-/// has no more of them than its bytes allow. Returns whether it is one.
+/// Reads `input` as a whole table. Returns whether it is a valid table. Asserts that each record in a valid table has
+/// an origin or is counted, and that a plain table has no more records than its size allows.
 pub fn table(input: &[u8]) -> bool {
     let mut table = Table::default();
     let stream = Box::new(Cursor::new(input.to_vec()));

@@ -1,9 +1,9 @@
-//! Finds the AS_PATH among the attributes of a route (RFC 4271 4.3) and splits it into segments.
+//! Finds the AS_PATH among a route's attributes (RFC 4271 4.3) and splits it into segments.
 
 const AS_PATH: u8 = 2;
 const EXTENDED_LENGTH: u8 = 0x10;
 
-/// Bytes of an AS number: TABLE_DUMP has two, TABLE_DUMP_V2 four.
+/// Size of an AS number in bytes: two in TABLE_DUMP, four in TABLE_DUMP_V2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AsWidth {
     Two = 2,
@@ -15,11 +15,11 @@ pub enum AsWidth {
 pub enum Kind {
     Set,
     Sequence,
-    /// Inside a confederation; must not leave it.
+    /// Within a confederation; must not leave it.
     Confederation,
 }
 
-/// One segment of a path.
+/// One segment in a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     pub kind: Kind,
@@ -28,7 +28,7 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// A segment of the AS numbers in `numbers`, each of `width`.
+    /// A segment with the AS numbers in `numbers`, each of `width`.
     pub fn new(kind: Kind, numbers: &'a [u8], width: AsWidth) -> Self {
         Self {
             kind,
@@ -37,7 +37,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Its AS numbers, as written.
+    /// The AS numbers, in the order of the path.
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = u32> + use<'a> {
         self.numbers.chunks_exact(self.width as usize).map(|bytes| {
             bytes
@@ -47,9 +47,9 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The segments of a route's path, none if it has no path. `attributes` is what follows their length `stated`,
-/// and may be shorter or longer. Attributes behind the path are not looked at. Like pyasn, takes a last
-/// attribute that is longer than what is left for as long as it is.
+/// Returns the segments in a route's path; no segments if it has no path. `attributes` starts after the length field,
+/// whose value is `stated`, and may be shorter or longer than `stated`. Ignores attributes after the path. Accepts a
+/// last attribute whose length exceeds the remaining bytes, and uses these bytes, like pyasn.
 pub fn path(
     attributes: &[u8],
     stated: usize,

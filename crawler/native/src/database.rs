@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::table::Table;
 
-/// Writes the table to `path` in one step: after a failure the file is what it was.
+/// Writes the table to `path` atomically: a failure leaves the file unchanged.
 pub fn write(table: &Table, source: &str, path: &Path) -> Result<(), Failure> {
     let part = part_of(path);
     let written = lines(table, source, &part).and_then(|()| fs::rename(&part, path));
     written.map_err(|error| {
-        // It may not exist; the error to report is why it could not be written.
+        // The file may not exist. Report only the first error.
         let _ = fs::remove_file(&part);
         Failure::unwritten(path, &error)
     })
@@ -33,8 +33,8 @@ fn lines(table: &Table, source: &str, path: &Path) -> io::Result<()> {
     writeln!(out, "; prefixes: {}", table.origins.len())?;
     for ((address, bits), origin) in &table.origins {
         match address {
-            // The C library, and with it pyasn, writes ::a.b.c.d (deprecated by RFC 4291 2.5.5.1) in this
-            // way; Rust does not.
+            // The C library, and therefore pyasn, writes ::a.b.c.d (deprecated by RFC 4291 2.5.5.1) like this. Rust
+            // does not.
             IpAddr::V6(v6) if v6.segments()[..6] == [0; 6] && v6.segments()[6] != 0 => {
                 let [.., a, b, c, d] = v6.octets();
                 writeln!(out, "::{a}.{b}.{c}.{d}/{bits}\t{origin}")?;

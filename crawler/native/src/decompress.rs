@@ -1,16 +1,16 @@
-//! Tables as they lie in archives: plain, bzip2 or gzip (RFC 1952), recognized by their first bytes.
+//! Reads tables from archives: plain, bzip2 or gzip (RFC 1952). The first bytes identify the format.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, ErrorKind, Read};
 
 use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 
-/// Bytes read from the stream, and handed on decompressed, at a time.
+/// Number of bytes to read from the stream, and to return decompressed, at a time.
 const BUFFER: usize = 1 << 18;
 
 type Source = BufReader<Chain<Cursor<Vec<u8>>, Box<dyn Read>>>;
 
-/// The bytes of `stream`, decompressed if its first bytes say so.
+/// Returns the bytes of `stream`, decompressed if the first bytes indicate compression.
 pub fn plain(mut stream: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     let mut magic = Vec::with_capacity(3);
     stream.by_ref().take(3).read_to_end(&mut magic)?;
@@ -39,8 +39,8 @@ enum Streams {
     Ended,
 }
 
-/// Compressed streams one after the other: parallel compressors write many. As Python's modules do, takes
-/// other bytes behind a bzip2 stream for padding, and zeros behind a gzip member.
+/// A sequence of compressed streams, as parallel compressors write it. Like Python's modules, treats other bytes after
+/// a bzip2 stream, and zeros after a gzip member, as padding.
 struct Members {
     current: Streams,
     is_first: bool,
@@ -99,7 +99,7 @@ impl Members {
     }
 }
 
-/// Whether nothing but zeros was left.
+/// Skips zeros. Returns whether the stream then has no more bytes.
 fn skip_zeros(source: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let held = source.fill_buf()?;

@@ -1,4 +1,4 @@
-//! The prefix of a RIB record and the attributes of its first route (RFC 6396 4.2 and 4.3; RFC 8050 4).
+//! A RIB record's prefix and the attributes of the first route (RFC 6396 4.2 and 4.3; RFC 8050 4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,20 +15,20 @@ const RIB_IPV6_UNICAST_ADDPATH: u16 = 10;
 const RIB_GENERIC_ADDPATH: u16 = 12;
 const SAFI_UNICAST: u8 = 1;
 
-/// The address of a network and the length of its prefix in bits. Bits behind the prefix are 0 here, whatever
-/// the table has there, so that a network is in a table once.
+/// The address and the prefix length in bits of a network. Bits after the prefix are always 0, whatever the table
+/// contains, so that a network has only one representation.
 pub type Prefix = (IpAddr, u8);
 
-/// The first route of a record.
+/// A record's first route.
 pub struct Entry<'a> {
     pub prefix: Prefix,
-    /// What follows the length of the attributes; may be shorter or longer than that.
+    /// The bytes after the length field of the attributes; may be shorter or longer than that length.
     pub attributes: &'a [u8],
     pub attribute_bytes: usize,
     pub width: AsWidth,
 }
 
-/// Whether the record holds routes of unicast prefixes.
+/// Whether the record contains routes of unicast prefixes.
 pub fn is_unicast(record: &Record) -> bool {
     match record.kind {
         TABLE_DUMP => matches!(record.subtype, AFI_IPV4 | AFI_IPV6),
@@ -44,7 +44,7 @@ pub fn is_unicast(record: &Record) -> bool {
     }
 }
 
-/// Address family (AFI and SAFI) of a RIB_GENERIC record (RFC 6396 4.3.3), and what follows.
+/// Returns the address family (AFI and SAFI) in a RIB_GENERIC record (RFC 6396 4.3.3), and the rest.
 fn generic(body: &[u8]) -> Option<((u16, u8), &[u8])> {
     let (&[_, _, _, _, high, low, safi], rest) = body.split_first_chunk::<7>()?;
     Some(((u16::from_be_bytes([high, low]), safi), rest))
@@ -54,13 +54,13 @@ fn after_sequence(body: &[u8]) -> Result<&[u8], &'static str> {
     body.get(4..).ok_or("it ends before its prefix")
 }
 
-/// Bytes of a route in front of its attributes: peer (2), time (4), path identifier if `has_id` (4; RFC 8050
-/// 4.1), length of the attributes (2).
+/// Number of bytes in a route before the attributes: peer (2), time (4), path identifier if `has_id` (4; RFC 8050 4.1),
+/// length of the attributes (2).
 fn header_bytes(has_id: bool) -> usize {
     if has_id { 12 } else { 8 }
 }
 
-/// The first route of a unicast record, or what is wrong with it. Routes of further peers are not looked at.
+/// Returns a unicast record's first route, or the fault of the record. Ignores the routes of further peers.
 pub fn first<'a>(record: &Record<'a>) -> Result<Entry<'a>, &'static str> {
     match (record.kind, record.subtype) {
         (TABLE_DUMP, AFI_IPV4) => old::<4>(record.body),
@@ -74,15 +74,14 @@ pub fn first<'a>(record: &Record<'a>) -> Result<Entry<'a>, &'static str> {
             Some((_, rest)) => new::<16>(rest, false),
             None => Err("it ends before its address family"),
         },
-        // By the RFC the identifier is a part of the prefix (4.2), but OpenBGPD and GoBGP write it as in the
-        // other records.
+        // In the RFC the identifier is part of the prefix (4.2), but OpenBGPD and GoBGP write it as in other records.
         _ => Err(
             "additional paths in RIB_GENERIC_ADDPATH are written in two ways, which cannot be told apart",
         ),
     }
 }
 
-/// TABLE_DUMP (RFC 6396 4.2): view, sequence, prefix, its length, status, time, peer's address and AS,
+/// TABLE_DUMP (RFC 6396 4.2): view, sequence, prefix, prefix length, status, time, address and AS of the peer,
 /// attributes.
 fn old<const N: usize>(body: &[u8]) -> Result<Entry<'_>, &'static str> {
     const SHORT: &str = "it ends before its attributes";
@@ -109,8 +108,8 @@ fn old<const N: usize>(body: &[u8]) -> Result<Entry<'_>, &'static str> {
     })
 }
 
-/// The other records, from the prefix on: its length, its bytes, number of routes; then each route
-/// (`header_bytes`) with its attributes.
+/// The other records, from the prefix on: its length, its bytes, the number of routes, then each route (`header_bytes`)
+/// with its attributes.
 fn new<const N: usize>(body: &[u8], has_id: bool) -> Result<Entry<'_>, &'static str> {
     let (&bits, rest) = body.split_first().ok_or("it ends before its prefix")?;
     let octets = usize::from(bits).div_ceil(8);
@@ -144,7 +143,7 @@ fn new<const N: usize>(body: &[u8], has_id: bool) -> Result<Entry<'_>, &'static 
     })
 }
 
-/// The address with all bits behind the prefix 0; `bits` is at most 8 * N.
+/// Returns the address with all bits after the prefix set to 0. `bits` is at most 8 * N.
 fn network<const N: usize>(address: &[u8; N], bits: u8) -> IpAddr {
     let mut masked = *address;
     let whole = usize::from(bits / 8);

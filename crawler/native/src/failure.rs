@@ -1,4 +1,4 @@
-//! Why the program ends, in one sentence, and with which exit status (docs/interfaces.md).
+//! Reasons for failures, each one sentence, with their exit status (docs/interfaces.md).
 
 use std::fmt;
 use std::io;
@@ -8,9 +8,9 @@ use firstflight_usage::reason;
 
 #[derive(Debug)]
 pub enum Failure {
-    /// Wrong use: 2.
+    /// Wrong usage: exit status 2.
     Use(String),
-    /// A table that cannot be read or used, or a database that cannot be written: 3.
+    /// A table cannot be read or used, or a database cannot be written: exit status 3.
     Input(String),
 }
 
@@ -42,7 +42,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // A sentence is one line, whatever the name of the file.
+            // The sentence is a single line, even with control characters in a file name.
             Self::Use(sentence) | Self::Input(sentence) => {
                 f.write_str(&sentence.replace(char::is_control, "?"))
             }

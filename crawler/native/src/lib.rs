@@ -1,12 +1,12 @@
-//! Routing tables (MRT table dumps, RFC 6396): from records to prefixes with their origin AS.
+//! Reads routing tables (MRT table dumps, RFC 6396), from records to prefixes with their origin AS.
 //!
 //! | module | |
 //! | --- | --- |
-//! | `decompress`, `records` | bytes in, one record after the other |
-//! | `entry`, `attributes`, `origin` | a record's prefix, the path of its first route, who announces it |
-//! | [`table`] | origins by prefix, and counts of what has none |
-//! | [`database`] | pyasn's text database out |
-//! | [`failure`] | why it ends, with which exit status |
+//! | `decompress`, `records` | reads bytes, splits them into records |
+//! | `entry`, `attributes`, `origin` | a record's prefix, the first route's path, and the origin AS |
+//! | [`table`] | origins by prefix, and counts of records without an origin |
+//! | [`database`] | writes pyasn's text database |
+//! | [`failure`] | errors and exit status |
 
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]

@@ -14,7 +14,7 @@ use firstflight_usage::{stdout, tell};
 
 const NAME: &str = "firstflight-rib";
 
-/// Turns routing tables (MRT table dumps, RFC 6396) into prefixes with their origin AS, a pyasn text database
+/// Converts routing tables (MRT table dumps, RFC 6396) to a pyasn text database of prefixes with their origin AS
 ///
 /// Prints counts as one JSON object.
 #[derive(Debug, Parser)]
@@ -24,15 +24,15 @@ const NAME: &str = "firstflight-rib";
     after_help = "Example: firstflight-rib rib.20240807.0200.bz2 --out rib.pyasn | jq .counts"
 )]
 struct Args {
-    /// Table dumps: plain, bzip2 or gzip; the first route to a prefix counts
+    /// Table dumps: plain, bzip2 or gzip; uses the first route to a prefix
     #[arg(required = true, value_name = "TABLE")]
     tables: Vec<PathBuf>,
 
-    /// File for the database; it is left alone unless all tables are whole
+    /// File for the database; unchanged if a table is damaged or incomplete
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 
-    /// Where the tables are from, for the database's first lines (default: their names)
+    /// Source of the tables, for the database's first lines (default: their names)
     #[arg(long, value_name = "TEXT")]
     source: Option<String>,
 }
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     if stdout::was_closed() {
         return Err(Failure::Use(
-            "standard output is closed, and the counts go there: redirect it to a file".to_owned(),
+            "standard output is closed, but receives the counts: redirect it to a file".to_owned(),
         ));
     }
     let mut table = Table::default();
@@ -64,7 +64,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     let source = args.source.clone().unwrap_or_else(|| names(&args.tables));
     database::write(&table, &source, &args.out)?;
     match writeln!(io::stdout(), "{}", table.summary()) {
-        // The reader has gone (`| head`): this is no error.
+        // The reader has exited (`| head`): not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::unwritten(Path::new("standard output"), &error))
         }

@@ -1,15 +1,15 @@
-//! Which AS is the origin of a path; the rules are those of pyasn's converter.
+//! Finds a path's origin AS, by the rules of pyasn's converter.
 //!
-//! - The last AS of the path; reserved and private numbers are skipped in favour of the one before.
-//! - A path that ends in an AS_SET has several origins; pyasn takes any of them, this program the smallest,
-//!   so that the same table always gives the same result.
-//! - Segments of a confederation in front of a path are no part of it (RFC 5065 4), where pyasn finds none. In
-//!   the place of the origin, on which pyasn fails, they leave it unknown.
-//! - Apart from these, a path that does not begin with a sequence has none.
+//! - The origin is the last AS of the path. Reserved and private numbers are skipped in favour of the AS before.
+//! - A path that ends with an AS_SET has several origins. pyasn returns an arbitrary origin. This program returns the
+//!   smallest, so the same table always gives the same result.
+//! - Confederation segments at the start of a path are ignored (RFC 5065 4); pyasn finds no origin there. A
+//!   confederation segment in the position of the origin, on which pyasn fails, makes the origin unknown.
+//! - Any other path that does not start with a sequence has no origin.
 
 use crate::attributes::{Kind, Segment};
 
-/// The origin, and whether it was chosen from a set; `None` if the path has no usable one.
+/// Returns the origin, and whether it was chosen from a set; `None` if the path has no usable AS.
 pub fn of(segments: &[Segment]) -> Option<(u32, bool)> {
     let begin = segments
         .iter()
@@ -32,7 +32,7 @@ pub fn of(segments: &[Segment]) -> Option<(u32, bool)> {
     None
 }
 
-/// pyasn's `is_asn_bogus`: 0, documentation, private and reserved numbers, and all from 1,000,000 on.
+/// pyasn's `is_asn_bogus`: 0, documentation, private and reserved numbers, and all numbers from 1,000,000.
 fn is_usable(number: u32) -> bool {
     !matches!(number, 0 | 64_496..=131_071 | 1_000_000..)
 }

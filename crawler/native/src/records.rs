@@ -1,4 +1,4 @@
-//! The records of a table dump (RFC 6396 2), read one after the other from a stream.
+//! Reads the records in a table dump (RFC 6396 2), one after the other, from a stream.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -11,13 +11,13 @@ use crate::failure::Failure;
 
 pub const TABLE_DUMP: u16 = 12;
 pub const TABLE_DUMP_V2: u16 = 13;
-/// BGP traffic (RFC 6396 4.4), with which tables are easily mistaken.
+/// BGP traffic (RFC 6396 4.4), easily mistaken for a table.
 const BGP4MP: [u16; 2] = [16, 17];
 const HEADER_BYTES: usize = 12;
-/// Far above any record of a real table; a larger length means that the file is damaged or not MRT.
+/// Far larger than any record in a real table. A larger length means that the file is damaged or not MRT.
 const MAX_RECORD_BYTES: u32 = 1 << 26;
 
-/// One record: offset of its header in the (decompressed) file, fields of the header, body.
+/// One record: its header's offset in the (decompressed) file, the header's fields, and the body.
 pub struct Record<'a> {
     pub offset: u64,
     pub timestamp: u32,
@@ -39,7 +39,7 @@ impl<'p> Records<'p> {
         Self::over(Box::new(file), path)
     }
 
-    /// The records of a stream; `path` is its name in what a failure says.
+    /// A stream's records. Failures refer to it as `path`.
     pub fn over(stream: Box<dyn Read>, path: &'p Path) -> Result<Self, Failure> {
         let stream = decompress::plain(stream).map_err(|error| Failure::unopened(path, &error))?;
         Ok(Self {
@@ -50,7 +50,7 @@ impl<'p> Records<'p> {
         })
     }
 
-    /// The next record, of a type that table dumps have; `None` at the end of the file.
+    /// Returns the next record, with a type that occurs in table dumps; `None` at the end of the file.
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Failure> {
         let offset = self.offset;
         let read = self.fill(HEADER_BYTES, offset)?;
@@ -92,15 +92,14 @@ impl<'p> Records<'p> {
         }))
     }
 
-    /// Puts the next `wanted` bytes, fewer at the end of the file, into `body`, whose size grows only with
-    /// what was read.
+    /// Reads the next `wanted` bytes into `body`, fewer at the end of the file. The size of `body` grows only with the
+    /// bytes read.
     fn fill(&mut self, wanted: usize, at: u64) -> Result<usize, Failure> {
         self.body.clear();
         let mut limited = self.stream.by_ref().take(wanted as u64);
         match limited.read_to_end(&mut self.body) {
             Ok(read) => Ok(read),
-            // The compressed stream ends too early: the caller sees that bytes are missing. At the end of a
-            // record it does not.
+            // The compressed stream is truncated. The caller detects missing bytes, except at the end of a record.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => match self.body.len() {
                 0 => Err(self.cut(self.offset, at)),
                 read => Ok(read),
@@ -124,7 +123,7 @@ impl<'p> Records<'p> {
         } else {
             format!(
                 "the routing table {path} is cut short: it ends after byte {at} (decompressed), within the record \
-                 that starts at byte {record_at}; a part of a table gives wrong origins, so none of it is used: \
+                 that starts at byte {record_at}; an incomplete table gives wrong origins, so it is not used: \
                  fetch it again"
             )
         })

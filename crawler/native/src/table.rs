@@ -1,8 +1,6 @@
-//! Origins by prefix, and counts: every RIB record is an origin or in one of the counts.
-//!
-//! Of the routes to a prefix, the record's first one counts (that of the RIB's first peer, of additional paths
-//! the first one that the table has); of a prefix that
-//! occurs twice, in one table or in two, the first with an origin.
+//! Origins by prefix, and counts. Each RIB record yields an origin or increments a count.  Only the record's first
+//! route counts: the route of the RIB's first peer or, with additional paths, the first route in the table. If a prefix
+//! occurs twice, in one table or in two, its first record with an origin counts.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -18,7 +16,7 @@ use crate::origin;
 use crate::records::{Record, Records, TABLE_DUMP_V2};
 
 const PEER_INDEX_TABLE: u16 = 1;
-/// A full table has a million records; a compressed file of some megabytes could hold billions.
+/// A full table has a million records. A compressed file with a few megabytes could contain billions.
 const MAX_RECORDS: u64 = 20_000_000;
 
 #[derive(Default)]
@@ -37,18 +35,18 @@ struct Counts {
     repeated: u64,
     no_origin: u64,
     as_sets: u64,
-    /// Records of other kinds, by type and subtype: multicast, and other families than IPv4 and IPv6.
+    /// Records of other kinds by type and subtype: multicast, and address families other than IPv4 and IPv6.
     skipped: BTreeMap<(u16, u16), u64>,
 }
 
 impl Table {
-    /// Adds the routes of the table dump at `path`. After a failure the table must not be used: a part of one
-    /// would give wrong origins.
+    /// Adds the routes of the table dump at `path`. After a failure the table must not be used, because an incomplete
+    /// table gives wrong origins.
     pub fn read(&mut self, path: &Path) -> Result<(), Failure> {
         self.take(Records::open(path)?, path)
     }
 
-    /// Adds the routes of a table dump from a stream, which `path` names; otherwise as `read`.
+    /// Adds the routes in a table dump from a stream named `path`; otherwise like `read`.
     pub fn read_from(&mut self, stream: Box<dyn Read>, path: &Path) -> Result<(), Failure> {
         self.take(Records::over(stream, path)?, path)
     }
@@ -59,7 +57,7 @@ impl Table {
             read += 1;
             if read > MAX_RECORDS {
                 return Err(Failure::Input(format!(
-                    "{} has more than {MAX_RECORDS} records: it is no routing table",
+                    "{} has more than {MAX_RECORDS} records: it is not a routing table",
                     path.display()
                 )));
             }
@@ -111,7 +109,7 @@ impl Table {
         Ok(())
     }
 
-    /// Time of the first record (Unix seconds), prefixes by family, and the counts that are not 0.
+    /// Returns the first record's time (Unix seconds), the prefixes by family, and the counts that are not 0.
     pub fn summary(&self) -> Value {
         let is_v6 = |&&((address, _), _): &&(Prefix, u32)| matches!(address, IpAddr::V6(_));
         let v6 = self.origins.iter().filter(is_v6).count();

@@ -1,8 +1,8 @@
-//! The fuzz target on the stable toolchain, for a bounded time: tables, damaged in ways that repeat in every
-//! run.
-//!
+//! Runs the fuzz target on the stable toolchain for a bounded time, with damaged tables that are the same in each run.
 //! FIRSTFLIGHT_FUZZ_SECONDS sets the time (default 1).
 
+#[path = "../../../tests/numbers.rs"]
+mod numbers;
 #[path = "../fuzz/target.rs"]
 mod target;
 
@@ -12,20 +12,9 @@ use std::time::{Duration, Instant};
 use bzip2::Compression;
 use bzip2::write::BzEncoder;
 
-/// A small generator: the same numbers in every run.
-struct Numbers(u64);
+use numbers::Numbers;
 
-impl Numbers {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % below.max(1)
-    }
-}
-
-/// A record of a type and subtype.
+/// A record with a type and subtype.
 fn record(kind: u16, subtype: u16, body: &[u8]) -> Vec<u8> {
     let mut record = b"\x66\xb2\xd8\x00".to_vec();
     record.extend(kind.to_be_bytes());
@@ -35,10 +24,10 @@ fn record(kind: u16, subtype: u16, body: &[u8]) -> Vec<u8> {
     record
 }
 
-/// A table with its index of peers, a route of each family in both formats, one with a path identifier, a
-/// generic one, a set, a default route, and a record of another kind.
+/// A table with a peer index, a route of each family in both formats, a route with a path identifier, a generic route,
+/// a set, a default route, and a record of another kind.
 fn sample() -> Vec<u8> {
-    // ORIGIN, then AS_PATH: a sequence of two and a set of two, of four bytes each.
+    // ORIGIN, then AS_PATH: a sequence of two and a set of two AS numbers, four bytes each.
     const PATH: &[u8] = b"\x40\x01\x01\x00\x40\x02\x14\x02\x02\0\0\x0d\x1c\0\0\x34\x17\x01\x02\0\0\x0d\x1d\0\0\x0d\x1e";
     const OLD_PATH: &[u8] = b"\x40\x02\x06\x02\x02\x0d\x1c\x34\x17";
     let route = |prefix: &[u8], attributes: &[u8]| {
@@ -49,7 +38,7 @@ fn sample() -> Vec<u8> {
         body.extend(attributes);
         body
     };
-    // The path identifier is in front of the length of the attributes (RFC 8050 4.1).
+    // The path identifier precedes the length of the attributes (RFC 8050 4.1).
     let with_id = |mut body: Vec<u8>| {
         let at = body.len() - PATH.len() - 2;
         body.splice(at..at, *b"\0\0\0\x07");
@@ -102,7 +91,7 @@ fn no_table_harms() {
     let mut numbers = Numbers(7);
     let (mut rounds, mut whole) = (0, 0);
     while rounds < 1000 || Instant::now() < end {
-        // Of eight inputs one is compressed: a checksum fails most of them before a record is read.
+        // One of eight inputs is compressed. A checksum rejects most of those before a record is read.
         let mut input = samples[usize::from(rounds % 8 == 0)].clone();
         for _ in 0..numbers.next(5) {
             let at = numbers.next(input.len());
@@ -125,6 +114,6 @@ fn no_table_harms() {
         whole += usize::from(target::table(&input));
         rounds += 1;
     }
-    // Damage that leaves lengths alone leaves a table: the checks of whole tables are run as well.
+    // Damage that does not affect lengths leaves a valid table, so the checks of valid tables also run.
     assert!(whole * 20 > rounds, "{whole} of {rounds}");
 }

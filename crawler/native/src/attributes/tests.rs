@@ -1,4 +1,4 @@
-//! Attributes that are fed, and the path found among them.
+//! Tests that find the path among given attributes.
 
 use super::{AsWidth, Kind, path};
 
@@ -39,7 +39,7 @@ fn the_path_is_found_among_the_attributes() {
             sequence.clone(),
         ),
         (
-            "behind another",
+            "after another",
             &[0x40, 1, 1, 0, 0x40, 2, 4, 2, 1, 1, 2],
             AsWidth::Two,
             sequence,
@@ -64,7 +64,7 @@ fn the_path_is_found_among_the_attributes() {
 #[test]
 fn what_is_stated_ends_the_attributes() {
     let bytes = [0x40, 1, 1, 0, 0x40, 2, 4, 2, 1, 1, 2];
-    // Four bytes are the first attribute, and the path behind it is not the route's.
+    // The first attribute has four bytes. The path after it does not belong to the route.
     assert_eq!(found(&bytes, 4, AsWidth::Two), Ok(vec![]));
     assert_eq!(found(&bytes, 5, AsWidth::Two).map(|path| path.len()), Ok(1));
 }
@@ -79,7 +79,7 @@ fn damaged_attributes_are_refused() {
         (&[0x50, 2, 0], SHORT),
         (&[0x40, 2, 1, 2], CUT),
         (&[0x40, 2, 3, 2, 1, 1], CUT),
-        // Longer than the bytes that are there: taken for as long as it is.
+        // The length exceeds the remaining bytes, which are used.
         (&[0x40, 2, 9, 2, 2, 1, 2], CUT),
         (
             &[0x40, 2, 4, 5, 1, 1, 2],

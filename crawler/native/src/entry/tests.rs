@@ -1,4 +1,4 @@
-//! Records that are fed, and the prefix and the first route found in them.
+//! Tests that find the prefix and the first route in given records.
 
 use std::net::IpAddr;
 
@@ -138,7 +138,7 @@ fn prefix_and_first_route() {
             (NEW, 4, new(128, &v6, 0, &[])),
             (IpAddr::from(six), 128, vec![], 0, AsWidth::Four),
         ),
-        // Bits behind the prefix.
+        // Bits after the prefix.
         (
             (OLD, 1, old(&[255; 4], 23, 1, &[])),
             (
@@ -180,7 +180,7 @@ fn prefix_and_first_route() {
             (NEW, 6, in_family(2, 1, new(128, &v6, 1, &[5]))),
             (IpAddr::from(six), 128, vec![5], 1, AsWidth::Four),
         ),
-        // Fewer bytes than stated are kept with what was stated; further routes are not looked at.
+        // Fewer bytes than stated are kept, with the stated length. Further routes are ignored.
         (
             (NEW, 2, new(24, &cut, 4, &[5])),
             (IpAddr::from(four), 24, vec![5], 4, AsWidth::Four),

@@ -1,10 +1,10 @@
-//! Origins of paths, by the kinds and numbers of their segments.
+//! Tests of origins by the kinds and numbers of a path's segments.
 
 use crate::attributes::{AsWidth, Kind, Segment};
 
 use super::of;
 
-/// Bytes of 32-bit AS numbers.
+/// AS numbers encoded in 32 bits.
 fn written(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|n| n.to_be_bytes()).collect()
 }

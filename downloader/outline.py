@@ -1,0 +1,57 @@
+"""The download stage's part of the dry run."""
+
+from __future__ import annotations
+
+from downloader import draw, http3, option_sets
+from firstflight.run.outline import Known, Outline, download_traffic
+from firstflight.settings import Settings, Vantage
+
+
+def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outline:  # noqa: ARG001
+    """Return the budget per vantage point and repetition. Its duration does not include waiting for turns.
+
+    Raise UsageError for an unknown option set, and InputError for an unreadable list of files.
+    """
+    chosen = settings.download
+    sets = option_sets.chosen(",".join(chosen.sets))
+    lines = (_line(settings),)
+    files = _files(settings, known)
+    if files is None:
+        return Outline(lines, sections=("download",))
+    downloads = files * len(sets)
+    # Before QUIC downloads, one more request checks whether the server supports HTTP/3.
+    head_requests = files if http3.first_quic(sets) else 0
+    traffic = download_traffic(downloads + head_requests, downloads * chosen.max_bytes)
+    seconds = (downloads + head_requests) * (chosen.timeout_s + chosen.pause_s)
+    count = f"at most {files} files to download"
+    return Outline(lines, None, count, traffic, seconds, sections=("download",))
+
+
+def _files(settings: Settings, known: Known) -> int | None:
+    """Return the maximum number of files; `None` if unknown."""
+    chosen, crawl = settings.download, settings.crawl
+    if chosen.targets is not None:
+        count: int | None = len(draw.of_list(chosen.targets)[0])
+    else:
+        counts = [count for count in (known.names, crawl.limit) if count is not None]
+        count = min(counts, default=None)
+    if known.cdns is None or chosen.per_cdn is None or chosen.others is None:
+        return count
+    drawn = known.cdns * chosen.per_cdn + chosen.others
+    return drawn if count is None else min(count, drawn)
+
+
+def _line(settings: Settings) -> str:
+    chosen = settings.download
+    drawn = f"{chosen.per_cdn or 'all'} files of each CDN and {chosen.others or 'all'} of other networks"
+    sets = len({*chosen.sets, option_sets.WARMUP})
+    frequency = "once in each repetition"
+    if len(settings.vantage) > 1:
+        frequency = f"once in {chosen.run_pause_s:g} s from all vantage points"
+        if not settings.campaign.shared_limits:
+            frequency = "once in each repetition from each vantage point, which share no limits"
+    return (
+        f"downloads: {drawn}, {sets} of each file ({', '.join(chosen.sets)}), at most "
+        f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time; a name and "
+        f"address gets them {frequency}"
+    )
