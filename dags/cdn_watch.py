@@ -23,8 +23,8 @@ from orchestration.stages import Plan
 ROWS = Asset("watch_slot")
 VANTAGE_POINTS = vantage_points()
 NAMES = [vantage.name for vantage in VANTAGE_POINTS]
-# A period does not wait for retries: they must come soon, or its slots are missed. A task that is too late
-# for all slots still records them, so it is retried for a day.
+# A period does not wait for retries, so a late retry misses slots. A task that is too late for all slots
+# still records them, so it is retried for a day.
 SOON = {
     **RETRIES,
     "retries": 300,
@@ -35,12 +35,12 @@ SOON = {
 with DAG(
     "cdn_watch",
     description="First answers of a few names, every minute of every hour",
-    # Early enough for vantage points to fetch their inputs before the hour begins.
+    # Early enough for vantage points to fetch their inputs before the hour starts.
     schedule=CronTriggerTimetable("55 * * * *", timezone="UTC"),
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,
     is_paused_upon_creation=True,
-    # The DAG runs of a vantage point that is down stay open until it is back, for two days; other hours and
+    # The DAG runs for a vantage point that is down stay open until it is back, for two days; other hours and
     # other vantage points do not wait for them.
     max_active_runs=64,
     max_active_tasks=ACTIVE_TASKS,
@@ -67,38 +67,38 @@ with DAG(
     doc_md="""
 ### How does an edge behave from minute to minute?
 
-Each run is one hour: every vantage point probes the names of `watch.toml` once a minute, and those under
-`owned` sixty times a minute. One task per vantage point and hour keeps the times itself; Airflow only starts
-it, five minutes early. A slot that was not probed is a row with its reason. The periods of a day share a run;
-the hour's number plus one is its repetition.
+Each run is one hour: every vantage point probes the names of `watch.toml` once a minute, and the names under
+`owned` sixty times a minute. One task per vantage point and hour schedules the probes itself; Airflow only
+starts the task, five minutes early. A slot that was not probed is a row with the reason. The periods in a day
+share a run; the hour's number plus one is the repetition.
 
 **See the results:** at the centre `firstflight query watch_hourly --param cdn=Cloudflare` (medians and
-quartiles), `firstflight query watch_names` (who answers how), `firstflight sql "SELECT * FROM
-watch_coverage"` (slots, skipped, why).
+quartiles), `firstflight query watch_names` (the answers of each name), `firstflight sql "SELECT * FROM
+watch_coverage"` (slots, skipped slots, reasons).
 
-**Run it now:** unpause it: the rest of this hour begins immediately, and every later hour automatically.
-*Trigger*, at the top right, starts a single period (`period_minutes`, beginning `begins_after_s` from now);
-do not change the logical date. A single period replaces the scheduled one for that time: limits hold for both
-together, so the hour's slots are skipped (`limit`).
+**Run it now:** unpause it: the rest of this hour starts immediately, and every later hour automatically.
+*Trigger*, at the top right, starts a single period (`period_minutes`, starting `begins_after_s` from now);
+do not change the logical date. A single period replaces the scheduled period for that time: limits apply to
+both together, so the hour's slots are skipped (`limit`).
 
-**Before you unpause it:** `watch.toml` names the list and, under `owned`, only names whose owner agreed. A
-watch that could exceed a limit refuses to start.
+**Before you unpause it:** `watch.toml` names the list. Under `owned`, enter a name only if its owner agreed.
+A watch that could exceed a limit does not start.
 
-**Stop it:** pause the DAG. Probing ends gracefully within seconds; the rest of the hour is recorded as
+**Stop it:** pause the DAG. Probing stops gracefully within seconds; the rest of the hour is recorded as
 skipped (`stopped`), or probed if the DAG is unpaused within the hour. `firstflight runs stop RUN` at the
-centre (the value of `open`) ends the day's watch permanently.
+centre (RUN is the value of `open`) stops the day's watch permanently.
 
-**When something fails:** the task's log ends with one sentence; a retried task continues with the rest of its
-hour, and records missed slots as skipped. *Backfill* records hours that were not scheduled because the centre
-was down as skipped; nothing is sent for the past. docs/operations.md has a page for each part.
+**When something fails:** the last line of the task's log is the error. A retried task continues with the rest
+of the hour, and records missed slots as skipped. If hours were not scheduled because the centre was down,
+*Backfill* records them as skipped, and sends no packets. docs/operations.md has a page for each part.
 """,
 ):
-    run = OpenWatch(task_id="open", as_data=Asset("as_data"), **SOON).output
+    run = OpenWatch(task_id="open", inputs={"as_data": Asset("as_data")}, **SOON).output
     LoadCentre(task_id="load_run", run=run)
 
     @task
     def period(**context) -> int:  # type: ignore[no-untyped-def]
-        """Return the number of the period within its run."""
+        """Return the number of the period within the run."""
         return period_of(context).number  # type: ignore[arg-type]
 
     @task.branch

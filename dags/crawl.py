@@ -18,7 +18,7 @@ with DAG(
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,
     is_paused_upon_creation=True,
-    # Limits per address hold within one crawl.
+    # Limits per address apply only within a crawl.
     max_active_runs=1,
     default_args=RETRIES,
     tags=["firstflight"],
@@ -33,17 +33,17 @@ into the store. `downloads` starts when this asset and `as_data` are updated.
 **See the results:** at the centre `firstflight sql "SELECT outcome, count() FROM download_file WHERE run =
 'RUN' GROUP BY ALL"`.
 
-**Before you unpause it:** the requests carry `contact` of downloads.toml, and `[crawl]` there sets their
-rate: one request per second and address unless it says otherwise.
+**Before you unpause it:** the requests contain `contact` of downloads.toml, and `[crawl]` there sets their
+rate, by default one request per second and address.
 
-**Run it now:** unpause it: the crawl of this week begins immediately, and those of later weeks automatically.
-*Trigger*, at the top right, starts another one; no parameters.
+**Run it now:** unpause it: the crawl of this week starts immediately, and later crawls automatically.
+*Trigger*, at the top right, starts another crawl; no parameters.
 
-**Stop it:** pause the DAG: the crawl ends in order, keeps what is done, and continues when the DAG is
-unpaused. `firstflight runs stop RUN` at the centre ends it permanently; it then publishes nothing.
+**Stop it:** pause the DAG: the crawl stops cleanly, keeps its results, and continues when the DAG is
+unpaused. `firstflight runs stop RUN` at the centre stops it permanently, and no asset is published.
 
-**When it fails:** the task's log ends with one sentence; a crawl that is tried again continues where it
-stopped.
+**When it fails:** the last line of the task's log is the error; a crawl that is tried again continues where
+it stopped.
 """,
 ):
     run = OpenCrawl(task_id="open").output

@@ -29,8 +29,8 @@ with DAG(
             type=["null", "number"],
             minimum=0,
             maximum=1,
-            description="Share of the names to complete a handshake with, drawn by the run's seed; 0: none; "
-            "null: as the site's settings say.",
+            description="Share of the names to complete a handshake with, selected by the run's seed; "
+            "0: no handshakes; null: the value in the site's settings.",
         ),
     },
     doc_md="""
@@ -38,29 +38,33 @@ with DAG(
 
 `open` creates a run with the newest list and routing table; its value (*XCom*) is the run's id, as in rows
 and `firstflight runs`. Each vantage point then fetches its inputs from the centre and, per repetition,
-resolves the names, probes them under capture, completes handshakes with a share of them, dissects its
-capture, and loads its rows into the store.
+resolves the names, probes them while a capture runs, completes handshakes with a share of the names, dissects
+the capture, and loads its rows into the store.
 `report` writes the page when all rows are loaded, or after `report_after_minutes`, and names missing vantage
-points; `late_report` writes it again after the last one.
+points; `late_report` writes it again when the last vantage point has finished.
 
-**Run it now:** *Trigger*, at the top right. Its form has the parameters; do not change the logical date. Both
-lists must have been fetched (DAGs `targets`, `as_data`); the DAG starts automatically when there is a new one
-of each.
+**Run it now:** *Trigger*, at the top right. Its form has the parameters; do not change the logical date. The
+list and the table must have been fetched (DAGs `targets`, `as_data`); the DAG starts automatically when both
+are updated.
 
 **See the results:** the log of `report`, its page below `FIRSTFLIGHT_REPORTS`, or at the centre
 `firstflight sql "SELECT vantage, outcome, count() FROM quic_probe WHERE run = 'RUN' GROUP BY ALL"`.
 
-**Where tasks run:** those of a vantage point only on its worker (queue), one scan at a time (pool
-`scan_NAME`; with shards a pool for each), at most `scan_rate` new probes per second. A vantage point that is
-down delays no other: its tasks wait.
+**Where tasks run:** a vantage point's tasks run only on its worker (queue), one scan at a time (pool
+`scan_NAME`; with shards a pool for each), at most `scan_rate` new probes per second. If a vantage point is
+down, its tasks wait, and other vantage points are not delayed.
 
-**Stop it:** pause the DAG. Probing ends gracefully within seconds, nothing is lost, and it continues when the
-DAG is unpaused. `firstflight runs stop RUN` at the centre ends one run permanently; its rows are loaded and
-reported.
+**Stop it:** pause the DAG. Probing stops gracefully within seconds, no data is lost, and it continues when
+the DAG is unpaused. `firstflight runs stop RUN` at the centre stops one run permanently; its rows are loaded
+and reported.
 
-**When something fails:** the task's log ends with one sentence, and docs/operations.md has a page for each
-part. A retried stage continues where it stopped; rows are loaded exactly once.
+**When something fails:** the last line of the task's log is the error, and docs/operations.md has a page for
+each part. A retried stage continues where it stopped; rows are loaded exactly once.
 """,
 ):
-    run = OpenScan(task_id="open", targets=Asset("targets"), as_data=Asset("as_data")).output
+    run = OpenScan(
+        task_id="open",
+        inputs={name: Asset(name) for name in ("targets", "as_data")},
+        shares={"handshake": "handshake_share"},
+    ).output
     measure(Plan.SCAN, run, parts=lambda vantage: vantage.scan_parts, rows=ROWS, report=Asset("quic_report"))

@@ -30,7 +30,8 @@ Fetches the target list of the run's day (site.toml, `[targets]`), checks every 
 `airflow backfill create --dag-id targets --from-date 2024-08-01 --to-date 2024-08-07`: the publisher keeps
 past lists. Older lists start no scan.
 
-**When it fails:** the task's log ends with one sentence; the task is tried again after 2, 4, 8 ... minutes.
+**When it fails:** the last line of the task's log is the error; the task is tried again after 2, 4, 8 ...
+minutes.
 """,
 ):
     FetchForDay(task_id="fetch", stage="targets", asset=TARGETS)

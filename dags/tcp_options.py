@@ -1,4 +1,4 @@
-"""Asks once a week from every vantage point which TCP options the names of downloads.toml agree to."""
+"""Surveys once a week, from every vantage point, the TCP options that names of downloads.toml agree to."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ with DAG(
 ### Which TCP options do servers agree to?
 
 `open` creates a run with the list of `downloads.toml` and the newest routing table; its value (*XCom*) is the
-run's id. Each vantage point then fetches its inputs from the centre, resolves the names, connects by TCP with
-each address, offering all options, and loads its rows into the store. No data is sent over the connections.
+run's id. Each vantage point then fetches its inputs from the centre, resolves the names, opens a TCP
+connection to each address, offering all options, and loads its rows into the store. The connections carry no
+data.
 
 **See the results:** at the centre `firstflight sql "SELECT vantage, cdn, avg(sack), avg(ecn) FROM tcp_option
 WHERE run = 'RUN' GROUP BY ALL"`.
 
 **Before you unpause it:** `[tcp_options]` of downloads.toml sets share and rate; the limits of `[probe]`
-there hold, too.
+there apply, too.
 
-**Run it now:** unpause it: the survey of this week begins immediately, and those of later weeks
-automatically. *Trigger*, at the top right, starts another one; its form has the parameters.
+**Run it now:** unpause it: the survey of this week starts immediately, and later surveys automatically.
+*Trigger*, at the top right, starts another survey; its form has the parameters.
 
-**Where tasks run:** those of a vantage point only on its worker (queue). It waits for a scan there, and scans
-wait for it (pool `scan_NAME`; with shards that of the first).
+**Where tasks run:** a vantage point's tasks run only on its worker (queue). The survey and scans wait for
+each other (pool `scan_NAME`; with shards the pool of the first shard).
 
-**Stop it:** pause the DAG: it ends in order and continues when the DAG is unpaused. `firstflight runs stop
-RUN` at the centre ends one run permanently; its rows are loaded.
+**Stop it:** pause the DAG: the survey stops cleanly and continues when the DAG is unpaused. `firstflight runs
+stop RUN` at the centre stops one run permanently; its rows are loaded.
 
-**When something fails:** the task's log ends with one sentence, and docs/operations.md has a page for each
-part. A retried stage continues where it stopped; rows are loaded exactly once.
+**When something fails:** the last line of the task's log is the error, and docs/operations.md has a page for
+each part. A retried stage continues where it stopped; rows are loaded exactly once.
 """,
 ):
-    run = OpenSurvey(task_id="open", as_data=Asset("as_data")).output
+    run = OpenSurvey(task_id="open", inputs={"as_data": Asset("as_data")}).output
     measure(Plan.SURVEY, run, parts=lambda vantage: vantage.survey_parts, rows=Asset("tcp_option"))

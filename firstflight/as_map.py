@@ -1,6 +1,6 @@
-"""Looks up origin AS and CDN of an address in the routing table and the AS -> CDN map of a run.
+"""Looks up an address's origin AS and CDN in a run's routing table and AS -> CDN map.
 
-The `as_data` stage (crawler/) writes both into the run's folder; `Mapper` reads them.
+The `as_data` stage (crawler/) writes both to the run's folder. `Mapper` reads them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ RIB_FILE = "rib.pyasn"
 CDN_MAP_FILE = "cdn_map.toml"
 AS_DATA_FILE = "as_data.json"
 
-# The CDN of an origin AS that is in no CDN's list (docs/definitions.md).
+# The CDN of an origin AS that no CDN's list contains (docs/definitions.md).
 OTHERS = "Others"
 
 
 class Origin(NamedTuple):
-    """Origin AS and CDN of an address. Without a route or a usable origin both are None."""
+    """Origin AS and CDN of an address. Both are `None` without a route or a usable origin."""
 
     asn: int | None
     cdn: str | None
 
 
 class Mapper:
-    """Looks up addresses in the AS data of one run. Loading takes about 2 s for a full routing table."""
+    """Looks up addresses in a run's AS data. A full routing table loads in about 2 s."""
 
     def __init__(self, folder: Path) -> None:
-        """Load `folder` (RUN/as_data); InputError if the stage has not run or a file is broken."""
+        """Load `folder` (RUN/as_data). Raise InputError if the stage has not run or a file is invalid."""
         rib, cdn_map = folder / RIB_FILE, folder / CDN_MAP_FILE
         for path in (rib, cdn_map):
             if not path.is_file():
@@ -51,7 +51,7 @@ class Mapper:
 
     @property
     def cdns(self) -> frozenset[str]:
-        """Every CDN that `origin` may return."""
+        """All CDNs that `origin` may return."""
         return frozenset({*self._cdn_of.values(), OTHERS})
 
     def origin(self, ip: str) -> Origin:
@@ -61,19 +61,19 @@ class Mapper:
 
     def asn(self, ip: str) -> int | None:
         """Return the origin AS of the longest matching prefix. ValueError if `ip` is not an address."""
-        # Not pyasn's `lookup`, which writes the prefix as text as well.
-        found = self._routes.radix.search_best(ip)
-        return None if found is None else int(found.asn)
+        # Not pyasn's `lookup`, because it also formats the prefix as text.
+        node = self._routes.radix.search_best(ip)
+        return None if node is None else int(node.asn)
 
     def cdn(self, asn: int | None) -> str | None:
-        """Return the CDN of an origin AS; None if there is no AS."""
+        """Return the CDN of an origin AS; `None` without an AS."""
         return None if asn is None else self._cdn_of.get(asn, OTHERS)
 
 
 def read_cdn_map(path: Path) -> dict[int, str]:
-    """Read an AS -> CDN file: a TOML table `[cdn]` of name = [AS numbers]. Returns {AS number: name}.
+    """Read an AS -> CDN file: a TOML table `[cdn]` of name = [AS numbers]. Return {AS number: name}.
 
-    UsageError if the file has another structure, or if two CDNs claim one AS.
+    Raise UsageError if the file has another structure, or if two CDNs claim the same AS.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -96,14 +96,12 @@ def read_cdn_map(path: Path) -> dict[int, str]:
     return cdn_of
 
 
-def merge_cdn_map(cdn_of: dict[int, str], more: Iterable[tuple[int, str]], path: Path) -> None:
-    """Add `more` (read from `path`) to `cdn_of`; UsageError if an AS belongs to another CDN already."""
-    for asn, name in more:
+def merge_cdn_map(cdn_of: dict[int, str], entries: Iterable[tuple[int, str]], path: Path) -> None:
+    """Add `entries` (read from `path`) to `cdn_of`. Raise UsageError if another CDN already has an AS."""
+    for asn, name in entries:
         first = cdn_of.setdefault(asn, name)
         if first != name:
-            raise UsageError(
-                f"{path}: AS{asn} is claimed by {name} and by {first}: remove it from one of them"
-            )
+            raise UsageError(f"{path}: AS{asn} is claimed by {name} and by {first}: remove one of the two")
 
 
 def _is_asn(value: object) -> bool:

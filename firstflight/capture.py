@@ -1,6 +1,6 @@
 """Captures the probe's packets: starts tcpdump, waits until it captures, monitors and stops it.
 
-Time stamps have nanosecond resolution. What lies in the folder is described in `firstflight.capture_files`.
+Time stamps have nanosecond resolution. `firstflight.capture_files` describes the files in the folder.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from firstflight.errors import FirstflightError, Interrupted, OutputError, Usage
 from firstflight.system import children, files, lock
 from firstflight.system.noted_signals import noted_signals
 
-# With less free disk space than this, the capture and the probe are stopped.
+# If there is less free disk space, the capture and the probe stop.
 LEAST_FREE_BYTES = 65_536
-# Seconds for tcpdump to start, to read all delivered packets, or to stop; only a hang takes longer.
-# After this time a start fails, or a running capture is stopped or killed.
+# Seconds for tcpdump to start, to read all delivered packets, or to stop. Only a hang lasts longer. After
+# this time a start fails, and a running capture is stopped or killed.
 _HANG_S = 60.0
 _LISTENING = re.compile(rb"listening on ")
 _STATISTICS = {
@@ -35,14 +35,16 @@ _STATISTICS = {
 
 
 class Capture:
-    """Context manager around one tcpdump.
+    """Context manager for one tcpdump process.
 
-    Entering returns when tcpdump is capturing; leaving waits until the kernel has delivered the last
-    packets, stops tcpdump and writes `capture.json`; then Interrupted if SIGINT or SIGTERM has arrived
-    meanwhile. `check` verifies that it still runs. `prefix`: the command that runs tcpdump where the packets
-    are, if they are not here. `max_bytes`: maximum size of the file; tcpdump then continues and counts the
-    packets that it cannot write (`CaptureRecord.cut`). The file never uses more than half of the disk space
-    that is free at the start.
+    Entering returns when tcpdump is capturing. Leaving waits until the kernel has delivered the last packets,
+    stops tcpdump and writes `capture.json`. Then it raises Interrupted if SIGINT or SIGTERM has arrived
+    meanwhile. `check` verifies that tcpdump still runs. `prefix`: a command that runs tcpdump in another
+    network namespace.
+
+    `max_bytes`: the maximum size of the file. Beyond it, tcpdump continues and counts the packets that it
+    cannot write (`CaptureRecord.cut`). The file never uses more than half of the disk space that is free at
+    the start.
     """
 
     def __init__(
@@ -67,9 +69,9 @@ class Capture:
             "tcpdump",
             "-i",
             interface,
-            "-n",  # no names: a resolver would add traffic
+            "-n",  # no name resolution, which would add traffic
             "-p",  # does not change the interface's promiscuous mode
-            "-U",  # writes each packet to the file at once
+            "-U",  # writes each packet to the file immediately
             "--time-stamp-precision=nano",
             "-s",
             str(snaplen),
@@ -109,25 +111,25 @@ class Capture:
                 raise Interrupted("stopped by a signal; captured packets are kept")
 
     def _started(self) -> subprocess.Popen[bytes]:
-        """Start tcpdump, which holds the lock of its file until it ends, also if this process is killed."""
+        """Start tcpdump. It holds the file's lock until it exits, even if this process is killed."""
         with files.explain_os_errors(self._part):
             self._part.write_bytes(b"")
             self.record.max_bytes = min(self._max_bytes, _free_bytes(self.path.parent) // 2)
-        with lock.handed_over(self._part) as held:
+        with lock.handed_over(self._part) as lock_descriptors:
             return children.start(
                 self._argv,
                 own_session=True,
                 stderr=subprocess.PIPE,
-                pass_fds=held,
+                pass_fds=lock_descriptors,
                 max_file_bytes=self.record.max_bytes,
             )
 
     def _end(self, *, check: bool) -> None:
-        """Drain, stop tcpdump and write its record; with `check` raise if it failed."""
+        """Drain, stop tcpdump and write the record. With `check`, raise if tcpdump failed."""
         assert self._process is not None
         if self._process.poll() is None:
-            # The kernel delivers packets when a block of its ring is full, or after a second (tcpdump's read
-            # timeout, retire_blk_tov): a capture stopped before loses the packets in the open block.
+            # The kernel delivers packets when a block of the ring is full, or after a second (tcpdump's read
+            # timeout, retire_blk_tov). Stopping earlier loses the packets in the open block.
             time.sleep(self.drain_s)
             self._wait_until_read(_HANG_S)
         status = children.stop(self._process, _HANG_S)
@@ -137,26 +139,26 @@ class Capture:
         self._process.stderr.close()
         text = self._messages.decode(errors="replace")
         for name, pattern in _STATISTICS.items():
-            found = pattern.search(text)
-            setattr(self.record, name, int(found[1]) if found else None)
+            match = pattern.search(text)
+            setattr(self.record, name, int(match[1]) if match else None)
         with files.explain_os_errors(self.path):
             is_full = self.size() >= (self.record.max_bytes or 0)
-            whole = keep_whole_packets(self._part)
+            packets = keep_whole_packets(self._part)
             self._part.replace(self.path)
         files.sync([self.path])
         if self.record.captured is not None:
-            self.record.cut = self.record.captured - whole if is_full else 0
+            self.record.cut = self.record.captured - packets if is_full else 0
         add_record(self.path.parent, self.record)
         if check and status != 0:
-            raise FirstflightError(self._failure("ended badly"))
-        # tcpdump does not notice when its file cannot be written.
-        if check and not is_full and self.record.captured is not None and whole < self.record.captured:
+            raise FirstflightError(self._failure("failed"))
+        # tcpdump does not notice a failed write to the file.
+        if check and not is_full and self.record.captured is not None and packets < self.record.captured:
             raise OutputError(
-                f"{self.path} holds {whole} of {self.record.captured} captured packets: is the disk full?"
+                f"{self.path} holds {packets} of {self.record.captured} captured packets: is the disk full?"
             )
 
     def check(self) -> None:
-        """Raise FirstflightError if tcpdump has ended (interface removed), OutputError if its disk fills."""
+        """Raise FirstflightError if tcpdump has exited (interface removed), OutputError on a full disk."""
         assert self._process is not None
         if self._process.poll() is not None:
             raise FirstflightError(self._failure("ended while the probe ran"))
@@ -167,7 +169,7 @@ class Capture:
             )
 
     def size(self) -> int:
-        """Return how many bytes the capture has now."""
+        """Return the capture's current size in bytes."""
         try:
             return self._part.stat().st_size
         except FileNotFoundError:
@@ -190,20 +192,20 @@ class Capture:
                 self._messages += chunk
         while self.size() < 24:
             if time.monotonic() > deadline:
-                raise FirstflightError(f"tcpdump listens but writes no file {self._part}")
+                raise FirstflightError(f"tcpdump captures but does not write {self._part}")
             time.sleep(0.005)
 
     def _wait_until_read(self, limit_s: float) -> None:
-        """Wait until tcpdump is asleep: then it has read all packets that the kernel has delivered.
+        """Wait until tcpdump is asleep. Then it has read all packets that the kernel has delivered.
 
-        On a busy machine that may be long after they were delivered.
+        On a busy machine this can be long after their delivery.
         """
         assert self._process is not None
         deadline = time.monotonic() + limit_s
         while not children.is_asleep(self._process) and time.monotonic() < deadline:
             time.sleep(0.005)
 
-    def _failure(self, what: str) -> str:
+    def _failure(self, event: str) -> str:
         lines = [line for line in self._messages.decode(errors="replace").splitlines() if line.strip()]
         if self._process is not None and self._process.stderr is not None and not self._process.stderr.closed:
             lines += self._process.stderr.read().decode(errors="replace").splitlines()
@@ -211,7 +213,7 @@ class Capture:
             line for line in lines if not line.startswith("tcpdump: listening") and "packet" not in line
         ]
         reason = "; ".join(line.removeprefix("tcpdump: ") for line in errors[-2:]) or "it gave no reason"
-        return f"tcpdump {what} on {self.record.interface}: {reason}"
+        return f"tcpdump {event} on {self.record.interface}: {reason}"
 
 
 def _free_bytes(folder: Path) -> int:
@@ -220,7 +222,7 @@ def _free_bytes(folder: Path) -> int:
 
 
 def default_interface() -> str:
-    """Return the interface of the default route (IPv4, else IPv6); UsageError if there is none."""
+    """Return the interface of the default route (IPv4, else IPv6). Raise UsageError if there is no route."""
     with Path("/proc/net/route").open() as table:
         for line in table:
             fields = line.split()

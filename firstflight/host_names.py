@@ -1,7 +1,7 @@
-"""Host names in lists, options and settings: converts them to the form that is resolved and sent as SNI.
+"""Converts host names in lists, options and settings to the form for DNS and SNI.
 
-`scanner/native/core/src/targets/host_name.rs` takes the same names for the engines; both are tested with
-tests/field/names.json.
+`scanner/native/core/src/targets/host_name.rs` accepts the same names for the engines. tests/field/names.json
+tests both.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-# LDH labels (RFC 1123 2.1), plus the underscore, which names in use have although host names may not.
+# LDH labels (RFC 1123 2.1), plus the underscore: it is not valid in host names, but occurs in names in use.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 # Almost all names in lists already have this form. An address never has a last label that starts with a
 # letter.
@@ -17,14 +17,14 @@ _NORMAL = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z](?:[a-
 
 
 class NotAName(ValueError):
-    """The text is not a domain name; the message gives the reason, for use after `line N: `."""
+    """The text is not a domain name. The message is the reason, for use after `line N: `."""
 
 
 def normalise(text: str) -> str:
-    """Return the name in lower case, A-labels (IDNA 2008 with the mapping of UTS 46), without final dot.
+    """Return the name in lower case, as A-labels (IDNA 2008 with the mapping of UTS 46), without a final dot.
 
-    Raises NotAName for anything that cannot be resolved as a host's name: addresses, URLs, wildcards,
-    labels over 63 bytes, names over 253 (RFC 1035 2.3.4).
+    Raise NotAName for text that cannot be resolved as a host name: addresses, URLs, wildcards, labels over 63
+    bytes, names over 253 bytes (RFC 1035 2.3.4).
     """
     if len(text) <= 253 and _NORMAL.fullmatch(text):
         return text
@@ -38,7 +38,7 @@ def normalise(text: str) -> str:
     if "\ufffd" in name:
         raise NotAName(f"{shown(name)} is not UTF-8 text")
     if not name.isascii():
-        # Here, because few names need its tables.
+        # Imported here, because only few names need its tables.
         import idna
 
         try:
@@ -61,7 +61,7 @@ def normalise(text: str) -> str:
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """Quote `text` for a message: one line, no control characters, cut to about `limit` characters."""
+    """Quote `text` for a message: one line, no control characters, truncated to about `limit` characters."""
     quoted = repr(text[: limit + 1])
     return quoted if len(quoted) <= limit + 2 else quoted[:limit] + "…" + quoted[0]
 

@@ -1,7 +1,8 @@
-"""Paths of a run. The only module that builds paths below a run's folder.
+"""A run's paths. Only this module builds paths below a run's folder.
 
-RUN/ holds the files of the whole run, RUN/VANTAGE/REPETITION/ those of one vantage point and repetition, and
-RUN/VANTAGE/REPETITION/shard-K-of-N/ those of one of its shards (docs/architecture.md, "A run on disk").
+RUN/ has the files of the whole run. RUN/VANTAGE/REPETITION/ has the files for a vantage point and
+repetition, and RUN/VANTAGE/REPETITION/shard-K-of-N/ the files for a shard (docs/architecture.md, "A run on
+disk").
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _RULES = "rules"
 _LOAD = "load"
 _LOCK = "lock"
 _STOP = "stop"
-# Names that no vantage point may have, because the run itself uses them.
+# Names that a vantage point may not have, because the run uses them.
 OWN_NAMES = frozenset({TARGETS, AS_DATA, CRAWL, LISTS, _LOGS, _RULES, _LOAD, _LOCK, _STOP})
 
 REPORT = "report.json"
@@ -30,10 +31,10 @@ REPORT = "report.json"
 
 @dataclass(frozen=True, order=True)
 class StageKey:
-    """Identifies what a vantage point measures in one repetition of a run (of a watch: one period).
+    """Identifies a vantage point's measurement in a repetition of a run (in a watch: a period).
 
-    `run` is the run's id, `repetition` counts from 1. The same three columns identify its rows. `shard` is
-    the part of the names that it measures.
+    `run` is the run's id. `repetition` counts from 1. Columns of the same names identify the key's rows.
+    `shard` is the measured part of the names.
     """
 
     run: str
@@ -45,25 +46,25 @@ class StageKey:
         return f"{self.vantage}, repetition {self.repetition}" + self.of_shard(", shard ")
 
     def of_shard(self, before: str) -> str:
-        """Return the shard as text, `before` in front of it; empty if there is only one."""
+        """Return `before` and the shard as text; empty if there is only one shard."""
         return "" if self.shard.is_whole else f"{before}{self.shard}"
 
     @property
     def whole(self) -> StageKey:
-        """The key of all shards together."""
+        """The key that stands for all shards together."""
         return replace(self, shard=WHOLE)
 
     def earlier(self) -> Iterator[StageKey]:
-        """Yield the keys of the same names in earlier repetitions, oldest first."""
+        """Yield the same key in earlier repetitions, oldest first."""
         return (replace(self, repetition=number) for number in range(1, self.repetition))
 
     def columns(self) -> dict[str, str | int]:
-        """Return the columns of a row that identify its key."""
+        """Return the columns that identify a key in rows."""
         return {"run": self.run, "vantage": self.vantage, "repetition": self.repetition}
 
 
 class RunLayout:
-    """Paths of one run, whose folder is `root`. Does not create anything."""
+    """Paths of the run in the folder `root`. Creates no files."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -72,32 +73,32 @@ class RunLayout:
 
     @property
     def manifest(self) -> Path:
-        """File with state, versions, seeds, stages."""
+        """The file with state, versions, seeds and stages."""
         return self.root / "manifest.json"
 
     @property
     def config(self) -> Path:
-        """The settings as the user gave them."""
+        """The settings file as the user gave it."""
         return self.root / "config.toml"
 
     @property
     def settings(self) -> Path:
-        """The settings in force."""
+        """The file with the settings in force."""
         return self.root / "settings.json"
 
     @property
     def inputs(self) -> Path:
-        """The files that the centre offers to the vantage points of a scheduled run."""
+        """The file that lists the centre's files for the vantage points in a scheduled run."""
         return self.root / "inputs.json"
 
     @property
     def lock(self) -> Path:
-        """Locked by the campaign while it runs."""
+        """The file that the campaign locks while it runs."""
         return self.root / _LOCK
 
     @property
     def stop_file(self) -> Path:
-        """While it exists, the run stops gracefully and nothing more is sent."""
+        """While this file exists, the run stops gracefully and sends no more packets."""
         return self.root / _STOP
 
     @property
@@ -107,52 +108,52 @@ class RunLayout:
 
     @property
     def as_data(self) -> Path:
-        """Folder of rib.pyasn, cdn_map.toml, cdn_rules.toml, as_data.json."""
+        """The folder with rib.pyasn, cdn_map.toml, cdn_rules.toml and as_data.json."""
         return self.root / AS_DATA
 
     @property
     def lists(self) -> Path:
-        """Folder of the block and opt-out lists of a scheduled run."""
+        """The folder with a scheduled run's block and opt-out lists."""
         return self.root / LISTS
 
     def list_copy(self, kind: str, number: int, name: str) -> Path:
-        """Return the path of a scheduled run's copy of a list or of the roots of chains."""
+        """Return the path for a scheduled run's copy of a list or of root certificates."""
         return self.lists / f"{kind}-{number}-{name}"
 
     def rule_copy(self, sha256: str, name: str) -> Path:
-        """Return the path of the copy of a rule file that a stage used, named by its hash."""
+        """Return the path of the copy of a stage's rule file. The name contains the hash."""
         return self.root / _RULES / f"{sha256[:12]}-{name}"
 
     def log(self, name: str, key: StageKey | None = None) -> Path:
-        """Return the log file of a process that the campaign ran."""
-        where = "" if key is None else f"-{key.vantage}-{key.repetition}"
+        """Return the log file for a campaign's child process."""
+        suffix = "" if key is None else f"-{key.vantage}-{key.repetition}"
         if key is not None and not key.shard.is_whole:
-            where += f"-{key.shard.folder}"
-        return self.root / _LOGS / f"{name}{where}.log"
+            suffix += f"-{key.shard.folder}"
+        return self.root / _LOGS / f"{name}{suffix}.log"
 
     # ---- of a stage
 
     def folder(self, key: StageKey) -> Path:
-        """Return the folder of all stages of a key. ValueError for the key of another run."""
+        """Return the folder for a key's stages. Raise ValueError for the key of another run."""
         if key.run != self.root.name:
             raise ValueError(f"{key} belongs to run {key.run}, not to {self.root.name}")
         folder = self.root / key.vantage / str(key.repetition)
         return folder if key.shard.is_whole else folder / key.shard.folder
 
     def stage(self, name: str, key: StageKey | None = None) -> Path:
-        """Return the folder of a stage's output; `key` for the stages of a vantage point and repetition."""
+        """Return a stage's output folder. `key`: for the stages at a vantage point and repetition."""
         return (self.root if key is None else self.folder(key)) / name
 
     def report(self, stage: str, key: StageKey | None = None) -> Path:
-        """Return the path of a stage's report."""
+        """Return the path for a stage's report."""
         return self.stage(stage, key) / REPORT
 
     def stage_lock(self, stage: str, key: StageKey | None = None) -> Path:
-        """Return the lock file of the process that runs a stage."""
+        """Return the lock file for a stage's process."""
         return self.stage(stage, key) / _LOCK
 
     def reports(self) -> Iterator[Path]:
-        """Yield the reports of all stages that exist, without copies under other folder names."""
+        """Yield the existing reports of all stages, except for copies in other folders."""
         yield from self.root.glob(f"*/{REPORT}")
         for path in self.root.glob(f"*/[0-9]*/*/{REPORT}"):
             if path.parts[-3].isdecimal():
@@ -167,12 +168,12 @@ class RunLayout:
         return len(parts) > 3 and not parts[1].isdecimal()
 
     def key_of(self, path: Path) -> StageKey:
-        """Return the key whose folder contains `path`. ValueError if there is none."""
+        """Return the key of the folder that contains `path`. Raise ValueError without such a key."""
         vantage, repetition = path.relative_to(self.root).parts[:2]
         return StageKey(self.root.name, vantage, int(repetition), self.shard_of(path))
 
     def shard_of(self, path: Path) -> Shard:
-        """Return the shard whose folder contains `path`; WHOLE if none does."""
+        """Return the shard of the folder that contains `path`; WHOLE outside of shard folders."""
         parts = path.relative_to(self.root).parts
         return shards.of_folder(parts[2]) if len(parts) > 3 else WHOLE
 
@@ -182,14 +183,21 @@ class RunLayout:
 
     # ---- record files
 
+    def record_file(self, stage: str, kind: str, key: StageKey | None = None) -> Path:
+        """Return the path for a stage's record file. The kind is the file's name."""
+        return self.stage(stage, key) / f"{kind}.parquet"
+
     def dns_answer(self, key: StageKey) -> Path:
         """Return the path of the resolve stage's record file."""
         return self.stage("resolve", key) / "dns_answer.parquet"
 
     def quic_probe(self, key: StageKey) -> Path:
-        """Return the record file of the probe stage, or of the watch stage of that period."""
-        watched = self.stage("watch", key) / "quic_probe.parquet"
-        return watched if watched.is_file() else self.stage("probe", key) / watched.name
+        """Return the path of the probe stage's record file."""
+        return self.stage("probe", key) / "quic_probe.parquet"
+
+    def watch_probe(self, key: StageKey) -> Path:
+        """Return the path of the watch stage's record file of probes, for the period in `key`."""
+        return self.stage("watch", key) / "quic_probe.parquet"
 
     def handshakes(self, key: StageKey, kind: str = "quic_handshake") -> Path:
         """Return the handshake stage's record file of quic_handshake, certificate or http3_response."""
@@ -220,14 +228,14 @@ class RunLayout:
         return self.stage("dissect", key) / "quic_connection.parquet"
 
     def capture(self, key: StageKey) -> Path:
-        """Return the path of the probe's capture; a resumed stage adds probe-2.pcap, probe-3.pcap, ..."""
+        """Return the path of the probe's capture. A resumed stage adds probe-2.pcap, probe-3.pcap, ..."""
         return self.stage("capture", key) / "probe.pcap"
 
     def captures(self, key: StageKey) -> list[Path]:
-        """Return all complete captures of a key, oldest first."""
-        found = self.stage("capture", key).glob("probe*.pcap")
+        """Return all of a key's complete captures, oldest first."""
+        paths = self.stage("capture", key).glob("probe*.pcap")
         # probe.pcap, probe-2.pcap, ..., probe-10.pcap
-        return sorted(found, key=lambda path: (len(path.name), path.name))
+        return sorted(paths, key=lambda path: (len(path.name), path.name))
 
     def name_of(self, path: Path) -> str:
         """Return a file's name in records: RUN/ and the path within the run."""

@@ -1,8 +1,7 @@
-"""Shards: the names of one vantage point divided among several processes (ZMap's word).
+"""Shards: a vantage point's names, divided among several processes (ZMap's word).
 
-A hash of the name, not its place in the list, determines its shard, so lists in another order
-are divided alike, and all addresses of a name are probed by the shard that resolved it. docs/design/0017 has
-the reasons.
+A hash of the name determines its shard, not its position in the list. So lists in another order are divided
+the same way, and the shard that resolves a name probes all its addresses. docs/design/0017 has the reasons.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _FOLDER = re.compile(r"shard-([0-9]{1,2})-of-([0-9]{1,2})")
 
 @dataclass(frozen=True, order=True)
 class Shard:
-    """Shard `index` of `of`, from 0 as ZMap counts. 0 of 1 is the whole list."""
+    """Shard `index` of `of`, from 0 like in ZMap. Shard 0 of 1 is the whole list."""
 
     index: int = 0
     of: int = 1
@@ -46,34 +45,34 @@ class Shard:
         return f"shard-{self.index}-of-{self.of}"
 
     def holds(self, names: Iterable[bytes]) -> list[bool]:
-        """Return for each name (UTF-8) whether it belongs to this shard: to exactly one of `of`."""
-        index, of = self.index, self.of
-        return [crc32(name) % of == index for name in names]
+        """Return for each name (UTF-8) whether it belongs to this shard. It belongs to exactly one shard."""
+        index, count = self.index, self.of
+        return [crc32(name) % count == index for name in names]
 
 
 WHOLE = Shard()
 
 
 def parse(text: str) -> Shard:
-    """Return the shard that `K/N` names; UsageError if it names none."""
-    found = _GIVEN.fullmatch(text)
-    if found is None:
+    """Return the shard for `K/N`. Raise UsageError for other text."""
+    match = _GIVEN.fullmatch(text)
+    if match is None:
         raise UsageError(f"{text!r} is not a shard: write K/N, for example 0/3 for the first of three")
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(match[1]), int(match[2]))
 
 
 def of_folder(name: str) -> Shard:
-    """Return the shard whose folder has that name; WHOLE if it is no shard's."""
-    found = _FOLDER.fullmatch(name)
-    if found is None:
+    """Return the shard with the folder name `name`; WHOLE if it is not a shard's folder."""
+    match = _FOLDER.fullmatch(name)
+    if match is None:
         return WHOLE
     try:
-        shard = Shard(int(found[1]), int(found[2]))
+        shard = Shard(int(match[1]), int(match[2]))
     except UsageError:
         return WHOLE
     return shard if shard.folder == name else WHOLE
 
 
 def all_of(shards: int) -> list[Shard]:
-    """Return all shards of a list that is divided into `of` shards."""
+    """Return all shards of a list that is divided into `shards` shards."""
     return [Shard(index, shards) for index in range(shards)]

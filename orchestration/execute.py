@@ -1,4 +1,4 @@
-"""Runs one stage: in this process, as a child, or by the command of its vantage point or of the centre."""
+"""Runs a stage: in this process, as a child process, or by the command of a vantage point or the centre."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LOOK_S = 1.0
 
 def remote_commands(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
     """Return the stages that run elsewhere: stage -> command prefix, and firstflight's path there."""
-    found: dict[str, tuple[Command, str | None]] = {}
+    commands: dict[str, tuple[Command, str | None]] = {}
     if run.settings.centre.command:
         fetching = [stage.name for stage in stages.STAGES if stage.fetches]
-        found |= dict.fromkeys(fetching, (run.settings.centre.command, None))
-    if vantage is not None and (there := run.settings.vantage_named(vantage)).command:
+        commands |= dict.fromkeys(fetching, (run.settings.centre.command, None))
+    if vantage is not None and (remote := run.settings.vantage_named(vantage)).command:
         sending = [stage.name for stage in stages.STAGES if stage.sends]
-        found |= dict.fromkeys(sending, (there.command, there.program))
-    return found
+        commands |= dict.fromkeys(sending, (remote.command, remote.program))
+    return commands
 
 
 def run_remote(
@@ -74,7 +74,7 @@ def run_alone(name: str, argv: Sequence[str]) -> None:
 
 
 def _run_process(name: str, argv: Sequence[str], *, behind: bool = False) -> int:
-    """Run the process of a stage on this terminal, or by a command, and return its exit status."""
+    """Run a stage's process on this terminal, or by a command, and return its exit status."""
     status = runner.run_in_terminal(argv, behind=behind)
     if status < 0:
         raise FirstflightError(f"stage {name} was killed by signal {-status}")
@@ -92,9 +92,9 @@ def run_here(
 ) -> None:
     """Run a stage in this process, unless it is done; with `again` replace its output.
 
-    That is removed first, unless the stage replaces it in one step. `patient`: wait as long as another
-    process works on the same stage, so that a campaign does not fail because a user started one, too;
-    otherwise UsageError after 30 s.
+    The old output is removed first, unless the stage replaces it atomically. With `patient`, wait while
+    another process runs the same stage, so that a campaign does not fail because a user started the stage,
+    too. Otherwise raise UsageError after 30 s.
     """
     if patient:
         _install_signal_handlers()
@@ -113,18 +113,18 @@ def run_here(
 
 
 def end_with_campaign() -> None:
-    """Stop this process's stages in order when a campaign that started them by a command ends or stops."""
+    """Stop this process's stages gracefully when the campaign that started them by a command exits."""
     _install_signal_handlers()
     held.end_with_input()
 
 
 def _remove(run: Run, folder: Path) -> None:
-    """Remove a stage's output; FirstflightError if some of it remains, which would look like new output.
+    """Remove a stage's output; FirstflightError if files remain, because they would look like new output.
 
-    Waits for engines that still write into it: their locks would go with the folders.
+    Waits for engines that still write to it, because their locks are removed with the folders.
     """
-    for written in (folder, *folder.rglob("segments")):
-        await_engine(written, run.check_not_stopped)
+    for output_folder in (folder, *folder.rglob("segments")):
+        await_engine(output_folder, run.check_not_stopped)
     with files.explain_os_errors(folder), suppress(FileNotFoundError):
         shutil.rmtree(folder)
 

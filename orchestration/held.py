@@ -1,7 +1,8 @@
 """Stops a remote stage, started by a command such as ssh, when its standard input closes.
 
-Signals and the death of a campaign do not reach a process on another machine. The end of its standard input
-does, if the command forwards it. A greeting comes first, so that the stage recognizes such an input.
+Signals do not reach a process on another machine, and it does not notice the death of the campaign. If the
+command forwards the standard input, the process notices when the input ends. The input starts with a
+greeting, so that the stage recognizes such an input.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ GREETING = b"firstflight: end with this input\n"
 
 
 class Held:
-    """Context manager around the standard input of such a stage; the input also ends with this process."""
+    """Context manager for the standard input of such a stage; it also closes when this process dies."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -42,7 +43,7 @@ class Held:
         return self._read
 
     def let_go(self) -> None:
-        """End the input."""
+        """Close the input."""
         if self._write >= 0:
             os.close(self._write)
             self._write = -1
@@ -54,13 +55,14 @@ class Held:
 
 
 def end_with_input() -> None:
-    """Send SIGINT to this process when its standard input ends, if a `Held` is at the other end."""
+    """Send SIGINT to this process when its standard input closes, if a `Held` has sent the greeting."""
     if sys.stdin is None:
         return
     mode = os.fstat(0).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return
-    # The input also ends when a parent that holds it dies: one signal is enough.
+    # Disable the signal for the death of the parent: its death also closes the input, and one signal is
+    # enough.
     children.die_with_parent(0)
     # It waits in read(2), without a lock that a child of this process would miss.
     threading.Thread(target=_watch, daemon=True).start()

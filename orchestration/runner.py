@@ -1,9 +1,9 @@
 """Runs `firstflight` commands as child processes: argument list, output, graceful shutdown.
 
 Campaigns wait for them in an event loop (`run_to_end`), Airflow tasks block on them (`Child`). A child runs
-in a separate session, so the terminal's Ctrl-C reaches it only once, through this process; if this process
-dies, even by kill -9, the child shuts down gracefully. So does a stage behind a command, by its input
-(`orchestration.held`).
+in a separate session, so the terminal's Ctrl-C reaches it only once, through this process. If this process
+dies, even by kill -9, the child shuts down gracefully. A stage that runs through a command such as ssh stops
+when its standard input closes (`orchestration.held`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import IO, TypeVar
 
 from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
+from firstflight.settings import Vantage
 from firstflight.settings.types import Command
 from firstflight.system import children, files
 from firstflight.system.terminal import visible
@@ -71,6 +72,13 @@ def stage_argv(
     return [*argv, *more]
 
 
+def doctor_argv(vantage: Vantage, run: Path) -> list[str]:
+    """Return the argument list of `firstflight doctor` for a vantage point of a run, with its command."""
+    program = [vantage.program] if vantage.program else this_program()
+    argv = [*expand(vantage.command), *program, "doctor", "--run", str(run)]
+    return [*argv, "--vantage", vantage.name, "--here"]
+
+
 def key_options(key: StageKey) -> list[str]:
     """Return the options of `firstflight stage` that name a key."""
     shard = [] if key.shard.is_whole else ["--shard", str(key.shard)]
@@ -78,10 +86,11 @@ def key_options(key: StageKey) -> list[str]:
 
 
 async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) -> int:
-    """Run a process to its end, its output appended to `log`. Returns the exit status (negative: a signal).
+    """Run a process until it exits, and append the output to `log`.
 
-    On cancellation the process and all others in its session get SIGINT and time to shut down; if it is a
-    stage behind a command that forwards its input (`behind`), its input ends instead. UsageError if the
+    Returns the exit status (negative: a signal). On cancellation the process and all others in its session
+    get SIGINT and time to shut down. With `behind`, the process is a command that runs a stage elsewhere: if
+    the command forwards its input, the stage is stopped by closing that input instead. UsageError if the
     program cannot be started.
     """
     with files.explain_os_errors(log):
@@ -100,7 +109,7 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
             )
         )
         try:
-            # asyncio kills a process whose start is cancelled.
+            # Shielded, because asyncio kills a process if its start is cancelled.
             process = await asyncio.shield(starting)
             return await process.wait()
         except OSError as error:
@@ -111,9 +120,9 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
 
 
 async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held | None) -> None:
-    """Stop a process, once it has started, and all others in its session, by its input or by SIGINT.
+    """Stop a process and all others in its session, by closing its input or by SIGINT, once it has started.
 
-    Those that are left after GRACE_S are killed.
+    Processes that still run after GRACE_S are killed.
     """
     try:
         process = await asyncio.shield(starting)
@@ -129,7 +138,10 @@ async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held 
 
 
 async def _ends_by_input(process: asyncio.subprocess.Process, held: Held) -> bool:
-    """End the input of a process; return whether it is forwarded. The command may still be connecting."""
+    """Close a process's input; return whether its command forwards it.
+
+    The command may still be connecting.
+    """
     held.let_go()
     deadline = time.monotonic() + CONNECT_S
     while not held.is_forwarded() and process.returncode is None:
@@ -142,7 +154,8 @@ async def _ends_by_input(process: asyncio.subprocess.Process, held: Held) -> boo
 def run_in_terminal(argv: Sequence[str], *, behind: bool = False) -> int:
     """Run a process in this session, on this terminal; stop it gracefully if this process is interrupted.
 
-    `behind`: it is a stage behind a command. Returns the exit status (negative: a signal).
+    `behind`: the process is a command that runs a stage elsewhere. Returns the exit status (negative: a
+    signal).
     """
     with ExitStack() as stack:
         held = stack.enter_context(Held()) if behind else None
@@ -150,13 +163,13 @@ def run_in_terminal(argv: Sequence[str], *, behind: bool = False) -> int:
         try:
             return process.wait()
         except BaseException:
-            # A command such as ssh ends at once, and with it the input of its stage.
+            # A command such as ssh stops immediately, which closes the input of the remote stage.
             children.stop(process, GRACE_S)
             raise
 
 
 class Child:
-    """One `firstflight` command whose output is passed on line by line."""
+    """Runs a `firstflight` command as a child process and passes the output on line by line."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start `firstflight ARGUMENTS` of this installation, with additional environment variables."""
@@ -170,9 +183,10 @@ class Child:
         )
 
     def wait(self, write: Callable[[str], None], may_continue: Callable[[], bool] = lambda: True) -> int:
-        """Wait for the end; call `write` with each line. Returns the exit status (negative: a signal).
+        """Wait until the child exits, and call `write` with each line of output. Returns the exit status.
 
-        When `may_continue` returns False the child is stopped gracefully (status 130).
+        A negative status is a signal. When `may_continue` returns False the child is stopped gracefully
+        (status 130).
         """
         stream = self._process.stdout
         assert stream is not None
@@ -194,7 +208,7 @@ class Child:
             self._process.send_signal(signal.SIGINT)
 
     def stop(self) -> None:
-        """Stop the child gracefully and wait for its end."""
+        """Stop the child gracefully and wait until it exits."""
         children.stop(self._process, GRACE_S)
 
     def _read(self, stream: IO[bytes], write: Callable[[str], None]) -> None:
@@ -205,14 +219,23 @@ class Child:
                 write(line)
 
 
+def lines_of(log: Path, prefix: str) -> list[str]:
+    """Return the lines of a process's log that begin with `prefix`, without it; empty without a log."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+
+
 def last_line(log: Path) -> str:
-    """Return the last line of a process's log, without the program's name; empty if there is none."""
+    """Return the last line of a process's log, without the program's name; empty without output."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    written = [line.strip() for line in lines if line.strip()]
-    return written[-1].removeprefix("firstflight: ") if written else ""
+    texts = [line.strip() for line in lines if line.strip()]
+    return texts[-1].removeprefix("firstflight: ") if texts else ""
 
 
 def _signal_session(pid: int, signum: int) -> None:

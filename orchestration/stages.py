@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from typing import Any
 
 from firstflight import shard as shards
 from firstflight.layout import StageKey
+from firstflight.run.outline import NOTHING, Known, Outline
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.settings import Settings
+from firstflight.settings import Settings, Vantage, optional_sections
 from firstflight.shard import Shard
 
 
@@ -30,7 +32,7 @@ class Scope(Enum):
 
 
 class Plan(Enum):
-    """The kind of a run: a scan in repetitions, a watch in periods, or a run for a single purpose."""
+    """A run's kind: a scan in repetitions, a watch in periods, or a run for a single purpose."""
 
     SCAN = "scan"
     WATCH = "watch"
@@ -40,13 +42,13 @@ class Plan(Enum):
 
 
 ALL = frozenset(Plan)
-# The maximum duration of a scheduled scan, with all repetitions.
+# The maximum duration for a scheduled scan, with all repetitions.
 LONGEST = timedelta(days=30)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage. `entry` is the module whose function `stage` does the work."""
+    """One stage. The function `stage` of the module `entry` does the work."""
 
     name: str
     entry: str
@@ -56,15 +58,15 @@ class Stage:
     sends: bool = False
     # Fetches lists and tables: runs by the centre's command.
     fetches: bool = False
-    # Takes a capture, in the folder `capture` of its key.
+    # Captures packets, in the folder `capture` of the key.
     captures: bool = False
-    # Reads captures: has nothing to do where its key took none.
+    # Reads captures; does nothing for a key without a capture.
     needs_capture: bool = False
-    # The section of the settings whose `enabled` says whether it runs; None: it always does.
+    # The section of the settings with the switch `enabled` for this stage; `None`: the stage always runs.
     enabled_by: str | None = None
     # Has a separate schedule on a site: scheduled scans omit it.
     apart: bool = False
-    # The plural of what its rows hold, if the stage measures.
+    # If the stage measures: the plural noun for its rows, for example `probes`.
     measures: str | None = None
     # Takes --period and --start.
     timed: bool = False
@@ -74,9 +76,15 @@ class Stage:
     replaces: bool = False
     # Permanently confines its process to the store and the run (store/confine).
     confined: bool = False
+    # Native programs that it runs.
+    programs: tuple[str, ...] = ()
     # Record kinds that it writes.
     kinds: tuple[str, ...] = ()
-    # MODULE:FUNCTION that counts its finished output again for the run's totals; None = its report's counts.
+    # MODULE:FUNCTION that describes the stage for dry runs (`firstflight.run.outline`). A stage that sends or
+    # fetches needs it.
+    outline: str | None = None
+    # MODULE:FUNCTION that counts the finished output again for the run's totals; `None`: use the counts of
+    # the report.
     totals: str | None = None
 
     @property
@@ -90,16 +98,30 @@ class Stage:
 
     def function(self) -> Callable[..., None]:
         """Import and return the function that does the work."""
-        found: Callable[..., None] = importlib.import_module(self.entry).stage
-        return found
+        stage_function: Callable[..., None] = importlib.import_module(self.entry).stage
+        return stage_function
+
+    def outlined(self, settings: Settings, known: Known, vantage: Vantage | None) -> Outline:
+        """Return the stage's outline for these settings, and for `vantage` if it runs at a vantage point."""
+        if self.outline is None:
+            silent = not (self.sends or self.fetches)
+            return Outline(traffic=NOTHING if silent else None, unknown="it has no outline", known=known)
+        outline: Outline = _named(self.outline)(settings, known, vantage)
+        return outline
 
     def count(self, run: Run, report: StageReport) -> dict[str, int]:
-        """Return the counts of one finished report, for the run's totals."""
+        """Return the counts in a finished report, for the run's totals."""
         if self.totals is None:
             return dict(report.counts)
-        module, _, function = self.totals.partition(":")
-        counted: dict[str, int] = getattr(importlib.import_module(module), function)(run, report)
+        counted: dict[str, int] = _named(self.totals)(run, report)
         return counted
+
+
+def _named(name: str) -> Callable[..., Any]:
+    """Import and return the function MODULE:FUNCTION."""
+    module, _, function = name.partition(":")
+    named_function: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return named_function
 
 
 SCAN, WATCH = frozenset({Plan.SCAN}), frozenset({Plan.WATCH})
@@ -107,8 +129,23 @@ SURVEY, DOWNLOADS = SCAN | {Plan.SURVEY}, SCAN | {Plan.DOWNLOADS}
 RESOLVED = SURVEY | DOWNLOADS
 
 STAGES: tuple[Stage, ...] = (
-    Stage("targets", "crawler.lists.stage", Scope.RUN, fetches=True, kinds=("target",)),
-    Stage("as_data", "crawler.routing.stage", Scope.RUN, fetches=True, kinds=("as_prefix", "as_org")),
+    Stage(
+        "targets",
+        "crawler.lists.stage",
+        Scope.RUN,
+        fetches=True,
+        kinds=("target",),
+        outline="crawler.lists.outline:outline",
+    ),
+    Stage(
+        "as_data",
+        "crawler.routing.stage",
+        Scope.RUN,
+        fetches=True,
+        programs=("firstflight-rib",),
+        kinds=("as_prefix", "as_org"),
+        outline="crawler.routing.outline:outline",
+    ),
     Stage(
         "crawl",
         "crawler.files.stage",
@@ -118,8 +155,18 @@ STAGES: tuple[Stage, ...] = (
         enabled_by="crawl",
         apart=True,
         kinds=("download_file", "crawl_page"),
+        outline="crawler.files.outline:outline",
     ),
-    Stage("resolve", "scanner.resolve.stage", Scope.KEY, RESOLVED, sends=True, kinds=("dns_answer",)),
+    Stage(
+        "resolve",
+        "scanner.resolve.stage",
+        Scope.KEY,
+        RESOLVED,
+        sends=True,
+        programs=("firstflight-resolve",),
+        kinds=("dns_answer",),
+        outline="scanner.resolve.outline:outline",
+    ),
     Stage(
         "probe",
         "scanner.first_answer.stage",
@@ -128,7 +175,9 @@ STAGES: tuple[Stage, ...] = (
         sends=True,
         captures=True,
         measures="probes",
+        programs=("firstflight-prober",),
         kinds=("quic_probe", "watch_slot"),
+        outline="scanner.first_answer.outline:outline",
         totals="scanner.first_answer.totals:count",
     ),
     Stage(
@@ -139,7 +188,9 @@ STAGES: tuple[Stage, ...] = (
         sends=True,
         enabled_by="handshake",
         measures="handshakes",
+        programs=("firstflight-handshake",),
         kinds=("quic_handshake", "certificate", "http3_response"),
+        outline="scanner.handshake.outline:outline",
         totals="scanner.handshake.totals:count",
     ),
     Stage(
@@ -150,7 +201,9 @@ STAGES: tuple[Stage, ...] = (
         sends=True,
         enabled_by="calibrate",
         measures="pairs",
+        programs=("firstflight-prober", "firstflight-handshake"),
         kinds=("calibration",),
+        outline="scanner.calibrate.outline:outline",
         totals="scanner.calibrate.totals:count",
     ),
     Stage(
@@ -162,7 +215,9 @@ STAGES: tuple[Stage, ...] = (
         enabled_by="tcp_options",
         apart=True,
         measures="tcp_options",
+        programs=("firstflight-tcp-options",),
         kinds=("tcp_option",),
+        outline="scanner.tcp_options.outline:outline",
         totals="scanner.tcp_options.totals:count",
     ),
     Stage(
@@ -175,6 +230,7 @@ STAGES: tuple[Stage, ...] = (
         apart=True,
         measures="downloads",
         kinds=("download", "quic_ack"),
+        outline="downloader.outline:outline",
     ),
     Stage(
         "watch",
@@ -185,7 +241,9 @@ STAGES: tuple[Stage, ...] = (
         captures=True,
         measures="slots",
         timed=True,
+        programs=("firstflight-prober", "firstflight-resolve"),
         kinds=("quic_probe", "watch_slot", "dns_answer"),
+        outline="scanner.watch.outline:outline",
     ),
     Stage(
         "dissect",
@@ -195,21 +253,35 @@ STAGES: tuple[Stage, ...] = (
         needs_capture=True,
         enabled_by="capture",
         replaces=True,
+        programs=("firstflight-dissect",),
         kinds=("quic_connection",),
     ),
     Stage("load", "store.load.loader", Scope.EITHER, looks_itself=True, confined=True),
 )
 LOAD = "load"
+# Fetches the list of names.
+LIST = "targets"
 
 
 def named(name: str) -> Stage:
-    """Return the stage of that name; KeyError if there is none."""
+    """Return the stage with that name; KeyError if the name is unknown."""
     return {stage.name: stage for stage in STAGES}[name]
 
 
 def names(chosen: Iterable[Stage] | None = None) -> list[str]:
-    """Return the names of stages (None: of all), in order."""
+    """Return the names of the given stages, by default of all stages, in order."""
     return [stage.name for stage in (STAGES if chosen is None else chosen)]
+
+
+def optional() -> list[Stage]:
+    """Return the stages that run only if the settings enable them, which they do not by default."""
+    disabled = optional_sections()
+    return [stage for stage in STAGES if stage.enabled_by in disabled]
+
+
+def always() -> list[Stage]:
+    """Return the stages that run by default."""
+    return [stage for stage in STAGES if stage not in optional()]
 
 
 def at_centre() -> list[Stage]:
@@ -222,6 +294,11 @@ def once() -> list[Stage]:
     return [stage for stage in STAGES if stage.scope is Scope.RUN]
 
 
+def measuring_once() -> list[Stage]:
+    """Return the stages that measure from the centre, once per run, if the settings enable them."""
+    return [stage for stage in once() if stage.enabled_by is not None]
+
+
 def enabling(*names: str) -> dict[str, dict[str, bool]]:
     """Return settings that disable all stages with separate schedules, except the named ones."""
     return {s.enabled_by: {"enabled": s.name in names} for s in STAGES if s.apart and s.enabled_by}
@@ -229,12 +306,12 @@ def enabling(*names: str) -> dict[str, dict[str, bool]]:
 
 def from_centre(plan: Plan, settings: Settings) -> list[Stage]:
     """Return the stages that these settings enable and that measure from the centre, once per run."""
-    return [s for s in _of(plan, settings) if s.scope is Scope.RUN and s.enabled_by is not None]
+    return [s for s in _stages_of_plan(plan, settings) if s.scope is Scope.RUN and s.enabled_by is not None]
 
 
 def at_vantage(plan: Plan, settings: Settings | None = None) -> list[Stage]:
     """Return the stages that send from each vantage point, in order; with settings, only enabled ones."""
-    return [s for s in _of(plan, settings) if s.scope is Scope.KEY and s.sends]
+    return [s for s in _stages_of_plan(plan, settings) if s.scope is Scope.KEY and s.sends]
 
 
 def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
@@ -242,11 +319,11 @@ def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
 
     With settings, only enabled ones.
     """
-    return [s for s in _of(plan, settings) if s.scope is Scope.KEY and not s.sends]
+    return [s for s in _stages_of_plan(plan, settings) if s.scope is Scope.KEY and not s.sends]
 
 
 def scheduled(plan: Plan) -> list[Stage]:
-    """Return the stages of a plan on a schedule at a vantage point, in order; the last one loads.
+    """Return a plan's stages on a schedule at a vantage point, in order; the last one loads.
 
     A scan omits stages with separate schedules.
     """
@@ -255,43 +332,43 @@ def scheduled(plan: Plan) -> list[Stage]:
 
 
 def measuring(plan: Plan, settings: Settings | None = None) -> list[Stage]:
-    """Return the stages of a plan that measure, the main one first; with settings, only enabled ones."""
-    return [s for s in _of(plan, settings) if s.measures is not None]
+    """Return a plan's stages that measure, the main one first; with settings, only enabled ones."""
+    return [s for s in _stages_of_plan(plan, settings) if s.measures is not None]
 
 
 def main(plan: Plan) -> Stage:
-    """Return the main stage of a plan, which every run of the plan has; other stages are additional."""
+    """Return a plan's main stage, which every run of the plan has; other stages are additional."""
     return measuring(plan)[0]
 
 
-def _of(plan: Plan, settings: Settings | None) -> Iterator[Stage]:
+def _stages_of_plan(plan: Plan, settings: Settings | None) -> Iterator[Stage]:
     for stage in STAGES:
         if plan in stage.plans and (settings is None or stage.is_enabled(settings)):
             yield stage
 
 
 def plan_of(run: Run) -> Plan:
-    """Return the plan of a run by its kind; a scan has none."""
+    """Return the plan for the run's kind. A run without a kind is a scan."""
     kind = run.manifest.get("kind")
     return next((plan for plan in Plan if plan.value == kind), Plan.SCAN)
 
 
 def shards_of(run: Run, vantage: str) -> list[Shard]:
-    """Return the shards of a vantage point in a run: of a watch, whose times are fixed, always one.
+    """Return a vantage point's shards in a run. Only a scan has more than one.
 
-    UsageError for an unknown vantage point.
+    A watch is not divided, because its times are fixed. UsageError for an unknown vantage point.
     """
     declared = run.settings.vantage_named(vantage).shards
     return shards.all_of(declared if plan_of(run) is Plan.SCAN else 1)
 
 
 def keys(run: Run, vantage: str, repetition: int) -> list[StageKey]:
-    """Return the keys of one vantage point and repetition, one for each of its shards."""
+    """Return the keys for a vantage point and repetition, one for each shard."""
     return [run.key(vantage, repetition, shard) for shard in shards_of(run, vantage)]
 
 
 def of_reports(run: Run) -> Iterator[tuple[Stage, StageReport]]:
-    """Yield the run's reports with their stages, without stages that this version does not know."""
+    """Yield the run's reports with their stages; skip stages that this version does not have."""
     known = {stage.name: stage for stage in STAGES}
     for report in run.reports():
         if report.stage in known:

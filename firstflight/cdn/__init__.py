@@ -1,1 +1,1 @@
-"""Identifies the CDN of a name, a response or a certificate, and the location of the edge that answered."""
+"""Identifies the CDN for a name, a response or a certificate, and the location of the edge that answered."""

@@ -1,7 +1,7 @@
-"""Location of the edge that answered, from the fields of its response.
+"""Location of the edge that answered, from the response's header fields.
 
-The handshake engine has the same in scanner/native/handshake/src/finished/edge.rs;
-tests/cdn/edges.json holds both to the same cases.
+scanner/native/handshake/src/cdn/edge.rs implements the same rules for the handshake engine.
+tests/cdn/edges.json tests both implementations.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-# Maximum length of an inspected value; genuine lists of servers are shorter.
+from firstflight.cdn.methods import BLANKS
+
+# Maximum length of a value to inspect. Genuine lists of servers are shorter.
 MAX_VALUE = 4096
 
 _AIRPORT = re.compile(r"[A-Z]{3}")
@@ -19,10 +21,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{1,31}")
 
 
 def location(fields: Iterable[tuple[str, str]]) -> str | None:
-    """Return the location from the first readable field of FIELDS in the response; None if there is none.
+    """Return the location from the first readable field of FIELDS in the response; `None` without one.
 
-    An IATA code of three letters if the field's documentation promises one, else the CDN's own term.
-    `fields`: (name, value) of the response, names in lower case; of repeated names, the first counts.
+    The location is a three-letter IATA code if the field's documentation promises one, else the CDN's own
+    term. `fields`: (name, value) pairs of the response, names in lower case. Only the first of repeated names
+    is used.
     """
     first: dict[str, str] = {}
     for name, value in fields:
@@ -30,9 +33,9 @@ def location(fields: Iterable[tuple[str, str]]) -> str | None:
             first.setdefault(name, value)
     for name, read in FIELDS.items():
         value = first.get(name, "")
-        found = read(value.strip()) if len(value) <= MAX_VALUE else None
-        if found is not None:
-            return found
+        code = read(value.strip(BLANKS)) if len(value) <= MAX_VALUE else None
+        if code is not None:
+            return code
     return None
 
 
@@ -43,21 +46,21 @@ def _ray(value: str) -> str | None:
 
 def _pop(value: str) -> str | None:
     """Read `HAM50-P2`: the code is typically an airport code."""
-    found = _POP.fullmatch(value)
-    return found[1] if found else _name(value)
+    match = _POP.fullmatch(value)
+    return match[1] if match else _name(value)
 
 
 def _served_by(value: str) -> str | None:
-    """Read `cache-lga21950-LGA, cache-fra-eddf8230057-FRA`: the last one is the nearest."""
-    last = value.rpartition(",")[2].strip()
+    """Read `cache-lga21950-LGA, cache-fra-eddf8230057-FRA`: the last entry is the nearest."""
+    last = value.rpartition(",")[2].strip(BLANKS)
     return _airport(last.rpartition("-")[2]) if last.startswith("cache-") else None
 
 
 def _vercel(value: str) -> str | None:
     """Read `fra1::iad1::x7c9k-1769280933622-449e98882f00`: the first region is the nearest."""
     region, separator, _ = value.partition("::")
-    found = _REGION.fullmatch(region)
-    return found[1].upper() if found and separator else None
+    match = _REGION.fullmatch(region)
+    return match[1].upper() if match and separator else None
 
 
 def _bunny(value: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Applies the rules: identifies the CDN of a chain of names, the fields of a response or a certificate.
+"""Applies the rules: identifies the CDN of a chain of names, of response fields or of a certificate.
 
-Each function returns a CDN, or OTHERS if no rule fits. The arguments come from servers and are not trusted:
-only the beginning of a text is read, and a rule needs at most one pass over it per piece of its pattern.
+Each function returns a CDN, or OTHERS if no rule matches. The arguments come from servers and are untrusted:
+only the start of a text is read, and a rule needs at most one pass over it per piece of the pattern.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from pathlib import Path
 from firstflight.as_map import OTHERS
 from firstflight.cdn.rules import Rule, load
 
-# Longest name of DNS as text; the beginning of a value that is looked at.
+# Maximum length of a DNS name as text; number of characters to inspect in a value.
 MAX_NAME, MAX_VALUE = 253, 4096
+BLANKS = " \t"
+"""What may surround a value (RFC 9110 5.6.3). Other spaces belong to it, because libraries differ in them."""
+
 _ESCAPED = re.compile(r"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 class Methods:
-    """The rules of a list, ready to be applied."""
+    """A list of rules, prepared for matching."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._names = _suffixes(rules, "cname")
@@ -34,23 +37,23 @@ class Methods:
 
     @classmethod
     def read(cls, path: Path) -> Methods:
-        """Return the rules of one file; UsageError if it is wrong."""
+        """Return the rules of one file. Raise UsageError if the file is invalid."""
         return cls(load(path))
 
     def by_names(self, names: Sequence[str]) -> str:
-        """Return the CDN by a name and its aliases, in the order of the chain.
+        """Return the CDN for a name and its aliases, given in the order of the chain.
 
-        The last name that matches a rule decides, because it is nearest to the address. The longest suffix
-        wins.
+        The last name that matches a rule decides, because it is closest to the address. For a name, the
+        longest matching suffix decides.
         """
         for name in reversed(names):
-            found = _longest(self._names, name)
-            if found is not None:
-                return found[1]
+            match = _longest(self._names, name)
+            if match is not None:
+                return match[1]
         return OTHERS
 
     def by_headers(self, fields: Iterable[tuple[str, str]]) -> str:
-        """Return the CDN by a response's fields (name, value): the first matching rule decides."""
+        """Return the CDN from a response's fields (name, value). The first matching rule decides."""
         best: tuple[int, str] | None = None
         for name, value in fields:
             for order, patterns, cdn in self._fields.get(name.lower(), ()):
@@ -62,25 +65,25 @@ class Methods:
         return OTHERS if best is None else best[1]
 
     def by_certificate(self, subject: str, issuer: str, sans: Iterable[str]) -> str:
-        """Return the CDN by a server's certificate: by its names, else by its subject, else by its issuer.
+        """Return the CDN from a server's certificate: by its names, else by the subject, else by the issuer.
 
-        `subject` and `issuer` as in RFC 4514. Of all suffixes that fit a name the longest decides.
+        `subject` and `issuer` are RFC 4514 strings. The longest matching suffix of all names decides.
         """
-        found = [
-            match for name in sans if (match := _longest(self._sans, name.removeprefix("*."))) is not None
+        matches = [
+            match for san in sans if (match := _longest(self._sans, san.removeprefix("*."))) is not None
         ]
-        if found:
-            return max(found, key=lambda match: match[0])[1]
+        if matches:
+            return max(matches, key=lambda match: match[0])[1]
         for text, rules in ((subject, self._subjects), (issuer, self._issuers)):
-            there = list(attributes(text))
+            present = list(attributes(text))
             for kind, pattern, cdn in rules:
-                if any(kind == one.upper() and pattern.fits(value) for one, value in there):
+                if any(kind == name.upper() and pattern.fits(value) for name, value in present):
                     return cdn
         return OTHERS
 
 
 class Pattern:
-    """A text in which `*` stands for any text; without regard to case."""
+    """A pattern in which `*` matches any text. Ignores case."""
 
     def __init__(self, text: str) -> None:
         self._first, *rest = text.lower().split("*")
@@ -88,8 +91,8 @@ class Pattern:
         self._between = rest
 
     def fits(self, given: str) -> bool:
-        """Return whether all of `given` fits; only its first MAX_VALUE characters are looked at."""
-        text = given[:MAX_VALUE].strip().lower()
+        """Return whether the pattern matches `given`. Inspects only the first MAX_VALUE characters."""
+        text = given[:MAX_VALUE].strip(BLANKS).lower()
         if self._last is None:
             return text == self._first
         begin, end = len(self._first), len(text) - len(self._last)
@@ -104,26 +107,26 @@ class Pattern:
 
 
 def attributes(name: str) -> Iterator[tuple[str, str]]:
-    """Yield (type, value) of a distinguished name (RFC 4514), escapes resolved.
+    """Yield the (type, value) pairs in a distinguished name (RFC 4514), with escapes resolved.
 
-    Skips text that is not an attribute; reads only the first MAX_VALUE characters.
+    Skips text that is not an attribute. Reads only the first MAX_VALUE characters.
     """
     begin, escaped = 0, False
     text = name[:MAX_VALUE]
-    for place, character in enumerate(text + ","):
+    for position, character in enumerate(text + ","):
         if escaped:
             escaped = False
         elif character == "\\":
             escaped = True
         elif character in ",+":
-            kind, equals, value = text[begin:place].partition("=")
-            begin = place + 1
+            kind, equals, value = text[begin:position].partition("=")
+            begin = position + 1
             if equals:
-                yield kind.strip(), _ESCAPED.sub(_unescaped, value.strip())
+                yield kind.strip(BLANKS), _ESCAPED.sub(_unescaped, value.strip(BLANKS))
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    text = found[1]
+def _unescaped(match: re.Match[str]) -> str:
+    text = match[1]
     return chr(int(text, 16)) if len(text) == 2 else text
 
 
@@ -132,17 +135,17 @@ def _suffixes(rules: Sequence[Rule], kind: str) -> dict[str, str]:
 
 
 def _attributes(rules: Sequence[Rule], kind: str) -> list[tuple[str, Pattern, str]]:
-    found = []
+    patterns = []
     for rule in rules:
         if rule.kind == kind:
             for value in rule.values:
                 type_, _, pattern = value.partition("=")
-                found.append((type_.upper(), Pattern(pattern), rule.cdn))
-    return found
+                patterns.append((type_.upper(), Pattern(pattern), rule.cdn))
+    return patterns
 
 
 def _longest(suffixes: dict[str, str], name: str) -> tuple[int, str] | None:
-    """Return (length, CDN) of the longest suffix of `name` in whole labels, None if it has none."""
+    """Return (length, CDN) of the longest suffix of `name` in whole labels; `None` without a match."""
     rest = name.lower().removesuffix(".")
     if len(rest) > MAX_NAME:
         return None

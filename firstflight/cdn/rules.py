@@ -1,13 +1,15 @@
 """Reads the rules that identify a CDN by names, headers and certificates (cdn_rules.toml, or the user's own).
 
-A file is a list of tables [[rule]], each with `cdn`, `source` (where that is documented) and one of:
+A file is a list of tables [[rule]]. Each has `cdn`, `source` (its documentation), and exactly one of these
+keys:
 
-- `cname`: list of suffixes of names, whole labels; the longest that fits decides;
-- `header`: name of a field of the response; with `values` one of them fits its value, else it is there;
-- `san`: list of suffixes of names in the certificate's subjectAltName, as of `cname`;
+- `cname`: list of name suffixes in whole labels; the longest matching suffix decides;
+- `header`: name of a response field; with `values`, a value must match, else the field's presence is
+  sufficient;
+- `san`: list of suffixes of names in the certificate's subjectAltName, like `cname`;
 - `subject`, `issuer`: list of TYPE=VALUE, an attribute of the certificate's subject or issuer (RFC 4514).
 
-In values `*` stands for any text, and letters count the same in upper and lower case.
+In values, `*` matches any text, and case is ignored.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ from firstflight.as_map import OTHERS
 from firstflight.errors import UsageError
 
 DEFAULT = Path(__file__).with_name("cdn_rules.toml")
-# Its name in RUN/as_data.
+# The file's name in RUN/as_data.
 RULES_FILE = "cdn_rules.toml"
 KINDS = ("cname", "header", "san", "subject", "issuer")
 MAX_BYTES, MAX_RULES, MAX_VALUES, MAX_CHARACTERS, MAX_STARS = 1 << 20, 10_000, 1_000, 255, 8
 
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
-# At least two labels: one alone would claim a whole top-level domain.
+# At least two labels, because a single label would claim a whole top-level domain.
 _SUFFIX = re.compile(rf"{_LABEL}(\.{_LABEL})+")
 _FIELD = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110 5.1, lower case as in HTTP/3
 _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9-]*=.+|[0-9]+(\.[0-9]+)+=.+")
@@ -38,7 +40,7 @@ _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9-]*=.+|[0-9]+(\.[0-9]+)+=.+")
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `name` is the field of a `header` rule; `values` is empty if the rule has none."""
+    """One rule. `name` is the field in a `header` rule. `values` may be empty."""
 
     cdn: str
     source: str
@@ -48,33 +50,34 @@ class Rule:
 
 
 def load(base: Path | None, extra: Iterable[Path] = ()) -> list[Rule]:
-    """Join the rules of `extra`, in order, followed by the rules of `base` (None = firstflight's own).
+    """Join the rules of `extra`, in order, and the rules of `base` (`None`: firstflight's own).
 
-    UsageError in one sentence if a file is wrong, or if two CDNs claim the same suffix, value or field.
+    Raise UsageError, one sentence, if a file is invalid, or if two CDNs claim the same suffix, value or
+    field.
     """
-    found: list[Rule] = []
+    rules: list[Rule] = []
     claimed: dict[tuple[str, str, str], str] = {}
     for path in (*extra, base or DEFAULT):
         for rule in _read(path):
             for value in rule.values or ("",):
                 first = claimed.setdefault((rule.kind, rule.name, value.lower()), rule.cdn)
                 if first != rule.cdn:
-                    what = " ".join(filter(None, (rule.kind, rule.name, value)))
+                    rule_name = " ".join(filter(None, (rule.kind, rule.name, value)))
                     raise UsageError(
-                        f"{path}: {what} is claimed by {rule.cdn} and by {first}: remove it from one of them"
+                        f"{path}: {rule_name} is claimed by {rule.cdn} and by {first}: remove one of the two"
                     )
-            found.append(rule)
-    return found
+            rules.append(rule)
+    return rules
 
 
 def in_force(as_data: Path) -> Path:
-    """Return the rules of a run whose AS data are in `as_data`; firstflight's own if it has none yet."""
-    own = as_data / RULES_FILE
-    return own if own.is_file() else DEFAULT
+    """Return the rules of the run with the AS data in `as_data`; firstflight's own if it has no rules yet."""
+    path = as_data / RULES_FILE
+    return path if path.is_file() else DEFAULT
 
 
 def render(rules: Sequence[Rule], sources: Iterable[Path]) -> str:
-    """Return the rules as the text of a file, in their order."""
+    """Return the rules, in order, as a file's text."""
     lines = [f"# In force for this run; from {', '.join(path.name for path in sources)}"]
     for rule in rules:
         lines += ["", "[[rule]]", f"cdn = {_text(rule.cdn)}", f"source = {_text(rule.source)}"]
@@ -89,14 +92,14 @@ def render(rules: Sequence[Rule], sources: Iterable[Path]) -> str:
 
 
 def as_json(rules: Sequence[Rule]) -> str:
-    """Return the rules as the handshake engine reads them (`--cdn-rules`)."""
+    """Return the rules in the format of the handshake engine (`--cdn-rules`)."""
     return json.dumps(
         [{"cdn": rule.cdn, "kind": rule.kind, "name": rule.name, "values": rule.values} for rule in rules]
     )
 
 
 def _read(path: Path) -> list[Rule]:
-    """Return the rules of a file in its order; UsageError in one sentence."""
+    """Return a file's rules in order. Raise UsageError, one sentence, if it is invalid."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -112,17 +115,17 @@ def _read(path: Path) -> list[Rule]:
         raise UsageError(f"{path}: expected tables [[rule]], at least one, and nothing else")
     if len(tables) > MAX_RULES:
         raise UsageError(f"{path} has {len(tables)} rules; {MAX_RULES} is the most")
-    found = []
+    rules = []
     for number, table in enumerate(tables, start=1):
         try:
-            found.append(_rule(table))
+            rules.append(_rule(table))
         except ValueError as error:
             raise UsageError(f"{path}, rule {number}: {error}") from error
-    return found
+    return rules
 
 
 def _rule(table: Any) -> Rule:
-    """Return a checked rule; ValueError says what is wrong with it."""
+    """Return a validated rule. Raise ValueError with the fault."""
     if not isinstance(table, dict):
         raise ValueError("is no table")
     kinds = [kind for kind in KINDS if kind in table]
@@ -151,19 +154,19 @@ def _line(table: dict[str, Any], key: str) -> str:
     return _one_line(table.get(key), key)
 
 
-def _one_line(given: Any, what: str) -> str:
-    if not isinstance(given, str) or not given.strip() or len(given) > MAX_CHARACTERS:
-        raise ValueError(f"{what} must be a text of 1 to {MAX_CHARACTERS} characters")
-    if not given.isprintable():
-        raise ValueError(f"{what} has a character that cannot be printed")
-    return given
+def _one_line(value: Any, subject: str) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_CHARACTERS:
+        raise ValueError(f"{subject} must be a text of 1 to {MAX_CHARACTERS} characters")
+    if not value.isprintable():
+        raise ValueError(f"{subject} has a character that cannot be printed")
+    return value
 
 
 def _list(table: dict[str, Any], key: str) -> tuple[str, ...]:
-    given = table[key]
-    if not isinstance(given, list) or not 0 < len(given) <= MAX_VALUES:
+    texts = table[key]
+    if not isinstance(texts, list) or not 0 < len(texts) <= MAX_VALUES:
         raise ValueError(f"{key} must be a list of 1 to {MAX_VALUES} texts")
-    return tuple(_one_line(one, f"each text of {key}") for one in given)
+    return tuple(_one_line(text, f"each text of {key}") for text in texts)
 
 
 def _suffix(text: str) -> str:
@@ -186,5 +189,5 @@ def _pattern_of_attribute(text: str) -> str:
 
 
 def _text(value: str) -> str:
-    # A JSON string without escapes of surrogates is a TOML basic string as well.
+    # A JSON string without escaped surrogates is also a TOML basic string.
     return json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""Egress policy for everything that Python sends; the prober implements the same rules in Rust."""
+"""Egress policy for all packets from Python. The prober implements the same rules in Rust."""

@@ -1,9 +1,9 @@
-"""Lists that change while a program runs: read again, and trusted only while somebody confirms them.
+"""Lists that change while a program runs: re-read after changes, and valid only while they are confirmed.
 
 The native engines have the same rules (scanner/native/core/src/policy/current.rs). A changed opt-out list is
-read again after two looks have seen the same file; a block list is read once. An unreadable list is tried
-again. Entries stay listed, even if they disappear from the file. A list `followed:FILE` in FIRSTFLIGHT_OPTOUT
-is valid only while FILE.confirmed is recent.
+read again when two consecutive checks have found the same version of the file. A block list is read only
+once. An unreadable list is tried again. Entries stay listed even if the file no longer contains them. A list
+`followed:FILE` in FIRSTFLIGHT_OPTOUT is valid only while FILE.confirmed is recent.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ LOOK_S = 0.25
 BEGIN_FOR_S = 45.0
 """Seconds since the last confirmation after which no new probes start."""
 SEND_FOR_S = 60.0
-"""Seconds since the last confirmation after which nothing is sent."""
+"""Seconds since the last confirmation after which no packet is sent."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _FileVersion = tuple[int, int, int, int]
 
 
 class Trust(IntEnum):
-    """What a followed list permits: nothing, only started probes, or all."""
+    """What a followed list permits: no packets, only packets of started probes, or all packets."""
 
     NONE = 0
     ENDING = 1
@@ -48,20 +48,20 @@ class _ListFile:
         self.path, self.names_too, self.is_followed = path, names_too, is_followed
         self.read: _FileVersion | None = None
         self.looked: _FileVersion | None = None
-        # Why the file could not be read. Each look then tries again, because the remedy, such as another file
-        # mode, may not change the version.
+        # Why the file could not be read. Each check then tries again, because the remedy, such as another
+        # file mode, may not change the version.
         self.unreadable: str | None = None
         self.is_good = False
 
     def entries(self) -> list[Range | str]:
-        """Return the entries; InputError for an invalid line or an unreadable file."""
+        """Return the entries. Raise InputError for an invalid line or an unreadable file."""
         return list(lists.checked(self.path, names_too=self.names_too))
 
 
 def machine_list() -> str | None:
-    """Return the value of FIRSTFLIGHT_OPTOUT; None if it is not set. UsageError if it names no file.
+    """Return the value of FIRSTFLIGHT_OPTOUT; `None` if unset. Raise UsageError if it has no file name.
 
-    An empty value is a mistake in a unit file or a script, and must not look like no list.
+    An empty value is a mistake in a unit file or a script, and must not count as no list.
     """
     value = os.environ.get(VARIABLE)
     if value in ("", FOLLOWED):
@@ -70,9 +70,10 @@ def machine_list() -> str | None:
 
 
 class Current:
-    """The lists of a program and of its machine. InputError if one of its own cannot be read.
+    """A program's lists and the machine's list. Raise InputError if a program's list is unreadable.
 
-    `machine`: the value of FIRSTFLIGHT_OPTOUT (default: of the environment, UsageError if it names no file).
+    `machine`: the value of FIRSTFLIGHT_OPTOUT. By default it is read from the environment; UsageError if it
+    has no file name.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Current:
                 file.path
             )  # before the content: later changes are read again
             self._new += file.entries()
-        # Block lists do not change; a file that is not regular cannot be read twice.
+        # Block lists do not change, and a file that is not a regular file cannot be read twice.
         self._files = [file for file in self._files if file.names_too and file.read is not None]
         if self.followed is not None:
             self._files.append(_ListFile(self.followed, names_too=True, is_followed=True))
@@ -98,7 +99,7 @@ class Current:
         self._next_look = 0.0
 
     def look(self) -> Trust:
-        """Read changed lists again, a few times a second at most; return what may be sent."""
+        """Re-read changed lists, at most a few times a second. Return what may be sent."""
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + LOOK_S
@@ -106,7 +107,7 @@ class Current:
         return self._trust
 
     def look_well(self) -> Trust:
-        """Look, and wait until a list that is being changed is whole."""
+        """Check the lists. If a list is being changed, wait until it is complete."""
         trust = self.look()
         while any(file.looked is not None and file.looked != file.read for file in self._files):
             time.sleep(max(0.0, self._next_look - time.monotonic()))
@@ -119,7 +120,7 @@ class Current:
         yield from new
 
     def _look(self) -> None:
-        # The confirmation first: the list is written before it, so it is at least as new.
+        # The confirmation is read first. The list is written before it, so the list is at least as recent.
         age_s = None if self.followed is None else age(self.followed)
         for file in self._files:
             self._read_again(file)
@@ -132,9 +133,9 @@ class Current:
             self._trust = Trust.ALL if age_s < BEGIN_FOR_S else Trust.ENDING
 
     def _read_again(self, file: _ListFile) -> None:
-        before, file.looked = file.looked, _version_of(file.path)
+        previous, file.looked = file.looked, _version_of(file.path)
         # A followed list is replaced atomically, so it is never partial.
-        is_whole = file.is_followed or before == file.looked
+        is_whole = file.is_followed or previous == file.looked
         is_due = file.looked != file.read or file.unreadable is not None
         if file.looked is None or not is_whole or not is_due:
             return
@@ -153,17 +154,17 @@ class Current:
 
 
 def confirmation() -> str:
-    """Return what FILE.confirmed holds if the list is confirmed as of now."""
+    """Return the content of FILE.confirmed for a list that is confirmed now."""
     return json.dumps({"boot": _boot(), "at_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME)}) + "\n"
 
 
 def confirmed_file(followed: Path) -> Path:
-    """Return the path of the confirmation of a followed list."""
+    """Return the path for a followed list's confirmation."""
     return followed.with_name(f"{followed.name}.confirmed")
 
 
 def age(followed: Path) -> float | None:
-    """Return how many seconds ago a followed list was confirmed; None if unknown, or in another boot."""
+    """Return the seconds since a followed list was confirmed; `None` if unknown or before the last boot."""
     try:
         content = json.loads(confirmed_file(followed).read_bytes())
         boot, at_ns = content["boot"], content["at_ns"]
@@ -178,13 +179,13 @@ def _boot() -> str:
 
 
 def _version_of(path: Path) -> _FileVersion | None:
-    """Return what tells whether a regular file has changed."""
+    """Return values that differ after a regular file has changed; else `None`."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
     return (
-        (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-        if stat.S_ISREG(found.st_mode)
+        (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if stat.S_ISREG(status.st_mode)
         else None
     )

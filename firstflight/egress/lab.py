@@ -1,12 +1,12 @@
 """Allows contact with the lab's addresses only inside the lab.
 
-198.18.0.0/15 and 2001:db8::/32 stand for the Internet in the lab; anywhere else a packet to them takes the
-default route into a foreign network. A namespace of the lab carries a mark (docs/interfaces.md); without it,
-such an address may be contacted only where the route to it is `lo`.
+In the lab, 198.18.0.0/15 and 2001:db8::/32 stand for the Internet. Elsewhere, a packet to these addresses
+takes the default route into a foreign network. The lab's namespaces have a mark (docs/interfaces.md). Without
+the mark, such an address may be contacted only if the route to it is `lo`.
 
-`enforce` installs an audit hook (sys.addaudithook), so that it covers every library that uses Python's
-sockets: it checks each address that Python passes to the kernel. It does not cover C libraries with their own
-sockets; the Rust programs check addresses themselves.
+`enforce` installs an audit hook (sys.addaudithook) for all libraries that use Python's sockets. The hook
+checks each address that Python passes to the kernel. It does not cover C libraries with their own sockets.
+The Rust programs check addresses themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from firstflight.egress import rtnetlink
 from firstflight.errors import UsageError
 
 MARK = "firstflight-lab"
-"""Alias of `lo` in namespaces of the lab and of tests."""
+"""Alias of `lo` in the namespaces of the lab and of tests."""
 
 RANGES = ("198.18.0.0/15", "2001:db8::/32")
 
@@ -32,14 +32,14 @@ RESOLV_CONF = Path("/etc/resolv.conf")
 
 # Audit events (docs.python.org, audit events table) with an address as second argument.
 _TO_ADDRESS = {"socket.connect", "socket.sendto", "socket.sendmsg"}
-# ... and with a name, which the C library resolves by this machine's name servers.
+# Audit events with a name, which the C library resolves with this machine's name servers.
 _LOOK_UP = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
 
 _enforced = False
 
 
 class NotTheLab(UsageError):
-    """A lab address was about to be contacted from outside the lab: nothing was sent (exit 2)."""
+    """The program was about to contact a lab address from outside the lab; nothing was sent (exit 2)."""
 
 
 def enforce() -> None:
@@ -51,7 +51,7 @@ def enforce() -> None:
 
 
 def is_lab() -> bool:
-    """Return whether this network namespace carries the lab's mark."""
+    """Return whether this network namespace has the lab's mark."""
     try:
         return rtnetlink.loopback_alias() == MARK
     except OSError:
@@ -59,18 +59,18 @@ def is_lab() -> bool:
 
 
 def check(address: str) -> None:
-    """Raise NotTheLab if this IP address is one of the lab's and this namespace is not in the lab."""
-    plain = _of_lab(address)
-    if plain is None or is_lab() or rtnetlink.goes_by_loopback(plain):
+    """Raise NotTheLab if this IP address is a lab address and this namespace is outside the lab."""
+    ip = _of_lab(address)
+    if ip is None or is_lab() or rtnetlink.goes_by_loopback(ip):
         return
     raise NotTheLab(
-        f"{plain} is an address of the lab, and this is not the lab: do it from there (firstflight lab exec "
+        f"{ip} is an address of the lab, and this is not the lab: do it from there (firstflight lab exec "
         f"HOST ...), or mark the namespace of a test (ip link set lo alias {MARK}); nothing was sent"
     )
 
 
 def _of_lab(address: str) -> str | None:
-    """Return the address without IPv4 mapping and zone if it, or an IPv4 address in it, is the lab's."""
+    """Return the address, without IPv4 mapping and zone, if it or an IPv4 address in it is a lab address."""
     import ipaddress  # imported late: most commands contact nobody
 
     try:
@@ -86,14 +86,14 @@ def _of_lab(address: str) -> str | None:
         if any(ip in ipaddress.ip_network(network) for network in _TRANSLATED):
             contacted.append(ipaddress.IPv4Address(ip.packed[-4:]))
     networks = [ipaddress.ip_network(network) for network in RANGES]
-    inside = any(one in network for one in contacted for network in networks)
+    inside = any(candidate in network for candidate in contacted for network in networks)
     return str(ip) if inside else None
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _TO_ADDRESS:
-        of, address = arguments
-        if of.family in (socket.AF_INET, socket.AF_INET6) and isinstance(address, tuple):
+        sock, address = arguments
+        if sock.family in (socket.AF_INET, socket.AF_INET6) and isinstance(address, tuple):
             _check_host(address[0])
     elif event in _LOOK_UP and not _is_address(arguments[0]):
         _check_name_servers()
@@ -106,9 +106,9 @@ def _check_host(host: object) -> None:
         raise NotTheLab(f"{host!r} is neither an address nor a name; nothing was sent")
     if _is_address(host):
         check(host)
-    else:  # a name that the socket resolves itself: check all addresses that it may find
-        for found in socket.getaddrinfo(host, None):
-            check(str(found[4][0]))
+    else:  # a name, which the socket resolves: check all its addresses
+        for info in socket.getaddrinfo(host, None):
+            check(str(info[4][0]))
 
 
 def _is_address(host: object) -> bool:

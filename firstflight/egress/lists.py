@@ -1,7 +1,7 @@
-"""Checks block and opt-out lists by the engines' rules before anything is resolved or sent.
+"""Checks block and opt-out lists by the engines' rules before names are resolved or packets are sent.
 
-A list with a line that is not understood is refused as a whole. tests/attack/list_lines.json verifies that
-this parser and the engines' (scanner/native/core/src/policy/list_line.rs) agree.
+A list with an invalid line is rejected as a whole. tests/attack/list_lines.json verifies that this parser and
+the engines' parser (scanner/native/core/src/policy/list_line.rs) agree.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from firstflight.errors import InputError
 
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 Range = tuple[Ip, Ip]
-"""First and last address, of one family."""
+"""First and last address, of the same family."""
 
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _NOT_A_NAME = "is no address, network or range, and no name either"
 
-# `10.1.2.0-24` means 25 addresses, or by mistake the 256 of `10.1.2.0/24`.
+# `10.1.2.0-24` means 25 addresses, or is a mistake for the 256 addresses of `10.1.2.0/24`.
 _AMBIGUOUS = "may be a range or a network: write out the last address, or a slash"
 
 
 def check(blocklists: Sequence[Path], optouts: Sequence[Path]) -> None:
-    """Read all lists. InputError with file and line if a line is not understood or a file cannot be read."""
+    """Read all lines. Raise InputError with file and line for an invalid line, or for an unreadable file."""
     for paths, names_too in ((blocklists, False), (optouts, True)):
         for path in paths:
             for _ in checked(path, names_too=names_too):
@@ -34,7 +34,7 @@ def check(blocklists: Sequence[Path], optouts: Sequence[Path]) -> None:
 
 
 def checked(path: Path, *, names_too: bool) -> Iterator[Range | str]:
-    """Yield the entries of a list that may hold names, or not; errors as for `check`."""
+    """Yield a list's entries, with or without names in it. Raise like `check`."""
     for number, entry in entries(path):
         if isinstance(entry, str) and not names_too:
             raise _fault(path, number, entry, "is no address, network or range")
@@ -42,7 +42,7 @@ def checked(path: Path, *, names_too: bool) -> Iterator[Range | str]:
 
 
 def entries(path: Path) -> Iterator[tuple[int, Range | str]]:
-    """Yield (line number from 1, addresses or name) of each line with content; errors as for `check`."""
+    """Yield (line number from 1, addresses or name) for each line with content. Raise like `check`."""
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -57,7 +57,7 @@ def entries(path: Path) -> Iterator[tuple[int, Range | str]]:
 
 
 def content(line: str) -> str | None:
-    """Return the content of a line; None for empty lines and comments. ValueError gives the fault."""
+    """Return a line's content; `None` for empty lines and comments. Raise ValueError with the fault."""
     line = line.removesuffix("\r")
     if "\r" in line:
         raise ValueError("holds a carriage return: end lines by a line feed")
@@ -65,12 +65,12 @@ def content(line: str) -> str | None:
 
 
 def entry_of(text: str) -> Range | str:
-    """Parse the content of a line: addresses, or a name in lower case. ValueError gives the fault."""
-    found = addresses(text)
-    if found is not None:
-        return found
+    """Parse a line's content: addresses, or a name in lower case. Raise ValueError with the fault."""
+    ends = addresses(text)
+    if ends is not None:
+        return ends
     name = re.sub(r"\A(\*\.)+", "", text).strip(".")
-    # Checked before lowering: other scripts have letters whose lower case is ASCII.
+    # Checked before conversion to lower case, because letters of other scripts may have ASCII lower case.
     if not name.isascii() or not _NAME.fullmatch(name.lower()):
         raise ValueError("is no name, address, network or range")
     name = name.lower()
@@ -79,9 +79,9 @@ def entry_of(text: str) -> Range | str:
 
 
 def addresses(text: str) -> Range | None:
-    """Parse an address, network or range; None if the text is none of these, ValueError if it is a wrong one.
+    """Parse an address, network or range. Return `None` for other text; raise ValueError if it is invalid.
 
-    Forms: `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9`, and but for the last, IPv6.
+    Forms: `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9`. IPv6 has all forms but the last.
     """
     if "/" in text:
         start, _, length = text.partition("/")
@@ -115,7 +115,7 @@ def addresses(text: str) -> Range | None:
 
 
 def _address(text: str) -> Ip | None:
-    """Parse an address without zone; rejects octets with leading zeros (some parsers read them as octal)."""
+    """Parse an address without zone. Rejects octets with leading zeros (some parsers read them as octal)."""
     try:
         return None if "%" in text else ipaddress.ip_address(text)
     except ValueError:
@@ -123,10 +123,10 @@ def _address(text: str) -> Ip | None:
 
 
 def _check_name(name: str, *, wildcard: bool) -> None:
-    """Raise ValueError if a valid host name is more likely meant as addresses.
+    """Raise ValueError if a valid host name was more likely meant as an address.
 
-    No top-level domain is a number (RFC 3696 2) or has only one letter. `wildcard`: written as `*.NAME`, so
-    certainly a name.
+    No top-level domain is a number (RFC 3696 2) or a single letter. `wildcard`: the text was `*.NAME`, so it
+    is certainly a name.
     """
     labels = name.split(".")
     last = labels[-1]
@@ -143,5 +143,5 @@ def _check_name(name: str, *, wildcard: bool) -> None:
         raise ValueError("is the number of an AS: write its networks")
 
 
-def _fault(path: Path, number: int, text: str, why: str) -> InputError:
-    return InputError(f"{path}, line {number}: {text!r} {why}; correct it, nothing was sent")
+def _fault(path: Path, number: int, text: str, reason: str) -> InputError:
+    return InputError(f"{path}, line {number}: {text!r} {reason}; correct it, nothing was sent")

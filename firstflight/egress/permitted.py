@@ -1,13 +1,14 @@
-"""What Python programs may contact, by the rules that the native engines apply where packets leave.
+"""Egress policy for Python programs, with the rules that the native engines apply when they send.
 
-For sockets that Python opens, and for other scanners: those do not know opt-out lists, and their limits
-differ, so what they are given is checked before.
+It covers sockets that Python opens, and other scanners. Those have no opt-out lists and have other limits, so
+their targets are checked beforehand.
 """
 
 from __future__ import annotations
 
 import csv
 import ipaddress
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,9 +21,10 @@ from firstflight.errors import UsageError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Span = tuple[int, int]
-"""First and last address of a range, as numbers."""
+"""First and last address in a range, as numbers."""
 
 _MAPPED = int(ipaddress.IPv6Address("::ffff:0:0"))
+_NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9]{1,3})?")
 
 SPECIAL_NETWORKS = Path(__file__).with_name("special_networks.csv")
 
@@ -35,17 +37,17 @@ class _Ranges:
         self.add(spans)
 
     def add(self, spans: Iterable[Span]) -> None:
-        """Add ranges, which may overlap existing ones."""
-        old, self.spans = self.spans, []
-        for first, last in sorted([*old, *spans]):
+        """Add ranges. They may overlap existing ranges."""
+        previous, self.spans = self.spans, []
+        for first, last in sorted([*previous, *spans]):
             if self.spans and first <= self.spans[-1][1] + 1:
                 self.spans[-1] = (self.spans[-1][0], max(last, self.spans[-1][1]))
             else:
                 self.spans.append((first, last))
 
     def __contains__(self, address: int) -> bool:
-        place = bisect_right(self.spans, (address, 1 << 128)) - 1
-        return place >= 0 and address <= self.spans[place][1]
+        index = bisect_right(self.spans, (address, 1 << 128)) - 1
+        return index >= 0 and address <= self.spans[index][1]
 
 
 class _Special(NamedTuple):
@@ -62,11 +64,12 @@ def _special() -> list[_Special]:
 class Permitted:
     """Block and opt-out lists, special-purpose networks, this machine's addresses, and allowed networks.
 
-    `allow`: networks inside private ones or the lab's, as for `--allow-net`; `servers`: addresses that only a
-    list forbids, although a platform's services may be there; `own`: addresses and networks of this machine
-    in another network namespace. InputError for a list that is not understood, UsageError for a network that
-    cannot be allowed; nothing was sent then. Lists that change are read again (`current`), and so is the
-    machine's list.
+    `allow`: networks inside private networks or the lab's, like `--allow-net`. `servers`: addresses that only
+    a list can forbid, even in the range of a platform's services. `own`: addresses and networks of this
+    machine in another network namespace. Changed lists, including the machine's, are read again (`current`).
+
+    Raise InputError for an invalid list, and UsageError for a network that cannot be allowed; nothing was
+    sent.
     """
 
     def __init__(
@@ -81,44 +84,29 @@ class Permitted:
         special = _special()
         allowed = [_allowable(text, special) for text in allow]
         self._names: set[str] = set()
-        platform = [network for network, kind in special if kind == "platform"]
-        known = sorted(int(ipaddress.ip_address(server)) for server in servers)
-        holes = [(number, number) for number in known]
-        self._listed = {
-            version: _Ranges(
-                span for n in platform if n.version == version for span in _without(*_span(n), holes)
-            )
-            for version in (4, 6)
-        }
+        self._listed = _by_version([])
         self._add()
-        by_kind = {
-            version: [_span(n) for n, kind in special if kind == "special" and n.version == version]
-            for version in (4, 6)
-        }
-        self._special = {version: _Ranges(spans) for version, spans in by_kind.items()}
-        elsewhere = [_own(text) for text in own]
-        self._own = {
-            version: _Ranges(_span(n) for n in elsewhere if n.version == version) for version in (4, 6)
-        }
-        self._allowed = {
-            version: _Ranges(_span(n) for n in allowed if n.version == version) for version in (4, 6)
-        }
+        self._platform = _by_version([network for network, kind in special if kind == "platform"])
+        self._special = _by_version([network for network, kind in special if kind == "special"])
+        self._own = _by_version([_own(text) for text in own])
+        self._allowed = _by_version(allowed)
+        self._servers = {ipaddress.ip_address(server) for server in servers}
 
     def look(self) -> Trust:
-        """Read lists again that have changed; return what may be sent (`Current.look`)."""
+        """Re-read changed lists. Return what may be sent (`Current.look`)."""
         trust = self._current.look()
         self._add()
         return trust
 
     def look_well(self) -> Trust:
-        """Like `look`, for programs that call it rarely: it can take some tenths of a second."""
+        """Like `look`, for programs that call it rarely. It may take a few tenths of a second."""
         trust = self._current.look_well()
         self._add()
         return trust
 
     @property
     def is_followed(self) -> bool:
-        """Whether the machine's list is a copy of the centre's, which the centre must confirm."""
+        """Whether the machine's list is a copy of the centre's list, which the centre must confirm."""
         return self._current.followed is not None
 
     def _add(self) -> None:
@@ -132,51 +120,54 @@ class Permitted:
             mapped = _unmapped(int(first), int(last)) if first.version == 6 else None
             if mapped is not None:
                 spans[4].append(mapped)
-        for version, found in spans.items():
-            if found:
-                self._listed[version].add(found)
+        for version, added in spans.items():
+            if added:
+                self._listed[version].add(added)
 
     def needs_contact(self, first: int, last: int, version: int) -> bool:
-        """Return whether a range contains addresses of other operators, who need a contact."""
+        """Return whether a range contains addresses of other operators. They require a contact."""
         return any(True for _ in _without(first, last, self._allowed[version].spans))
 
     def why_not(self, address: str, name: str = "") -> str | None:
-        """Return why a target must not be contacted, or None. NotTheLab as for `lab.check`."""
+        """Return why a target must not be contacted, or `None`. Raise NotTheLab like `lab.check`."""
         self.look()
         ip = ipaddress.ip_address(address)
-        if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
-            ip = ip.ipv4_mapped
-        number = int(ip)
-        if number in self._listed[ip.version]:
+        if self._is_on_list(ip):
             return "its address is on a list"
-        if number in self._special[ip.version] and number not in self._allowed[ip.version]:
-            return "its address is special"
         labels = name.lower().rstrip(".").split(".")
-        if any(".".join(labels[place:]) in self._names for place in range(len(labels))):
+        if any(".".join(labels[index:]) in self._names for index in range(len(labels))):
             return "its name is on a list"
-        if number not in self._allowed[ip.version] and self._is_own(ip):
-            return "its address is this machine's"
+        if ip not in self._servers:
+            is_allowed = int(ip) in self._allowed[ip.version]
+            if self._is_platform(ip) or (int(ip) in self._special[ip.version] and not is_allowed):
+                return "its address is special"
+            if not is_allowed and self._is_own(ip):
+                return "its address is this machine's"
         lab.check(str(ip))
         return None
 
+    def _is_on_list(self, ip: Address) -> bool:
+        return any(int(form) in self._listed[form.version] for form in (ip, _plain(ip)))
+
+    def _is_platform(self, ip: Address) -> bool:
+        return int(ip) in self._platform[ip.version]
+
     def _is_own(self, ip: Address) -> bool:
-        """Return whether an address is this machine's now, here or in another namespace."""
+        """Return whether an address belongs to this machine now, here or in another namespace."""
         return int(ip) in self._own[ip.version] or rtnetlink.goes_by_loopback(str(ip))
 
     def is_listed(self, address: str) -> bool:
-        """Return whether an address is on a list or a platform service; ignore special-purpose ranges."""
-        ip = ipaddress.ip_address(address)
-        if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
-            ip = ip.ipv4_mapped
-        return int(ip) in self._listed[ip.version]
+        """Return whether an address is on a list or is a platform service. Ignores special-purpose ranges."""
+        ip = _plain(ipaddress.ip_address(address))
+        return self._is_on_list(ip) or (self._is_platform(ip) and ip not in self._servers)
 
     def permitted_ipv4(self, spans: Iterable[Span]) -> list[Span]:
-        """Return the parts of IPv4 ranges whose addresses may be contacted."""
+        """Return the parts of IPv4 ranges that may be contacted."""
         blocked = self._blocked_ipv4()
         return [part for first, last in spans for part in _without(first, last, blocked)]
 
     def blocked_ipv4(self) -> list[str]:
-        """Return all IPv4 networks that may not be contacted, as CIDR prefixes, sorted."""
+        """Return all IPv4 networks that may not be contacted, as sorted CIDR prefixes."""
         return [
             str(network)
             for first, last in self._blocked_ipv4()
@@ -186,46 +177,63 @@ class Permitted:
         ]
 
     def _blocked_ipv4(self) -> list[Span]:
-        spans = [*self._listed[4].spans]
-        here = [_span(network) for network in own_networks() if network.version == 4]
-        for first, last in [*self._special[4].spans, *self._own[4].spans, *here]:
+        spans = [*self._listed[4].spans, *self._platform[4].spans]
+        local = [_span(network) for network in own_networks() if network.version == 4]
+        for first, last in [*self._special[4].spans, *self._own[4].spans, *local]:
             spans += _without(first, last, self._allowed[4].spans)
         return _Ranges(spans).spans
 
 
 def allowable_networks() -> list[str]:
-    """Return the networks that `--allow-net` may name: loopback, private networks and the lab's."""
+    """Return the networks that `--allow-net` accepts: loopback, private networks and the lab's."""
     return [str(network) for network, kind in _special() if kind == "allowable"]
 
 
 def own_networks() -> list[Network]:
-    """Return the addresses and networks of this network namespace. UsageError if the kernel refuses."""
+    """Return this network namespace's addresses and networks. Raise UsageError if the kernel refuses."""
     try:
-        found = rtnetlink.own_networks()
+        addresses = rtnetlink.own_networks()
     except OSError as error:
         raise UsageError(
-            f"the kernel does not say which addresses are this machine's (rtnetlink: {error.strerror}); "
+            f"the kernel does not return this machine's addresses (rtnetlink: {error.strerror}); "
             "nothing was sent"
         ) from error
-    return [ipaddress.ip_network((address, length), strict=False) for address, length in found]
+    return [ipaddress.ip_network((address, length), strict=False) for address, length in addresses]
 
 
 def _own(text: str) -> Network:
     try:
-        return ipaddress.ip_network(text)
+        return _network(text)
     except ValueError as error:
         raise UsageError(f"own={text}: {error}; nothing was sent") from error
 
 
+def _network(text: str) -> Network:
+    """Parse `10.0.0.0/8` or an address. Raise ValueError for other forms, and for bits after the prefix."""
+    if not _NETWORK.fullmatch(text):
+        raise ValueError("it is not a network: write it like 127.0.0.0/8")
+    return ipaddress.ip_network(text)
+
+
+def _plain(ip: Address) -> Address:
+    """Return the IPv4 address of an IPv4-mapped address (RFC 4291 2.5.5.2), else the address itself."""
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return ip if mapped is None else mapped
+
+
 def _unmapped(first: int, last: int) -> Span | None:
-    """Return the IPv4 addresses that an IPv6 range holds as IPv4-mapped ones (RFC 4291, section 2.5.5.2)."""
-    low, high = max(first, _MAPPED), min(last, _MAPPED | 0xFFFFFFFF)
-    return (low - _MAPPED, high - _MAPPED) if low <= high else None
+    """Return the IPv4 addresses in a range of IPv4-mapped addresses; `None` if it has other addresses."""
+    is_mapped = first >= _MAPPED and last <= _MAPPED | 0xFFFFFFFF
+    return (first - _MAPPED, last - _MAPPED) if is_mapped else None
+
+
+def _by_version(networks: Sequence[Network]) -> dict[int, _Ranges]:
+    return {version: _Ranges(_span(n) for n in networks if n.version == version) for version in (4, 6)}
 
 
 def _allowable(text: str, special: Sequence[_Special]) -> Network:
     try:
-        network = ipaddress.ip_network(text)
+        network = _network(text)
     except ValueError as error:
         raise UsageError(f"--allow-net {text}: {error}") from error
     first, last = _span(network)
@@ -241,7 +249,7 @@ def _span(network: Network) -> Span:
 
 
 def _without(first: int, last: int, holes: Iterable[Span]) -> Iterable[Span]:
-    """Yield the parts of a range between sorted holes."""
+    """Yield the parts of a range outside of the sorted `holes`."""
     for low, high in holes:
         if high < first or low > last:
             continue

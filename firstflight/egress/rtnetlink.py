@@ -1,7 +1,7 @@
-"""Queries the kernel about the network namespace of this thread (rtnetlink(7)); sends no packet.
+"""Queries the kernel about the network namespace of this thread (rtnetlink(7)). Sends no packet.
 
-A netlink socket belongs to the namespace of the thread that opens it; /sys/class/net shows the namespace in
-which sysfs was mounted. Keeps imports few, because every command may run this.
+A netlink socket belongs to the namespace of the thread that opens it, while /sys/class/net shows the
+namespace in which sysfs was mounted. This module has few imports, because every command may run it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RTN_UNICAST, _RTN_LOCAL = 1, 2
 
 
 def loopback_alias() -> str | None:
-    """Return the alias of `lo` (`ip link set lo alias TEXT`) or None. OSError if the kernel refuses."""
+    """Return the alias of `lo` (`ip link set lo alias TEXT`) or `None`. OSError if the kernel refuses."""
     body = _ask(_GETLINK, struct.pack("=BxHiII", socket.AF_UNSPEC, 0, _LOOPBACK, 0, 0))
     for kind, data in _attributes(body[16:]):
         if kind == _IFLA_IFALIAS:
@@ -33,7 +33,7 @@ def loopback_alias() -> str | None:
 
 
 def goes_by_loopback(address: str) -> bool:
-    """Return whether packets to this IP address leave by `lo`; False also without any route."""
+    """Return whether packets to this IP address leave through `lo`. False without a route."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     packed = socket.inet_pton(family, address)
     route = struct.pack("=BBBBBBBBI", family, len(packed) * 8, 0, 0, 0, 0, 0, 0, 0)
@@ -46,29 +46,29 @@ def goes_by_loopback(address: str) -> bool:
 
 
 def own_networks() -> list[tuple[bytes, int]]:
-    """Return the networks that are this namespace's own: packed address and prefix length in bits.
+    """Return the networks that belong to this namespace: packed address and prefix length in bits.
 
-    These are the addresses of its interfaces, and the local routes (table 255). OSError if the kernel
+    These are the interfaces' addresses, and the local routes (table 255). Raise OSError if the kernel
     refuses.
     """
-    own: list[tuple[bytes, int]] = []
+    networks: list[tuple[bytes, int]] = []
     for body in _dump(_GETADDR, bytes(8)):
-        found = dict(_attributes(body[8:]))
-        # On a point-to-point link, IFA_ADDRESS is the other end.
-        address = found.get(_IFA_LOCAL, found.get(_IFA_ADDRESS))
+        attributes = dict(_attributes(body[8:]))
+        # On a point-to-point link, IFA_ADDRESS is the peer's address.
+        address = attributes.get(_IFA_LOCAL, attributes.get(_IFA_ADDRESS))
         if address is not None:
-            own.append((address, 8 * len(address)))
+            networks.append((address, 8 * len(address)))
     for family in (socket.AF_INET, socket.AF_INET6):
         for body in _dump(_GETROUTE, struct.pack("=BBBBBBBBI", family, 0, 0, 0, _TABLE_LOCAL, 0, 0, 0, 0)):
             length, table, route_type = body[1], body[4], body[7]
             address = dict(_attributes(body[12:])).get(_RTA_DST)
             if table == _TABLE_LOCAL and route_type == _RTN_LOCAL and address is not None:
-                own.append((address, length))
-    return own
+                networks.append((address, length))
+    return networks
 
 
 def _dump(kind: int, body: bytes) -> Iterator[bytes]:
-    """Send a request for a table of the kernel and yield the body of each message in answer."""
+    """Request a table from the kernel. Yield the body of each message in the answer."""
     with socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
     ) as kernel:
@@ -87,7 +87,7 @@ def _dump(kind: int, body: bytes) -> Iterator[bytes]:
 
 
 def _ask(kind: int, body: bytes) -> bytes:
-    """Send a request and return the body of the kernel's one message in answer."""
+    """Send a request. Return the body of the single message in the kernel's answer."""
     with socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
     ) as kernel:
@@ -101,7 +101,7 @@ def _ask(kind: int, body: bytes) -> bytes:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield kind and content of each struct rtattr."""
+    """Yield the kind and the content of each struct rtattr."""
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
         if length < 4:

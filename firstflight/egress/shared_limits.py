@@ -1,9 +1,9 @@
-"""Limits shared by all vantage points of a campaign: who may probe a prefix when.
+"""Limits that all vantage points in a campaign share: decides who may probe a prefix when.
 
-A vantage point with shards has a turn for each of them, so the limits hold for its shards together too.
-Every vantage point computes the rule independently (docs/design has the reasons and the proof): time is
-divided into turns, in each turn a prefix (/24, /48) belongs to one vantage point, and at the end of a turn
-there is a pause in which nobody probes it. Within its turns a vantage point has the whole limit.
+A vantage point with shards has a turn for each shard, so its shards together also keep the limits. Each
+vantage point computes the rule independently (docs/design has the reasons and the proof). Time is divided
+into turns. In each turn, a prefix (/24, /48) belongs to one vantage point. A turn ends with a pause in which
+no vantage point probes the prefix. During its turns a vantage point may use the whole limit.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from firstflight.errors import UsageError
 from firstflight.settings import Settings
 from firstflight.shard import WHOLE, Shard
 
-# Length of a turn in pauses: a prefix is idle for 1 / TURN_IN_PAUSES of the time.
+# A turn's length in pauses. A prefix is idle for 1 / TURN_IN_PAUSES of the time.
 TURN_IN_PAUSES = 5
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Turns of vantage point or shard `index` of `of`: `length_s` seconds, the last `pause_s` a pause."""
+    """Turns of vantage point or shard `index` of `of`: `length_s` seconds, including a final `pause_s`."""
 
     index: int
     of: int
@@ -33,48 +33,48 @@ class Turn:
 
 
 def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> Turn | None:
-    """Return the turns of that vantage point's shard; None if it shares with nobody, or nothing is limited.
+    """Return the turns for a vantage point's shard; `None` if it shares no limit or there are no limits.
 
-    An undivided stage (WHOLE) at a vantage point with shards takes the turns of the first shard. Without
-    `campaign.shared_limits` a vantage point shares with no other, but its shards still share.
+    An undivided stage (WHOLE) at a vantage point with shards has the turns of the first shard. Without
+    `campaign.shared_limits`, vantage points do not share limits, but a vantage point's shards do.
 
-    The pause is the longest gap that a limit requires between two probes, plus the slack for clock
-    differences and packet delay, so that the next vantage point cannot shorten a gap.
+    The pause is the longest gap that a limit requires between two probes, plus slack for clock differences
+    and packet delay. So the next vantage point cannot shorten a gap.
     """
     limits = [
         limit for limit in (settings.probe.per_address_rate, settings.probe.per_prefix_rate) if limit > 0
     ]
-    index, of = shard.index, settings.vantage_named(vantage).shards
+    index, count = shard.index, settings.vantage_named(vantage).shards
     if settings.campaign.shared_limits:
-        before = settings.vantage[: settings.index_of(vantage)]
-        index += sum(other.shards for other in before)
-        of = sum(other.shards for other in settings.vantage)
-    if of < 2 or not limits:
+        preceding = settings.vantage[: settings.index_of(vantage)]
+        index += sum(point.shards for point in preceding)
+        count = sum(point.shards for point in settings.vantage)
+    if count < 2 or not limits:
         return None
     pause_s = 1 / min(limits) + settings.campaign.clock_slack_s
-    return Turn(index, of, TURN_IN_PAUSES * pause_s, pause_s)
+    return Turn(index, count, TURN_IN_PAUSES * pause_s, pause_s)
 
 
 def check_watch(settings: Settings, names: int) -> None:
-    """Check that a watch of `names` names and the owned ones keeps the limits, whatever their addresses.
+    """Check that a watch of `names` names and the owned names keeps the limits, for any addresses.
 
-    Probes are spread evenly over names and vantage points, so only their number matters: all names may share
-    one address, and all probes one prefix. Raises UsageError with the numbers.
+    Probes are spread evenly over names and vantage points, so only their number matters. All names may share
+    one address, and all probes one prefix. Raise UsageError with the numbers.
     """
     watch, probe = settings.watch, settings.probe
     per_name = (len(settings.vantage) if settings.campaign.shared_limits else 1) * len(watch.families)
-    common = names * per_name / watch.minute_s
-    owned = len(watch.owned) * watch.owned_per_minute * per_name / watch.minute_s
-    if probe.per_address_rate and common > probe.per_address_rate:
+    rate = names * per_name / watch.minute_s
+    owned_rate = len(watch.owned) * watch.owned_per_minute * per_name / watch.minute_s
+    if probe.per_address_rate and rate > probe.per_address_rate:
         raise UsageError(
-            f"{names} watched names from all vantage points are {common:.2f} probes a second, and may share "
+            f"{names} watched names from all vantage points are {rate:.2f} probes a second, and may share "
             f"one address, which gets {probe.per_address_rate:g} (probe.per_address_rate): watch fewer names"
         )
-    # An even series of r probes a second has at most ceil(r) in any one second.
-    most = math.ceil(common) + math.ceil(owned)
-    if probe.per_prefix_rate and most > probe.per_prefix_rate:
+    # An even series of r probes per second has at most ceil(r) probes in any second.
+    highest = math.ceil(rate) + math.ceil(owned_rate)
+    if probe.per_prefix_rate and highest > probe.per_prefix_rate:
         raise UsageError(
-            f"the watch sends up to {most} probes a second from all vantage points, and may send them to "
+            f"the watch sends up to {highest} probes a second from all vantage points, and may send them to "
             f"one prefix, which gets {probe.per_prefix_rate:g} (probe.per_prefix_rate): "
             "watch fewer names, or less often"
         )

@@ -1,4 +1,4 @@
-"""Checks the sums that must hold after a probe stage (definitions.md): every target is exactly one row."""
+"""Checks the totals that must hold after a probe stage (definitions.md): each target has exactly one row."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SENT = (
 
 
 def balance(targets: int, sent: int, by_outcome: Mapping[str, int], where: str) -> None:
-    """Check that targets = blocked + send_failed + sent and sent = the sum of all other outcomes.
+    """Check that targets = blocked + send_failed + sent, and that sent = the sum of all other outcomes.
 
-    `targets` are the lines given to the prober minus the rejected ones; `sent` counts rows with an attempt.
-    Raises FirstflightError with `where` and the numbers if the sums do not hold.
+    `targets`: the prober's input lines without rejected lines. `sent` counts rows with an attempt. Raise
+    FirstflightError with `where` and the numbers if the totals do not match.
     """
     unknown = sorted(set(by_outcome) - set(NOT_SENT) - set(SENT))
     if unknown:

@@ -1,4 +1,4 @@
-"""Waits for an engine or a dissector that outlived its killed stage."""
+"""Waits for an engine or a dissector that still runs after its stage was killed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ LOOK_EVERY_S = 0.1
 
 
 def await_engine(folder: Path, look: Callable[[], None]) -> None:
-    """Wait until no program holds the lock of `folder`; the folder need not exist.
+    """Wait until no program holds the lock of `folder`. The folder need not exist.
 
-    Calls `look` ten times a second; `look` may raise to end the wait. The engine of a killed stage holds the
-    lock of its segments' folder until its probes in flight have ended. Only then is it certain which targets
-    have rows. A dissector holds the lock of its stage's folder.
+    Calls `look` ten times a second. `look` may raise to stop waiting. The engine of a killed stage holds the
+    lock on the segments' folder until all probes in flight are finished. Only then is it certain which
+    targets have rows. A dissector holds the lock on the stage's folder.
     """
     if lock.is_locked(folder):
         progress.print_line(

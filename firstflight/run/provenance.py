@@ -14,9 +14,9 @@ from firstflight.system import files
 
 @cache
 def tool_version() -> str:
-    """Return the version of the package with the commit of its checkout, marked if files differ from it.
+    """Return the package's version with the checkout's commit, marked if files have changed.
 
-    Without a checkout the commit is read from firstflight/COMMIT, which an installation writes.
+    Without a checkout, the commit is in firstflight/COMMIT, which an installation writes.
     """
     package = Path(__file__).resolve().parents[1]
     recorded = package / "COMMIT"
@@ -32,7 +32,7 @@ def tool_version() -> str:
 
 
 def ruleset_hash(rule_files: Sequence[Path]) -> str:
-    """Return a short hash of content and order of rule files (CDN map, rules, block and opt-out lists)."""
+    """Return a short hash of rule files and their order (CDN map, rules, block and opt-out lists)."""
     digest = sha256()
     for path in rule_files:
         digest.update(bytes.fromhex(files.sha256_of(path)))

@@ -1,4 +1,4 @@
-"""The report of a stage (report.json): state, counts, rejected input lines, outputs."""
+"""A stage's report (report.json): state, counts, rejected input lines, outputs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ State = Literal["running", "done", "failed", "interrupted"]
 
 
 class Rejected(BaseModel):
-    """An input line that was not used, and why."""
+    """An input line that was not used, and the reason."""
 
     line: int  # from 1
     reason: str
 
 
 class StageReport(BaseModel):
-    """Report of one stage, written when it starts and when it ends (report.json)."""
+    """A stage's report, written when the stage starts and when it finishes (report.json)."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,17 +38,17 @@ class StageReport(BaseModel):
     ended_at: datetime | None = None
     pid: int
     tool_version: str
-    rows_in: int | None = None  # null = unknown (the stage ended before it counted)
+    rows_in: int | None = None  # null: unknown (the stage stopped before it counted)
     rows_out: int | None = None
     rejected: list[Rejected] = Field(default_factory=list)
     counts: dict[str, int] = Field(default_factory=dict)  # stage's own, for example rows by outcome
     facts: dict[str, str | int | float | None] = Field(default_factory=dict)  # further values
     warnings: list[str] = Field(default_factory=list)
     outputs: dict[RelativeName, str] = Field(default_factory=dict)  # path within the run -> sha256
-    message: str | None = None  # the error message of a failure
+    message: str | None = None  # a failure's error message
 
     def key(self, run: str) -> StageKey | None:
-        """Return the stage's key in the run of that id; None for a stage of the whole run."""
+        """Return the stage's key in the run with id `run`; `None` for a stage of the whole run."""
         if self.vantage is None or self.repetition is None:
             return None
         return StageKey(run, self.vantage, self.repetition, shards.parse(self.shard or str(shards.WHOLE)))

@@ -1,7 +1,7 @@
-"""A run on disk: its settings, its manifest and the reports of its stages.
+"""A run on disk: its settings, its manifest and the stages' reports.
 
-Only the campaign writes `manifest.json`. Every stage process writes its own `report.json` next to its output,
-so that processes never write to each other's files; `Run.reports` collects them.
+Only the campaign writes `manifest.json`. Each stage process writes a separate `report.json` next to its
+output, so processes never write to each other's files. `Run.reports` collects the reports.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
-from firstflight.layout import RunLayout, StageKey
+from firstflight.layout import CRAWL, RunLayout, StageKey
 from firstflight.run.provenance import tool_version
 from firstflight.run.report import StageReport
 from firstflight.settings import Settings, check
 from firstflight.shard import WHOLE, Shard
+from firstflight.suggestion import did_you_mean
 from firstflight.system import files, lock, path_names
+from schemas import records
 
 RUN_ID = path_names.RUN_ID
+NEWEST = "newest"
+"""The word for the id of the newest run."""
 
 
 class Run:
-    """One run; `path` is its folder, `layout` knows every path below it."""
+    """One run. `path` is the folder; `layout` has all paths below it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,25 +71,42 @@ class Run:
 
     @classmethod
     def open(cls, name: str) -> Run:
-        """Return the run with that id, or at that path. UsageError if there is none."""
+        """Return the run with the id or path `name`, or the `newest`. Raise UsageError without such a run."""
+        if name == NEWEST:
+            return cls.newest()[0]
         path = Path(name) if "/" in name else runs_root() / name
         if not name or not RunLayout(path).manifest.is_file():
-            where = path if "/" in name else f"{name or repr(name)} in {runs_root()}"
-            raise UsageError(f"there is no run {where}; `firstflight runs` lists them")
+            description = path if "/" in name else f"{name or repr(name)} in {runs_root()}"
+            hint = "" if "/" in name else did_you_mean(name, (run.id for run in cls.all()))
+            raise UsageError(f"there is no run {description}{hint or '; `firstflight runs` lists them'}")
         return cls(path.resolve())
 
     @classmethod
+    def newest(cls, kind: str | None = None) -> tuple[Run, int]:
+        """Return the newest run in the runs folder and the number of runs. Raise UsageError without a run.
+
+        `kind`: consider only runs with a record file of this kind.
+        """
+        runs = [run for run in cls.all() if kind is None or any(run.path.glob(f"*/*/**/{kind}.parquet"))]
+        if not runs:
+            condition = "" if kind is None else f" with {kind}.parquet"
+            raise UsageError(
+                f"there is no run{condition} in {runs_root()}: start one with `firstflight campaign run`"
+            )
+        return runs[-1], len(runs)
+
+    @classmethod
     def with_id(cls, run_id: str) -> Run:
-        """Return the run with that untrusted id, which is never a path. UsageError if there is none."""
+        """Return the run with an untrusted id, never a path. Raise UsageError if it does not exist."""
         try:
             return cls.open(path_names.run_id(run_id))
         except path_names.UnsafeName as error:
             raise UsageError(str(error)) from error
 
     @classmethod
-    def all(cls) -> list[Run]:
-        """Return all runs, oldest first."""
-        root = runs_root()
+    def all(cls, root: Path | None = None) -> list[Run]:
+        """Return all runs in the folder `root` (`None`: `runs_root`), oldest first."""
+        root = root or runs_root()
         if not root.is_dir():
             return []
         return [cls(path) for path in sorted(root.iterdir()) if RunLayout(path).manifest.is_file()]
@@ -95,8 +116,8 @@ class Run:
     @cached_property
     def settings(self) -> Settings:
         """The settings in force."""
-        where = self.layout.settings
-        return check(files.read_json(where), str(where), self.path, check_files=False)
+        path = self.layout.settings
+        return check(files.read_json(path), str(path), self.path, check_files=False)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -107,13 +128,33 @@ class Run:
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        """Replace the manifest; only the campaign calls this."""
+        """Replace the manifest. Only the campaign calls this."""
         files.write_json(self.layout.manifest, manifest)
+
+    # ---- record files
+
+    def record_files(self, key: StageKey | None = None) -> list[Path]:
+        """Return the run's record files, or only those in `key`'s folder, sorted by path.
+
+        Excludes the files of copied folders. Excludes a crawl that the centre copied from another run,
+        because that run loads it.
+        """
+        folder = self.path if key is None else self.layout.folder(key)
+        inputs = self.manifest.get("inputs")
+        crawl = inputs.get(CRAWL) if isinstance(inputs, dict) else None
+        source = crawl.get("run") if isinstance(crawl, dict) else None
+        foreign = self.layout.stage(CRAWL) if source not in (None, self.id) else None
+        stems = set(map(records.stem_of, records.stored_names()))
+        return [
+            path
+            for path in sorted(folder.rglob("*.parquet"))
+            if path.stem in stems and not self.layout.is_copy(path) and path.parent != foreign
+        ]
 
     # ---- stop requests
 
     def stopped_at(self) -> datetime | None:
-        """Return when the stop file was created (UTC); None if there is none."""
+        """Return when the stop file was created (UTC); `None` if it does not exist."""
         try:
             return datetime.fromtimestamp(self.layout.stop_file.stat().st_mtime, UTC)
         except FileNotFoundError:
@@ -132,37 +173,37 @@ class Run:
     # ---- stages
 
     def key(self, vantage: str, repetition: int, shard: Shard = WHOLE) -> StageKey:
-        """Return the key of a vantage point and repetition of this run, or of one of its shards."""
+        """Return the key for a vantage point and repetition of this run, optionally for one shard."""
         return StageKey(self.id, vantage, repetition, shard)
 
     def report(self, stage: str, key: StageKey | None = None) -> StageReport | None:
-        """Read the report of a stage; None if it never started."""
+        """Read a stage's report; `None` if the stage never started."""
         path = self.layout.report(stage, key)
         if not path.is_file():
             return None
         return self._read_report(path)
 
     def reports(self) -> list[StageReport]:
-        """Read the reports of all stages, in the order in which they started."""
+        """Read the reports of all stages, sorted by start time."""
         return sorted(map(self._read_report, self.layout.reports()), key=lambda report: report.started_at)
 
     def done(self, stage: str, key: StageKey | None = None) -> bool:
-        """Return whether a stage succeeded and all its outputs still exist."""
+        """Return whether a stage succeeded and all outputs still exist."""
         report = self.report(stage, key)
         return (
             report is not None
             and report.state == "done"
-            # A folder of the run may be a link to another disk; these names are only checked for existence.
+            # A folder of the run may be a link to another disk. These names are only checked for existence.
             and all((self.path / path_names.relative(name)).exists() for name in report.outputs)
         )
 
     @contextmanager
     def stage(self, stage: str, key: StageKey | None = None) -> Iterator[StageReport]:
-        """Run a block as a stage: write the report when the block starts and, also on errors, when it ends.
+        """Run a block as a stage. Writes the report at the block's start and at the end, even after an error.
 
-        The block fills rows_in, rows_out, rejected, counts and calls `add_output` for each output file.
+        The block sets rows_in, rows_out, rejected and counts, and calls `add_output` for each output file.
         """
-        # A process of a killed campaign may still be shutting down: wait for it.
+        # A killed campaign's process may still be shutting down: wait for it.
         with lock.locked(self.layout.stage_lock(stage, key), f"stage {stage}", wait_s=30):
             report = StageReport(
                 stage=stage,
@@ -189,7 +230,7 @@ class Run:
                 self._write_report(report)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Lock the run for the campaign's duration; UsageError immediately if another campaign runs."""
+        """Lock the run while the campaign runs. Raise UsageError immediately if another campaign runs."""
         return lock.locked(self.layout.lock, f"run {self.id}")
 
     def is_locked(self) -> bool:
@@ -197,28 +238,29 @@ class Run:
         return lock.is_locked(self.layout.lock)
 
     def stage_is_running(self, report: StageReport) -> bool:
-        """Return whether the process that wrote a report at its start is still running."""
+        """Return whether the process that wrote a report at the start is still running."""
         return lock.is_locked(self.layout.stage_lock(report.stage, report.key(self.id)))
 
     def add_output(self, report: StageReport, path: Path) -> None:
-        """Add a finished output file, with its hash, to the stage's report.
+        """Add a finished output file, with the hash, to the stage's report.
 
-        It is on the disk then, and so before a report says that the stage is done. Raises OutputError.
+        Syncs the file to disk first, so a report never marks the stage as done before that. Raise
+        OutputError.
         """
         files.sync([path])
         report.outputs[str(path.relative_to(self.path))] = files.sha256_of(path)
 
     def _read_report(self, path: Path) -> StageReport:
-        """Read a report, which may be from another machine; InputError if it is broken or misplaced.
+        """Read a report, possibly from another machine. Raise InputError if it is invalid or misplaced.
 
-        Its vantage point and outputs become paths, so they must match the report's own location.
+        The vantage point and outputs become paths, so they must match the report's location.
         """
         try:
             report = StageReport.model_validate(files.read_json(path))
         except ValidationError as error:
             fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise InputError(f"{path} is not a report of a stage: {where}: {fault['msg']}") from error
+            field = ".".join(map(str, fault["loc"]))
+            raise InputError(f"{path} is not a report of a stage: {field}: {fault['msg']}") from error
         if self.layout.report(report.stage, report.key(self.id)) != path:
             raise InputError(f"{path} is the report of another stage or vantage point: remove it")
         return report
@@ -230,5 +272,5 @@ class Run:
 
 
 def runs_root() -> Path:
-    """Return the folder of all runs: FIRSTFLIGHT_RUNS, else var/runs under the working directory."""
+    """Return the folder of all runs: FIRSTFLIGHT_RUNS, else var/runs in the working directory."""
     return Path(os.environ.get("FIRSTFLIGHT_RUNS") or "var/runs").resolve()

@@ -1,8 +1,8 @@
-"""The settings of a campaign: one typed TOML file, checked once, stored with the run.
+"""A campaign's settings: one typed TOML file, validated once, stored with the run.
 
-`load` reads a file, applies `--set section.key=value` overrides and returns `Settings`; every fault is one
-sentence (file, key, what is wrong). An unknown key is a fault. Relative paths are relative to the file's
-folder and are made absolute, so that they mean the same files in every stage's working directory.
+`load` reads a file, applies `--set section.key=value` overrides and returns `Settings`. Each fault is
+reported as one sentence (file, key, fault). An unknown key is a fault. Relative paths are relative to the
+file's folder and become absolute, so they refer to the same files in every stage's working directory.
 """
 
 from firstflight.settings.read import check, fault_message, load
@@ -13,13 +13,14 @@ from firstflight.settings.sections import (
     Drawn,
     Handshake,
     Network,
+    Probe,
     Resolve,
     Section,
     Targets,
     Vantage,
     VantagePoint,
 )
-from firstflight.settings.whole import Settings
+from firstflight.settings.whole import Settings, optional_sections
 
 __all__ = [
     "AsData",
@@ -28,6 +29,7 @@ __all__ = [
     "Drawn",
     "Handshake",
     "Network",
+    "Probe",
     "Resolve",
     "Section",
     "Settings",
@@ -37,4 +39,5 @@ __all__ = [
     "check",
     "fault_message",
     "load",
+    "optional_sections",
 ]

@@ -1,4 +1,4 @@
-"""The sections of a campaign's settings file, each a TOML table: names, types, bounds and defaults."""
+"""The sections in a campaign's settings file, each a TOML table: names, types, bounds and defaults."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -35,6 +37,7 @@ from firstflight.settings.types import (
     VantageName,
     WeightedResolver,
     is_ours,
+    latest_day,
 )
 from firstflight.shard import MOST
 
@@ -43,7 +46,7 @@ CRUX_URL = "https://raw.githubusercontent.com/zakird/crux-top-lists/main/data/gl
 
 
 class Section(BaseModel):
-    """Base of all sections: immutable; an unknown key, infinity or NaN is an error."""
+    """Base class for sections: immutable; an unknown key, infinity or NaN is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -58,10 +61,10 @@ class Campaign(Section):
     contact: Contact = ""
     # Number of passes over the list.
     repetitions: int = Field(default=1, ge=1, le=1000)
-    # Seconds from the start of one repetition to the start of the next; at least a day on the Internet.
+    # Seconds between the starts of consecutive repetitions; at least a day on the Internet.
     repetition_interval_s: float = Field(default=DAY_S, ge=0, le=YEAR_S)
-    # Command to run on this machine before each repetition; {repetition} is replaced by its number. It may
-    # run twice.
+    # Command to run on this machine before each repetition. It may run twice. {repetition} is the
+    # repetition's number.
     before_repetition: Command = ()
     # Whether the limits of [probe] per address and prefix apply to all vantage points together.
     shared_limits: bool = True
@@ -72,7 +75,7 @@ class Campaign(Section):
 class Targets(Section):
     """Source of the names."""
 
-    # Where the names come from; `tranco+crux` joins both lists.
+    # Source of the names; `tranco+crux` joins both lists.
     source: Literal["tranco", "file", "crux", "tranco+crux"]
     # Tranco: the day of the list. Give either this or list_id.
     date: DateSetting | None = None
@@ -84,12 +87,20 @@ class Targets(Section):
     crux_url: str = Field(default=CRUX_URL, pattern=r"^https://.+$")
     # Your own list: one name per line, or `rank,name`.
     file: FileSetting | None = None
-    # Number of names to use; none: all. Required for Tranco. For CrUX, the largest rank bucket to use.
+    # Number of names to use; default: all. Required for Tranco. For CrUX, the largest rank bucket to use.
     top: int | None = Field(default=None, ge=1, le=1_000_000_000)
     # Folder that keeps lists from Tranco.
     cache_dir: PathSetting = Field(default=Path("var/cache/tranco"), validate_default=True)
     # Folder that keeps lists from CrUX.
     crux_cache_dir: PathSetting = Field(default=Path("var/cache/crux"), validate_default=True)
+
+    @field_validator("crux_month")
+    @classmethod
+    def _is_not_in_future(cls, month: str | None, info: ValidationInfo) -> str | None:
+        is_given = (info.context or {}).get("check_files", True)
+        if month is not None and is_given and month > f"{latest_day():%Y%m}":
+            raise ValueError(f"{month} is in the future: choose a month that is over")
+        return month
 
     @model_validator(mode="after")
     def _source_is_named(self) -> Targets:
@@ -114,21 +125,21 @@ class Targets(Section):
 class AsData(Section):
     """Routing table, and the map from AS to CDN."""
 
-    # Where the routing table comes from.
+    # Source of the routing table.
     rib: Literal["routeviews", "file"]
     # RouteViews: the day of the table.
     date: DateSetting | None = None
     # MRT table dumps, for rib = "file"; they may be bz2 or gz.
     files: tuple[FileSetting, ...] = ()
-    # Map from AS to CDN; none: the IMC 2024 paper's Table 5, which firstflight includes.
+    # Map from AS to CDN; default: the IMC 2024 paper's Table 5, which firstflight includes.
     cdn_map: FileSetting | None = None
     # Maps that extend cdn_map.
     cdn_map_extra: tuple[FileSetting, ...] = ()
-    # Rules that identify a CDN by names, headers and certificates; none: the built-in rules.
+    # Rules that identify a CDN by names, headers and certificates; default: the built-in rules.
     cdn_rules: FileSetting | None = None
     # Rules that precede cdn_rules.
     cdn_rules_extra: tuple[FileSetting, ...] = ()
-    # Where organisations of ASes come from; none: they are unknown.
+    # Source of the ASes' organisations; default: unknown.
     as2org: Literal["caida", "file"] | None = None
     # CAIDA: use the newest file up to this day.
     as2org_date: DateSetting | None = None
@@ -154,8 +165,8 @@ class AsData(Section):
             raise ValueError('rib = "file" needs `files` (MRT table dumps, may be bz2 or gz), and no `date`')
         if self.rib == "routeviews" and (self.files or not self.date):
             raise ValueError('rib = "routeviews" needs `date`, and no `files`')
-        wanted = {None: (False, False), "caida": (True, False), "file": (False, True)}[self.as2org]
-        if wanted != (self.as2org_date is not None, self.as2org_file is not None):
+        expected = {None: (False, False), "caida": (True, False), "file": (False, True)}[self.as2org]
+        if expected != (self.as2org_date is not None, self.as2org_file is not None):
             raise ValueError(
                 'as2org = "caida" goes with `as2org_date`, as2org = "file" with `as2org_file`, '
                 "and neither key is allowed otherwise"
@@ -166,7 +177,7 @@ class AsData(Section):
 class Resolve(Section):
     """Resolver and limits of DNS queries."""
 
-    # Resolver to ask; none: the first name server in the vantage point's /etc/resolv.conf.
+    # Resolver to ask; default: the first name server in the vantage point's /etc/resolv.conf.
     resolver: Address | None = None
     # Port of the resolver.
     port: int = Field(default=53, ge=1, le=65535)
@@ -175,7 +186,7 @@ class Resolve(Section):
     resolvers: tuple[WeightedResolver, ...] = ()
     # Maximum number of outstanding queries.
     concurrency: int = Field(default=64, ge=1, le=10_000)
-    # Queries per second to each resolver. None: no limit for a named resolver in loopback, private or lab
+    # Queries per second to each resolver; default: no limit for a named resolver in loopback, private or lab
     # networks, 200 for all others.
     rate: Limit | None = None
     # Seconds to wait for an answer, per attempt.
@@ -184,15 +195,15 @@ class Resolve(Section):
     attempts: int = Field(default=3, ge=1, le=10)
 
     @model_validator(mode="after")
-    def _one_way_to_name_them(self) -> Resolve:
+    def _resolver_is_named_once(self) -> Resolve:
         if self.resolver is not None and self.resolvers:
             raise ValueError("resolver and resolvers are both given: name all of them in resolvers")
         return self
 
     def rates(self) -> tuple[float | None, ...]:
-        """Return the most queries per second to each resolver, by the engine's rule; None = no limit.
+        """Return the maximum queries per second to each resolver, by the engine's rule; `None`: no limit.
 
-        The one of /etc/resolv.conf, which another machine may have, counts as one of others.
+        A resolver from /etc/resolv.conf counts as another operator's: the vantage point's file may differ.
         """
         addresses = self.resolvers or (self.resolver,)
         if self.rate is not None:
@@ -221,28 +232,29 @@ class Probe(Section):
     settle_ms: int = Field(default=100, ge=0, le=10_000)
     # Maximum number of connections per probe.
     attempts: int = Field(default=2, ge=1, le=5)
-    # UDP payload of the Initial in bytes (RFC 9000, 14.1: at least 1200); none: 1252 on IPv4, 1232 on IPv6.
+    # UDP payload of the Initial in bytes (RFC 9000, 14.1: at least 1200); default: 1252 on IPv4, 1232 on
+    # IPv6.
     initial_size: InitialSize | None = None
     # A sweep of sizes: repetition N uses the Nth size, and the list repeats. Use a separate run. Watches use
     # the default.
     initial_sizes: tuple[InitialSize, ...] = Field(default=(), max_length=32)
-    # Seconds to stay silent after an answer and record the server's retransmissions; none: do not listen. For
-    # at most 1,000 addresses; not for watches and pairs.
+    # Seconds to stay silent after an answer and record the server's retransmissions; default: do not listen.
+    # For at most 1,000 addresses; not for watches and pairs.
     listen_s: float | None = Field(default=None, gt=0, le=60)
-    # ECN mark of all datagrams; none: no mark. Not for watches.
+    # ECN mark of all datagrams; default: no mark. Not for watches.
     ecn: Literal["ect0", "ect1"] | None = None
     # QUIC version of the Initials; `reserved` requests Version Negotiation, in a separate run. Not for
     # watches.
     version: Literal["1", "reserved"] = "1"
     # Destination port.
     port: int = Field(default=443, ge=1, le=65535)
-    # Whether to probe all addresses of a name instead of the first.
+    # Whether to probe all addresses for a name instead of the first.
     all_addresses: bool = False
     # Address families to probe.
-    families: tuple[Literal[4, 6], ...] = (4, 6)
+    families: tuple[Literal[4, 6], ...] = Field(default=(4, 6), min_length=1, max_length=2)
     # Source ports, bound while the prober runs; the default is above Linux's ephemeral range.
     ports: PortRange = "61000-61063"
-    # Seed of the random order; none: random, recorded in the manifest.
+    # Seed of the random order; default: random, recorded in the manifest.
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     # Lists of networks that are never contacted, in ZMap's format.
     blocklist: tuple[FileSetting, ...] = ()
@@ -260,13 +272,13 @@ class Probe(Section):
         return self
 
     def size_of(self, repetition: int) -> int | None:
-        """Return the UDP payload of Initials in a repetition (from 1); None: the default of each family."""
+        """Return the UDP payload of Initials in a repetition (from 1); `None`: each family's default."""
         if not self.initial_sizes:
             return self.initial_size
         return self.initial_sizes[(repetition - 1) % len(self.initial_sizes)]
 
 
-# Of an application protocol (RFC 7301 3.1); several are joined by commas.
+# The name of an application protocol (RFC 7301 3.1). Commas join several names.
 ProtocolName = Annotated[str, Field(pattern=r"^[!-+\--~]{1,32}$")]
 
 
@@ -275,11 +287,11 @@ class Drawn(Section):
 
     # Whether the stage runs.
     enabled: bool = False
-    # Share of the names, drawn by a hash of the run's seed and the name: the same names in every repetition.
+    # Share of the names, sampled by a hash of the run's seed and the name: the same in every repetition.
     share: float = Field(default=0.01, ge=0, le=1)
-    # CDNs to restrict the stage to; none: all.
+    # CDNs to restrict the stage to; default: all.
     cdn: tuple[str, ...] = ()
-    # Maximum number of names; none: no limit.
+    # Maximum number of names; default: no limit.
     limit: int | None = Field(default=None, ge=1)
     # New connections per second and vantage point.
     rate: Rate = 50
@@ -292,7 +304,7 @@ class Handshake(Drawn):
     timeout_s: float = Field(default=10.0, gt=0, le=60)
     # What to check and record of certificates.
     verify: Literal["none", "signature", "chain"] = "signature"
-    # PEM file with the roots, for verify = "chain"; none: Mozilla's.
+    # PEM file with the roots, for verify = "chain"; default: Mozilla's.
     roots: FileSetting | None = None
     # Group of the key share.
     key_share: Literal["x25519", "x25519mlkem768"] = "x25519"
@@ -317,12 +329,12 @@ class Handshake(Drawn):
 
 
 class Calibrate(Drawn):
-    """Pairs of a probe and a handshake with a share of the names; the rest is as in their sections."""
+    """Pairs of a probe and a handshake with a share of the names; their sections have the other settings."""
 
     # Pairs per block. A smaller block brings the two sides of a pair closer together, and takes longer in
     # total.
     block: int = Field(default=50, ge=2, le=10_000)
-    # Seconds between the end of one engine and the start of the next; longer if a limit requires it.
+    # Minimum seconds from the time that an engine finishes until the next engine starts.
     gap_s: float = Field(default=1.0, ge=0, le=3600)
 
 
@@ -331,7 +343,7 @@ class Crawl(Section):
 
     # Whether to crawl the web sites of the list for files to download, once per run, from the centre.
     enabled: bool = False
-    # Maximum number of names, from the start of the list; none: all.
+    # Maximum number of names, from the start of the list; default: all.
     limit: int | None = Field(default=None, ge=1)
     # Requests per second in total.
     rate: Rate = 20
@@ -341,20 +353,20 @@ class Crawl(Section):
     concurrency: int = Field(default=64, ge=1, le=10_000)
     # Maximum number of requests per name.
     max_requests: int = Field(default=200, ge=1, le=10_000)
-    # PEM file with the certificates to trust; none: Mozilla's.
+    # PEM file with the certificates to trust; default: Mozilla's.
     roots: FileSetting | None = None
 
 
 class TcpOptions(Drawn):
     """The survey of TCP options; [probe] has the other settings."""
 
-    # Share of the names, drawn as for handshakes.
+    # Share of the names, sampled as for handshakes.
     share: float = Field(default=1.0, ge=0, le=1)
-    # New connections per second and vantage point, including those that ask again.
+    # New connections per second and vantage point, including retries.
     rate: Rate = 100
-    # Seconds from the first SYN of a connection to its end.
+    # Seconds from a connection's first SYN to its end.
     timeout_s: float = Field(default=10.0, gt=0, le=60)
-    # Maximum number of connections to a target; it is asked again after a lost SYN.
+    # Maximum number of connections to a target; a lost SYN causes a retry.
     attempts: int = Field(default=3, ge=1, le=10)
     # Destination port.
     port: int = Field(default=443, ge=1, le=65535)
@@ -367,7 +379,7 @@ class Download(Section):
     enabled: bool = False
     # Option sets in addition to the warm-up.
     sets: tuple[str, ...] = Field(default=("bl", "ws14", "all14", "quiche"), min_length=1)
-    # CSV with header `url,ip`; none: the files that the crawl found, each from the first IPv4 address that
+    # CSV with header `url,ip`; default: the files that the crawl found, each from the first IPv4 address that
     # the vantage point resolves.
     targets: FileSetting | None = None
     # Number of files sampled per CDN (200 in the ANRW 2023 paper); a large number means no limit.
@@ -376,7 +388,7 @@ class Download(Section):
     others: int | None = Field(default=1000, ge=1)
     # Maximum seconds per download.
     timeout_s: float = Field(default=45.0, ge=1, le=600)
-    # Maximum bytes of a body.
+    # Maximum bytes in a body.
     max_bytes: int = Field(default=10_485_760, ge=1, le=2**30)
     # Seconds between two downloads.
     pause_s: float = Field(default=1.0, ge=0, le=3600)
@@ -385,16 +397,16 @@ class Download(Section):
     run_pause_s: float = Field(default=3600.0, gt=0, le=DAY_S)
     # Whether to keep the given order of sets, as the paper does, instead of a random one.
     fixed_order: bool = False
-    # PEM file with the certificates to trust; none: Mozilla's.
+    # PEM file with the certificates to trust; default: Mozilla's.
     roots: FileSetting | None = None
 
 
 class Watch(Section):
     """Names of the target list, probed repeatedly at set times; `owned` names more often."""
 
-    # Length of a period in seconds; one stage measures one period.
+    # A period's length in seconds; one stage measures one period.
     period_s: float = Field(default=3600, ge=1, le=DAY_S)
-    # Seconds between two probes of a name; shorter than 60 only in a lab.
+    # Seconds between two probes to a name; shorter than 60 only in a lab.
     minute_s: float = Field(default=60, ge=0.5, le=3600)
     # Names to probe more often than the limit per address allows; their owner must agree.
     owned: tuple[HostName, ...] = ()
@@ -403,13 +415,13 @@ class Watch(Section):
     # Who owns these names and agreed.
     ownership: str = ""
     # Address families to probe.
-    families: tuple[Literal[4, 6], ...] = (4,)
+    families: tuple[Literal[4, 6], ...] = Field(default=(4,), min_length=1, max_length=2)
     # A probe that cannot be sent within this time is skipped.
     grace_ms: int = Field(default=250, ge=1, le=60_000)
     # Seconds between two resolutions of a name.
     resolve_every_s: float = Field(default=300, ge=1, le=DAY_S)
-    # Whether to skip planned probes while another watch is active at the same vantage point.
-    gives_way: bool = False
+    # "low": skip planned probes while another watch is active at the same vantage point.
+    precedence: Literal["normal", "low"] = "normal"
 
     @model_validator(mode="after")
     def _is_owned(self) -> Watch:
@@ -427,9 +439,9 @@ class Backoff(Section):
     enabled: bool = True
     # Control names, probed during the campaign.
     control: tuple[HostName, ...] = ()
-    # Seconds between two probes of a control name.
+    # Seconds between two probes to a control name.
     control_every_s: float = Field(default=60, ge=0.5, le=DAY_S)
-    # Baseline: the first seconds of an AS.
+    # Baseline: an AS's first seconds.
     baseline_s: float = Field(default=300, gt=0, le=DAY_S)
     # Length in seconds of the window that is compared with the baseline.
     window_s: float = Field(default=120, gt=0, le=DAY_S)
@@ -439,14 +451,14 @@ class Backoff(Section):
     factor: float = Field(default=2.0, gt=1)
     # Minimum share of timeouts and Retries that causes a pause.
     least_share: float = Field(default=0.1, gt=0, lt=1)
-    # Length of a pause in seconds; 0: until the end of the repetition.
+    # A pause's length in seconds; 0: until the end of the repetition.
     resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)
 
 
 class Clock(Section):
     """Reference for a vantage point's clock."""
 
-    # URL of a web server with an accurate Date header; none: the clock of the campaign's machine.
+    # URL of a web server with an accurate Date header; default: the clock of the campaign's machine.
     reference: str | None = Field(default=None, pattern=r"^https?://.+$")
     # Offset in seconds that causes a warning.
     warn_s: float = Field(default=5.0, gt=0, le=DAY_S)
@@ -470,37 +482,37 @@ class Capture(Section):
 class Network(Section):
     """Network access for lists and tables."""
 
-    # Certificates to trust when fetching lists and tables; none: the system's.
+    # Certificates to trust when fetching lists and tables; default: the system's.
     ca_bundle: FileSetting | None = None
 
 
 class Store(Section):
-    """The store's URL: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
+    """The store's URL: chdb:PATH or clickhouse://...; default: FIRSTFLIGHT_STORE, else chdb:./var/store."""
 
-    # Address of the store; none: FIRSTFLIGHT_STORE, else the address in the file FIRSTFLIGHT_STORE_FILE, else
-    # chdb:./var/store.
+    # Address of the store; default: FIRSTFLIGHT_STORE, else the address in the file FIRSTFLIGHT_STORE_FILE,
+    # else chdb:./var/store.
     url: StoreUrl | None = None
 
 
 class Centre(Section):
-    """Where targets and AS data are fetched: `command` is prepended to the commands of these stages."""
+    """The machine that fetches targets and AS data. `command` is prepended to these stages' commands."""
 
     # Command to prepend to the stages that run at the centre: targets, as_data, crawl.
     command: Command = ()
 
 
 class VantagePoint(Section):
-    """Common settings of a vantage point, in a campaign's settings and in a site's vantage_points.toml."""
+    """Common settings for a vantage point, in a campaign's settings and in a site's vantage_points.toml."""
 
     # Name of the vantage point. Names of the run's folder are reserved (load, logs, rules, stop, ...).
     name: VantageName
     # City of the vantage point, for tables and pages.
     city: str = ""
-    # Source addresses of probes; none: selected by routing. Rows hold the address used (src_ip).
+    # Source addresses of probes; default: selected by routing. Rows hold the address used (src_ip).
     sources: tuple[Address, ...] = ()
-    # Interface to capture on; none: the interface of the default route.
+    # Interface to capture on; default: the interface of the default route.
     interface: Interface | None = None
-    # Number of processes that divide the names of a scan, each with at least two source ports.
+    # Number of processes that divide a scan's names, each with at least two source ports.
     shards: int = Field(default=1, ge=1, le=MOST)
 
     @model_serializer(mode="wrap")
@@ -513,11 +525,11 @@ class VantagePoint(Section):
 
 
 class Vantage(VantagePoint):
-    """One vantage point of a campaign. `command` precedes every stage's command; empty = this machine."""
+    """One vantage point in a campaign. `command` precedes every stage's command; empty = this machine."""
 
-    # Command to prepend to every stage of this vantage point; none: it is this machine.
+    # Command to prepend to every stage of this vantage point; default: it is this machine.
     command: Command = ()
-    # Path of the firstflight program there; none: the program that runs the campaign.
+    # Path of the firstflight program there; default: the program that runs the campaign.
     program: str | None = None
     # Overrides probe.rate.
     rate: Rate | None = None

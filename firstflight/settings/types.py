@@ -1,9 +1,10 @@
-"""The types of setting values, each with its check and error message."""
+"""The types of setting values, each with the check and error message."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from datetime import UTC, datetime, timedelta
 from datetime import date as Date
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +42,7 @@ RESOLVER_RATE = 200.0
 
 
 def is_ours(address: str) -> bool:
-    """Return whether an address is in LAB_NETWORKS, so that no other operator has it."""
+    """Return whether an address is in LAB_NETWORKS, so that no other operator can have it."""
     return any(ipaddress.ip_address(address) in network for network in LAB_NETWORKS)
 
 
@@ -51,7 +52,7 @@ def _absolute(path: Path, info: ValidationInfo) -> Path:
 
 
 def _existing(path: Path, info: ValidationInfo) -> Path:
-    # `check_files` is off when the settings of an old run are read: its files may no longer exist.
+    # `check_files` is off for the settings of an old run, because its files may no longer exist.
     if (info.context or {}).get("check_files", True) and not path.is_file():
         raise ValueError(f"no such file: {path}")
     return path
@@ -59,7 +60,7 @@ def _existing(path: Path, info: ValidationInfo) -> Path:
 
 def _lab_network(text: str) -> str:
     network = ipaddress.ip_network(text)
-    if not any(_inside(network, lab) for lab in LAB_NETWORKS):
+    if not any(_is_inside(network, lab) for lab in LAB_NETWORKS):
         raise ValueError(
             f"{text} is not inside loopback, RFC 1918, ULA, 198.18.0.0/15 or 2001:db8::/32; "
             "probing elsewhere needs a contact instead"
@@ -67,15 +68,15 @@ def _lab_network(text: str) -> str:
     return text
 
 
-def _inside(network: IPNetwork, outer: IPNetwork) -> bool:
+def _is_inside(network: IPNetwork, outer: IPNetwork) -> bool:
     if isinstance(network, ipaddress.IPv4Network):
         return isinstance(outer, ipaddress.IPv4Network) and network.subnet_of(outer)
     return isinstance(outer, ipaddress.IPv6Network) and network.subnet_of(outer)
 
 
 def _port_range(text: str) -> str:
-    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
-    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
+    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
     if not (1024 <= first < last <= 65535 and last - first < 1024):
         raise ValueError(f"{text!r} is not FIRST-LAST, two to 1024 ports between 1024 and 65535")
     return text
@@ -89,7 +90,7 @@ def _address(text: str) -> str:
 
 
 def _weighted_resolver(text: str) -> str:
-    """Check ADDRESS, ADDRESS#PORT, either with `,weight=N`; the port is filled in."""
+    """Validate ADDRESS or ADDRESS#PORT, optionally with `,weight=N`. Adds a missing port."""
     host, _, weight = text.partition(",weight=")
     address, _, port = host.partition("#")
     try:
@@ -101,18 +102,30 @@ def _weighted_resolver(text: str) -> str:
     return f"{_address(address)}#{number}" + (f",weight={weight}" if weight else "")
 
 
-def _day(given: object) -> object:
-    """Parse a date from text: --set and the stored form give text, TOML gives dates."""
-    if not isinstance(given, str):
-        return given
+def _day(value: object) -> object:
+    """Parse a date from text. --set and the stored form are text; TOML has dates."""
+    if not isinstance(value, str):
+        return value
     try:
-        return Date.fromisoformat(given)
+        return Date.fromisoformat(value)
     except ValueError as error:
         raise ValueError("is not a date: write it as YYYY-MM-DD") from error
 
 
+def _not_in_future(day: Date, info: ValidationInfo) -> Date:
+    """Reject a day in the future, which has no list or table. Stored settings are not checked."""
+    if (info.context or {}).get("check_files", True) and day > latest_day():
+        raise ValueError(f"{day} is in the future: choose a day that is over")
+    return day
+
+
+def latest_day() -> Date:
+    """Return the latest date that is today somewhere on Earth."""
+    return (datetime.now(UTC) + timedelta(hours=14)).date()
+
+
 def _contact(text: str) -> str:
-    """Check the contact by the prober's rules: it is sent whole, in a packet of 1200 bytes."""
+    """Validate the contact by the prober's rules: it is sent whole, in a packet of 1200 bytes."""
     if len(text.encode()) > MAX_CONTACT_BYTES:
         raise ValueError(f"is longer than {MAX_CONTACT_BYTES} bytes")
     if not text.isprintable():
@@ -128,7 +141,7 @@ def _name(text: str) -> str:
 
 
 def _store_url(url: str) -> str:
-    """Refuse a URL with a password: settings are stored with the run and in the store."""
+    """Reject a URL with a password, because settings are stored with the run and in the store."""
     if not re.fullmatch(r"chdb:.+|clickhouses?://.+", url):
         raise ValueError("is not the URL of a store: write chdb:PATH or clickhouse://HOST:PORT/DB")
     scheme, _, rest = url.partition("://")
@@ -156,14 +169,14 @@ LabNetwork = Annotated[str, AfterValidator(_lab_network)]
 HostName = Annotated[str, AfterValidator(_name)]
 Contact = Annotated[str, AfterValidator(_contact)]
 StoreUrl = Annotated[str, AfterValidator(_store_url)]
-DateSetting = Annotated[Date, BeforeValidator(_day), Field(strict=True)]
+DateSetting = Annotated[Date, BeforeValidator(_day), Field(strict=True), AfterValidator(_not_in_future)]
 VantageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$"), AfterValidator(_vantage_name)]
 Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,15}$")]
 Command = tuple[str, ...]
 Rate = Annotated[float, Field(gt=0, le=10_000_000)]
 """Per second, up to the prober's maximum."""
 Limit = Annotated[float, Field(ge=0, le=10_000_000)]
-"""Per second; 0 = none."""
+"""Per second; 0: no limit."""
 
 DAY_S = 86_400
 YEAR_S = 366 * DAY_S

@@ -29,6 +29,7 @@ from firstflight.settings.sections import (
     Watch,
 )
 from firstflight.shard import WHOLE, Shard
+from firstflight.suggestion import did_you_mean
 
 
 class Settings(Section):
@@ -45,7 +46,7 @@ class Settings(Section):
     tcp_options: TcpOptions = TcpOptions()
     download: Download = Download()
     watch: Watch = Watch()
-    manners: Backoff = Backoff()
+    backoff: Backoff = Backoff()
     clock: Clock = Clock()
     capture: Capture = Capture()
     network: Network = Network()
@@ -54,13 +55,14 @@ class Settings(Section):
     vantage: tuple[Vantage, ...] = ()
 
     @model_serializer(mode="wrap")
-    def _without_defaults_of_handshakes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit sections that are not set, so that earlier versions at vantage points can read the rest."""
+    def _without_optional_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit optional sections with default values.
+
+        Earlier versions at vantage points, which do not know these sections, can then read the rest.
+        """
         values: dict[str, Any] = dump(self)
-        optional: dict[str, Section] = {"handshake": Handshake(), "calibrate": Calibrate()}
-        optional |= {"crawl": Crawl(), "download": Download(), "tcp_options": TcpOptions()}
-        for section, default in optional.items():
-            if getattr(self, section) == default:
+        for section in optional_sections():
+            if getattr(self, section) == type(self).model_fields[section].default:
                 values.pop(section, None)
         return values
 
@@ -96,21 +98,24 @@ class Settings(Section):
         return self
 
     def vantage_named(self, name: str) -> Vantage:
-        """Return the vantage point called `name`; UsageError if there is none."""
+        """Return the vantage point `name`. Raise UsageError if it does not exist."""
         for vantage in self.vantage:
             if vantage.name == name:
                 return vantage
-        known = ", ".join(v.name for v in self.vantage)
-        raise UsageError(f"no vantage point is called {name}; the settings name {known}")
+        known = [vantage.name for vantage in self.vantage]
+        raise UsageError(
+            f"no vantage point is called {name}; the settings name {', '.join(known)}"
+            f"{did_you_mean(name, known)}"
+        )
 
     def rate_at(self, vantage: Vantage, shard: Shard = WHOLE) -> float:
-        """Return the new probes per second at that vantage point, or of one of its shards."""
+        """Return the new probes per second for a vantage point or a shard of it."""
         return (self.probe.rate if vantage.rate is None else vantage.rate) / shard.of
 
     def ports_at(self, vantage: Vantage, half: int | None = None, shard: Shard = WHOLE) -> str:
-        """Return the source ports there, as FIRST-LAST; `half` 0 or 1: their first or second half.
+        """Return a vantage point's source ports, as FIRST-LAST. `half` 0 or 1: the first or second half.
 
-        With `shard`, return the ports of that shard; shards have no ports in common.
+        `shard`: return the ports of this shard. Shards have no common ports.
         """
         ports = vantage.ports or self.probe.ports
         if not shard.is_whole:
@@ -120,11 +125,20 @@ class Settings(Section):
         if half is None:
             return ports
         first, last = map(int, ports.split("-"))
-        middle = (first + last + 1) // 2
-        if middle - first < 2 or last - middle < 1:
+        second_half = (first + last + 1) // 2
+        if second_half - first < 2 or last - second_half < 1:
             raise UsageError(f"a watch needs at least four source ports at {vantage.name}, not {ports}")
-        return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
+        return f"{first}-{second_half - 1}" if half == 0 else f"{second_half}-{last}"
 
     def index_of(self, name: str) -> int:
-        """Return the index of that vantage point, from 0."""
+        """Return a vantage point's index, from 0."""
         return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)
+
+
+def optional_sections() -> list[str]:
+    """Return the sections of stages that run only if `enabled` is set."""
+    return [
+        name
+        for name, field in Settings.model_fields.items()
+        if getattr(field.default, "enabled", True) is False
+    ]

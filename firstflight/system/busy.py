@@ -1,4 +1,4 @@
-"""Finds whether the processor or files limit a stage that waits for no measured host."""
+"""Determines whether the processor or the disk limits a stage that does not wait for measured hosts."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Share of CPU time from which on the processor limits a process.
+# Minimum share of CPU time at which the processor limits a process.
 BUSY_SHARE = 0.7
-# Shorter intervals are too short for a decision.
+# Minimum interval for a decision.
 SHORTEST_S = 0.2
 THIS_MACHINE = "this machine"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Busy:
-    """Tells, each time it is called, what has limited a process since the last call.
+    """Each call returns what has limited a process since the last call.
 
-    `cpu_s` returns the CPU seconds that the process has used (default: this one). `otherwise` names what it
-    waits for when it does not compute, as for `Progress`'s limit.
+    `cpu_s` returns the process's CPU seconds (default: of this process). `otherwise`: what the process waits
+    for when it does not compute, as text for `Progress`.
     """
 
     def __init__(self, otherwise: str, cpu_s: Callable[[], float | None] = time.process_time) -> None:
@@ -29,7 +29,7 @@ class Busy:
         self._limit: str | None = None
 
     def __call__(self) -> str | None:
-        """Return `this machine`, `otherwise`, or None if that is not known yet."""
+        """Return `this machine`, `otherwise`, or `None` if unknown yet."""
         now, used = time.monotonic(), self._cpu_s()
         if used is not None and now - self._at >= SHORTEST_S:
             share = (used - self._used) / (now - self._at)
@@ -39,7 +39,7 @@ class Busy:
 
 
 def cpu_s_of(pid: int) -> float | None:
-    """Return the CPU seconds of a process (proc(5)); None if it has ended."""
+    """Return a process's CPU seconds (proc(5)); `None` if it has exited."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
     except OSError:
@@ -49,7 +49,7 @@ def cpu_s_of(pid: int) -> float | None:
 
 
 def bytes_read_by(pid: int) -> int | None:
-    """Return how many bytes a process has read from files (proc(5)); None if that is not to be known."""
+    """Return the number of bytes that a process has read from files (proc(5)); `None` if unknown."""
     try:
         lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
     except OSError:

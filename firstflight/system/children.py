@@ -1,4 +1,4 @@
-"""Child processes that end with this process, with or without the terminal's Ctrl-C."""
+"""Child processes that stop with this process, with or without the terminal's Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(signum: int = signal.SIGINT) -> None:
-    """Ask the kernel to send `signum` to this process when its parent ends, even by kill -9 (prctl(2))."""
+    """Let the kernel send `signum` to this process when the parent exits, even after kill -9 (prctl(2))."""
     _libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
 
 
@@ -33,11 +33,11 @@ def start(
     pass_fds: Sequence[int] = (),
     max_file_bytes: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that receives SIGINT when this process ends.
+    """Start a program that receives SIGINT when this process exits.
 
-    `own_session` isolates it from the terminal's Ctrl-C: the caller must then stop it. Descriptors in
-    `pass_fds` stay open in it. `max_file_bytes`: no file that it writes gets larger; what it writes beyond
-    fails with EFBIG (setrlimit(2), RLIMIT_FSIZE). Raises UsageError if the program is missing or not
+    `own_session` isolates it from the terminal's Ctrl-C, so the caller must stop it. Descriptors in
+    `pass_fds` stay open in it. `max_file_bytes` limits the size of each file that it writes; larger writes
+    fail with EFBIG (setrlimit(2), RLIMIT_FSIZE). Raise UsageError if the program is missing or not
     executable.
     """
 
@@ -48,8 +48,8 @@ def start(
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
 
     try:
-        # preexec_fn is safe here: when this process starts children, it has no other thread but one that
-        # waits in read(2) (orchestration/held.py).
+        # preexec_fn is safe here: when this process starts children, its only other thread waits in read(2)
+        # (orchestration/held.py).
         return subprocess.Popen(
             argv,
             stdin=stdin,
@@ -69,7 +69,7 @@ def start(
 
 
 def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
-    """Stop a process by SIGINT, after `grace_s` seconds by SIGKILL. Returns its exit status."""
+    """Stop a process with SIGINT, and with SIGKILL after `grace_s` seconds. Return the exit status."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:
@@ -80,9 +80,9 @@ def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
 
 
 def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Wait for the end of a process; return its standard output and standard error, empty if not piped.
+    """Wait until a process exits. Return its standard output and standard error, empty if not piped.
 
-    On Ctrl-C it is stopped, and Interrupted raised.
+    On Ctrl-C, stop the process and raise Interrupted.
     """
     try:
         stdout, stderr = process.communicate()
@@ -96,7 +96,7 @@ def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def is_asleep(process: subprocess.Popen[Any]) -> bool:
-    """Return whether a process is asleep (state S of proc(5)) or has ended."""
+    """Return whether a process is asleep (state S in proc(5)) or has exited."""
     if process.poll() is not None:
         return True
     state = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]

@@ -19,21 +19,21 @@ from firstflight.errors import FirstflightError
 from firstflight.system.tcp_listener import host_and_port
 
 PATH = "/metrics"
-# Time for a client's request, and again for reading the answer: in total, however slowly it does.
+# Time limit for a client's request, and for reading the answer; in total, not per read.
 _CLIENT_S = 5.0
 _AT_ONCE = 8
 
 
 def text(metrics: Iterable[Metric]) -> bytes:
-    """Return these families as OpenMetrics."""
+    """Format these metric families as OpenMetrics."""
     registry = CollectorRegistry()
     registry.register(_Given(metrics))
-    made: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-    return made
+    exposition: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return exposition
 
 
 def url(listener: socket.socket) -> str:
-    """Return the address of the metrics on that socket."""
+    """Return the URL of the metrics on a socket."""
     host, port = listener.getsockname()[:2]
     return f"http://{host_and_port(host, port)}{PATH}"
 
@@ -47,10 +47,10 @@ class _Given(Collector):
 
 
 class Exporter(ThreadingHTTPServer):
-    """Serves the metrics of `collect`; an answer is reused for `kept_s` seconds.
+    """Serves the metrics from `collect`. An answer is reused for `kept_s` seconds.
 
-    `serve_forever` blocks, `serve_beside` does not; `shutdown` ends it. A FirstflightError of `collect` is
-    answered with status 503 and its sentence.
+    `serve_forever` blocks, `serve_beside` does not. `shutdown` stops it. If `collect` raises
+    FirstflightError, the answer has status 503 and the error's sentence.
     """
 
     daemon_threads = True
@@ -64,27 +64,27 @@ class Exporter(ThreadingHTTPServer):
         self.socket.close()
         self.socket = listener
         self._collect = collect
-        self._kept_s = kept_s
+        self._cache_s = kept_s
         self._asking = threading.Lock()
-        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
         self._answer = b""
         self._until = 0.0
 
     def serve_beside(self) -> None:
-        """Serve in a thread that ends with the process."""
+        """Serve in a thread that stops with the process."""
         threading.Thread(target=self.serve_forever, name="metrics", daemon=True).start()
 
     def answer(self) -> bytes:
-        """Return the metrics as they are, or were a moment ago."""
+        """Return the metrics, at most `kept_s` seconds old."""
         with self._asking:
             if time.monotonic() >= self._until:
                 self._answer = text(self._collect())
-                self._until = time.monotonic() + self._kept_s
+                self._until = time.monotonic() + self._cache_s
             return self._answer
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; close the connection immediately if there are too many."""
-        if not self._places.acquire(blocking=False):
+        """Answer in a thread. Closes the connection immediately if there are too many clients."""
+        if not self._slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -94,10 +94,10 @@ class Exporter(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing about clients that disconnected."""
+        """Do not log clients that disconnected."""
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -107,18 +107,18 @@ class _Answer(BaseHTTPRequestHandler):
     sys_version = ""
 
     def setup(self) -> None:
-        """Begin the time for the request."""
+        """Start the time limit of the request."""
         super().setup()
         self._deadline = self._begin()
 
     def finish(self) -> None:
-        """End the connection, and its time."""
+        """Close the connection and cancel the time limit."""
         self._deadline.cancel()
         super().finish()
 
     def do_GET(self) -> None:
-        """Answer `/metrics`, and 404 for all else."""
-        # What the metrics take to collect is not the client's time.
+        """Answer `/metrics`; answer 404 for other paths."""
+        # The time to collect the metrics does not count towards the client's limit.
         self._deadline.cancel()
         if self.path.partition("?")[0] != PATH:
             self._send(404, b"there is only /metrics here\n", "text/plain; charset=utf-8")
@@ -129,10 +129,10 @@ class _Answer(BaseHTTPRequestHandler):
             self._send(503, f"{error}\n".encode(), "text/plain; charset=utf-8")
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Log no requests."""
+        """Do not log requests."""
 
     def _begin(self) -> threading.Timer:
-        """Return a timer that ends the connection; the time of a socket begins again with each byte."""
+        """Return a timer that closes the connection. A socket's time-out would start again with each byte."""
         timer = threading.Timer(_CLIENT_S, self._end)
         timer.daemon = True
         timer.start()

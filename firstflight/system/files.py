@@ -1,4 +1,4 @@
-"""Writes files atomically: as `*.part` in the same folder, on the disk, then renamed."""
+"""Writes files atomically: as `*.part` in the same folder, synced to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from firstflight.errors import InputError, OutputError
 
 @contextmanager
 def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
-    """Yield a path to write to; rename it to `path` if the block ends without an error, else remove it.
+    """Yield a path to write to. Rename it to `path` if the block succeeds, else remove it.
 
-    The temporary name contains the process id, so that two processes never write to the same file.
-    `lasting`: the content is on the disk before the name is. A file system may store the name first, and a
-    power cut then leaves an empty file (docs/design/0046). False is for files that are useless after a power
-    cut. Raises OutputError if the disk is full or the folder is not writable.
+    The temporary name contains the process id, so two processes never write to the same file. `lasting`: the
+    content reaches the disk before the name. A file system may store the name first, and a power cut then
+    leaves an empty file (docs/design/0046). False is for files that are useless after a power cut. Raise
+    OutputError if the disk is full or the folder is not writable.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     with explain_os_errors(path):
@@ -29,7 +29,8 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
         try:
             yield temporary
             if lasting:
-                # A process that writes a page may add files to a folder, but read none there.
+                # A process that writes a page may have the right to add files to a folder, but not to read
+                # files there.
                 _sync(temporary, os.O_WRONLY)
             temporary.replace(path)
         except BaseException:
@@ -39,7 +40,7 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def explain_os_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError in the block into an OutputError that names `path` and a remedy."""
+    """Turn an OSError in the block into an OutputError with `path` and a remedy."""
     try:
         yield
     except OSError as error:
@@ -54,9 +55,9 @@ def explain_os_errors(path: Path) -> Iterator[None]:
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Wait until files, and their names in their folders, are on the disk: a power cut keeps them then.
+    """Wait until files and their directory entries are on the disk, so that they survive a power cut.
 
-    Raises OutputError.
+    Raise OutputError.
     """
     paths = list(paths)
     for path in [*paths, *{path.parent for path in paths}]:
@@ -73,13 +74,13 @@ def _sync(path: Path, access: int = os.O_RDONLY) -> None:
 
 
 def write_text(path: Path, text: str, *, lasting: bool = True) -> None:
-    """Write `text` (UTF-8) to `path` in one step; `lasting` as in `replacing`."""
+    """Write `text` (UTF-8) to `path` atomically. `lasting`: see `replacing`."""
     with replacing(path, lasting=lasting) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) to `path` in one step, for this user alone (mode 0600); OSError if that fails."""
+    """Write `text` (UTF-8) to `path` atomically, readable only for this user (mode 0600). Raise OSError."""
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -90,12 +91,12 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any, *, lasting: bool = True) -> None:
-    """Write `value` as indented JSON to `path` in one step; `lasting` as in `replacing`."""
+    """Write `value` as indented JSON to `path` atomically. `lasting`: see `replacing`."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=lasting)
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; InputError if it is missing or broken."""
+    """Read a JSON file. Raise InputError if it is missing or invalid."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

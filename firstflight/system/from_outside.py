@@ -1,4 +1,4 @@
-"""Parses values in text from outside into forms that all later code can handle."""
+"""Parses untrusted text into values that all later code can handle."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ DIGITS = 18
 
 
 def content_length(text: str) -> int | None:
-    """Return the number in a Content-Length (RFC 9110 8.6); None if the text is not a valid length."""
+    """Return the number in a Content-Length (RFC 9110 8.6); `None` if it is not a valid length."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 
 
 def json_value(text: str | bytes) -> Any:
-    """Return the value of JSON, whose texts every file can hold: lone surrogates become question marks.
+    """Parse JSON. Lone surrogates in strings become question marks, so that every file can store them.
 
-    ValueError or RecursionError if it is none.
+    Raise ValueError or RecursionError for text that is not JSON.
     """
     return _storable(json.loads(text))
 
@@ -26,5 +26,5 @@ def _storable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_storable(key): _storable(one) for key, one in value.items()}
-    return [_storable(one) for one in value] if isinstance(value, list) else value
+        return {_storable(key): _storable(element) for key, element in value.items()}
+    return [_storable(element) for element in value] if isinstance(value, list) else value

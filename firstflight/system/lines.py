@@ -1,4 +1,4 @@
-"""Reads a line that another program writes, within a time."""
+"""Reads a line from another program, with a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO
 from firstflight.errors import FirstflightError
 
 LONGEST = 1 << 20
-"""Most bytes of a line."""
+"""Maximum length of a line in bytes."""
 
 
 class LineTooLong(FirstflightError):
@@ -21,10 +21,10 @@ class LineTooLong(FirstflightError):
 def next_line(
     pipe: IO[bytes], limit_s: float, *, watch: Callable[[], None] | None = None, every_s: float = 0.1
 ) -> bytes:
-    """Return the next line with its end, or the rest if the other side closed the pipe.
+    """Return the next line with the line feed, or the rest if the other side closed the pipe.
 
-    `watch` is called before and every `every_s` seconds while it waits, and may raise to stop it.
-    TimeoutError after `limit_s` seconds; LineTooLong for a line of more than LONGEST bytes.
+    `watch` is called first and then every `every_s` seconds while waiting, and may raise to stop. Raise
+    TimeoutError after `limit_s` seconds, and LineTooLong for a line of more than LONGEST bytes.
     """
     line, end = b"", time.monotonic() + limit_s
     # select() refuses descriptors above 1023.
@@ -33,10 +33,10 @@ def next_line(
     while not line.endswith(b"\n"):
         if watch is not None:
             watch()
-        left = end - time.monotonic()
-        if left <= 0:
+        remaining_s = end - time.monotonic()
+        if remaining_s <= 0:
             raise TimeoutError(f"nothing for {limit_s:g} s")
-        if not poll.poll(1000 * (left if watch is None else min(left, every_s))):
+        if not poll.poll(1000 * (remaining_s if watch is None else min(remaining_s, every_s))):
             continue
         chunk = os.read(pipe.fileno(), 1 << 16)
         line += chunk

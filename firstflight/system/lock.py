@@ -1,7 +1,7 @@
 """Lock files of runs, stages and embedded stores.
 
-The kernel releases a lock when its holder ends, also after kill -9. Exclusive locks use flock(2), and the
-file names the holder. Shared locks belong to the open file description (fcntl(2), F_OFD_SETLK). A process
+The kernel releases a lock when the holder exits, even after kill -9. Exclusive locks use flock(2), and the
+file describes the holder. Shared locks belong to the open file description (fcntl(2), F_OFD_SETLK). A process
 can test for them without taking a lock, so a check never disturbs a holder or another check.
 """
 
@@ -19,11 +19,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import terminal
 from firstflight.system.files import explain_os_errors
 
 _POLL_S = 0.05
 _CHECK_S = 60.0
-# struct flock of fcntl(2) on 64 bits: type, whence, start, length (0: all), process (0: none).
+# After this time, a waiting process prints what it waits for.
+_TELL_S = 1.0
+# struct flock of fcntl(2) on 64 bits: type, whence, start, length (0: all), process (0: no process).
 _FLOCK = struct.Struct("hhqqi4x")
 
 
@@ -33,7 +36,7 @@ def locked(
 ) -> Iterator[None]:
     """Hold the lock at `path` exclusively during the block.
 
-    Raises `refusal` naming the holder if `what` is still locked after `wait_s` seconds; UsageError or
+    Raise `refusal` with the holder if `what` is still locked after `wait_s` seconds. Raise UsageError or
     FirstflightError if the file cannot be created.
     """
     try:
@@ -52,10 +55,10 @@ def locked(
 
 @contextlib.contextmanager
 def handed_over(path: Path) -> Iterator[Sequence[int]]:
-    """Lock the file or folder at `path`; yield descriptors for a program to start in the block (`pass_fds`).
+    """Lock the file or folder at `path`. Yield descriptors for a program to start in the block (`pass_fds`).
 
-    It holds the lock until it ends, also when this process is killed before. A file system without such locks
-    has none. Waits for who has the lock. FirstflightError if `path` cannot be opened.
+    The program holds the lock until it exits, even if this process is killed first. Waits for another holder.
+    On a file system without such locks, there is no lock. Raise FirstflightError if `path` cannot be opened.
     """
     with explain_os_errors(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -79,7 +82,7 @@ def is_locked(path: Path) -> bool:
 
 
 def wait_until_free(path: Path, wait_s: float) -> bool:
-    """Wait at most `wait_s` s until no process holds the lock at `path` exclusively; return whether so."""
+    """Wait at most `wait_s` s until no process locks `path` exclusively. Return whether it is unlocked."""
     until = time.monotonic() + wait_s
     while is_locked(path):
         if time.monotonic() > until:
@@ -89,7 +92,7 @@ def wait_until_free(path: Path, wait_s: float) -> bool:
 
 
 def holder_pid(path: Path) -> int | None:
-    """Return the id of the process that holds the lock at `path` exclusively; None if none or unknown."""
+    """Return the id of the process with an exclusive lock at `path`; `None` if unlocked or unknown."""
     if not is_locked(path):
         return None
     try:
@@ -102,7 +105,7 @@ def holder_pid(path: Path) -> int | None:
 def shared(path: Path) -> Iterator[None]:
     """Hold a shared lock at `path` during the block.
 
-    FirstflightError if the file cannot be created.
+    Raise FirstflightError if the file cannot be created.
     """
     handle = _open_file(path)
     try:
@@ -117,13 +120,13 @@ def is_shared(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        found = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, wanted))
-    return bool(found[0] != fcntl.F_UNLCK)
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, request))
+    return bool(answer[0] != fcntl.F_UNLCK)
 
 
 def _open_file(path: Path) -> int:
-    """Open a lock file; create it if it does not exist."""
+    """Open a lock file. Creates it if it does not exist."""
     with explain_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -132,26 +135,33 @@ def _open_file(path: Path) -> int:
 def _is_free(handle: int) -> bool:
     """Return whether no process holds the lock exclusively.
 
-    Takes it shared for a moment, which other checks do not notice.
+    Holds a shared lock for a moment. Other checks do not notice this.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        return True  # a file system without such locks, as NFS for folders
+        return True  # a file system without such locks, such as NFS for folders
     fcntl.flock(handle, fcntl.LOCK_UN)
     return True
 
 
 def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]) -> None:
-    until = time.monotonic() + wait_s
+    started = time.monotonic()
+    until = started + wait_s
+    is_reported = wait_s <= _TELL_S
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            # A process that only checks has it for a moment, or for longer if it is suspended.
+            if not is_reported and time.monotonic() - started >= _TELL_S and not _is_free(handle):
+                is_reported = True
+                terminal.echo(
+                    f"waiting at most {wait_s:g} s for {what}, in use by {_describe_holder(handle)}", err=True
+                )
+            # A checking process has the lock for a moment, or for longer if it is suspended.
             late_s = time.monotonic() - until
             if late_s >= _CHECK_S or (late_s >= 0 and not _is_free(handle)):
                 raise refusal(_refusal(what, wait_s, _describe_holder(handle))) from None
@@ -168,7 +178,7 @@ def _refusal(what: str, wait_s: float, holder: str) -> str:
 
 
 def _write_holder(handle: int) -> None:
-    """Write the holder into the file. On a full disk the lock is valid, but its holder is unnamed."""
+    """Write the holder to the file. On a full disk the lock is valid, but the holder stays unknown."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     text = json.dumps({"pid": os.getpid(), "command": command, "since": datetime.now(UTC).isoformat()})
     with contextlib.suppress(OSError):

@@ -1,9 +1,9 @@
 """A network namespace with separate TCP settings, connected to this one by masquerading.
 
-Packets leave with this namespace's address. Options and ECN bits do not change, nor does the source port if
-it is free. No setting of this namespace changes, so it must already forward packets. Everything ends with
-this process, even after kill -9: the namespace with its holder, the link with the namespace, and the rules
-with the program that owns them (nft(8), table flag `owner`).
+Packets leave with this namespace's address. Options and ECN bits do not change; the source port does not
+change if it is free. The settings of this namespace stay unchanged, so it must already forward packets.
+Everything disappears with this process, even after kill -9: the namespace with its holder process, the link
+with the namespace, and the rules with the program that owns them (nft(8), table flag `owner`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from typing import Self
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import children
 
-# Addresses of the links: /30 networks of 169.254.0.0/16 (RFC 3927), which no router forwards to others, and
-# a /64 of a unique local prefix (RFC 4193). They never leave the machine: forwarded packets have this
+# Addresses of the links: /30 networks of 169.254.0.0/16 (RFC 3927), which no router forwards, and a /64 of a
+# unique local prefix (RFC 4193). They never leave the machine, because forwarded packets have this
 # namespace's address.
 _V4 = "169.254.{}.{}"
 _V6 = "fd66:6972:7374:{:x}::{}"
 _FORWARD = {4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}
 _MOST = 64
 _NETWORKS = 256 * _MOST
-# The outer end of a link has its network's number: the kernel gives a name once in a namespace.
+# The outer end of a link has the network's number in its name. The kernel accepts a name only once per
+# namespace.
 _OUTER = "ff-net{}"
-_EXISTS = "File exists"  # EEXIST in the words of ip(8)
+_EXISTS = "File exists"  # message of ip(8) for EEXIST
 _OFFLOADS = ("gro", "gso", "tso")
 
 
 def forwards(family: int) -> bool:
-    """Return whether this namespace forwards IPv4 (4) or IPv6 (6), which only its owner may decide."""
+    """Return whether this namespace forwards IPv4 (4) or IPv6 (6). Only the owner may change that."""
     try:
         return Path(_FORWARD[family]).read_text(encoding="ascii").strip() != "0"
     except FileNotFoundError:
@@ -42,15 +43,15 @@ def forwards(family: int) -> bool:
 
 
 class Masqueraded:
-    """Context manager around such a namespace.
+    """Context manager for such a namespace.
 
-    `place` (0 to 63) tells several of one process apart; `sysctls`: settings inside, by their names below
-    /proc/sys/net, for example `ipv4/tcp_sack`; `mark`: alias of its `lo`. UsageError without the right to
-    make one, or where this namespace does not forward IPv4.
+    `place` (0 to 63) distinguishes a process's namespaces. `sysctls`: settings inside, with their names
+    below /proc/sys/net, for example `ipv4/tcp_sack`. `mark`: alias of the inner `lo`. Raise UsageError
+    without the privilege to create a namespace, or if this namespace does not forward IPv4.
     """
 
     interface = "up0"
-    """The only interface inside besides `lo`."""
+    """The only interface inside except for `lo`."""
 
     def __init__(self, place: int, sysctls: Mapping[str, str], *, mark: str = "") -> None:
         if not 0 <= place < _MOST:
@@ -81,11 +82,11 @@ class Masqueraded:
         self._stack.close()
 
     def inside(self, argv: Sequence[str]) -> list[str]:
-        """Return the argument list that runs a program inside."""
+        """Return a command that runs a program inside."""
         return ["nsenter", f"--net=/proc/{self._holder}/ns/net", "--", *argv]
 
     def _keep_open(self, stack: ExitStack) -> None:
-        """Start the process that the namespace lives as long as: it ends when its input is closed."""
+        """Start the process that keeps the namespace alive. It exits when the input is closed."""
         script = "echo; exec cat"
         holder = children.start(
             ["unshare", "--net", "sh", "-c", script],
@@ -135,7 +136,7 @@ class Masqueraded:
         _run(*self.inside(["sh", "-e", "-c", "\n".join(lines)]))
 
     def _rules(self, stack: ExitStack) -> None:
-        """Masquerade what comes from the link, as long as the nft process runs that owns the table."""
+        """Masquerade packets from the link, while the nft process that owns the table runs."""
         v4, v6 = self._addresses(2)
         table = f"inet firstflight_{self._network}"
         lines = [
@@ -156,7 +157,7 @@ class Masqueraded:
         assert owner.stdin is not None and owner.stdout is not None
         owner.stdin.write("".join(f"{line}\n" for line in lines).encode())
         answer = b""
-        # The list of the table ends with its closing brace; an error names itself.
+        # The table's listing ends with a closing brace; an error message contains "Error".
         while not answer.endswith(b"\n}\n"):
             line = owner.stdout.readline()
             answer += line
@@ -169,7 +170,7 @@ class Masqueraded:
 
 
 def _has_ipv6(interface: str) -> bool:
-    """Return whether an interface here may have IPv6 addresses; hardened machines give none to new ones."""
+    """Return whether an interface here may have IPv6 addresses. Hardened machines disable them."""
     try:
         setting = Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6").read_text(encoding="ascii")
     except FileNotFoundError:
@@ -178,18 +179,18 @@ def _has_ipv6(interface: str) -> bool:
 
 
 def _take_network(first: int, inner: str, holder: int) -> int:
-    """Make the link to `inner` in the namespace of process `holder`; return the number of its /30 network.
+    """Create the link to `inner` in the namespace of process `holder`. Return the /30 network's number.
 
-    The number is the first from `first` on whose network no interface here has an address of, and whose link
-    does not exist: of two processes that choose the same one, the kernel refuses the second.
+    The number is the first, starting with `first`, for which no interface here has an address in the network
+    and no link exists. If two processes choose the same number, the kernel rejects the second link.
     """
-    shown = subprocess.run(
+    listing = subprocess.run(
         ["ip", "-4", "-o", "address", "show"], capture_output=True, text=True, check=False
     ).stdout
-    taken = {word.partition("/")[0] for word in shown.split()}
+    in_use = {word.partition("/")[0] for word in listing.split()}
     for offset in range(_NETWORKS):
         network = (first + offset) % _NETWORKS
-        if _V4.format(network // _MOST, network % _MOST * 4 + 1) in taken:
+        if _V4.format(network // _MOST, network % _MOST * 4 + 1) in in_use:
             continue
         outer = _OUTER.format(network)
         try:

@@ -1,4 +1,4 @@
-"""Records signals while a child runs, instead of raising between two statements of its owner."""
+"""Records signals while a child runs, instead of raising between two statements of the caller."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def noted_signals() -> Iterator[Callable[[], bool]]:
-    """Record SIGINT and SIGTERM in this block; gives a function that returns whether one has arrived.
+    """Record SIGINT and SIGTERM in this block. Yields a function that returns whether a signal has arrived.
 
-    If the block ends with an exception, the signals stay disabled, so that a second signal does not interrupt
-    the caller's writing. A second one can come from a campaign that also sees the stop file, or from an
-    impatient user. Otherwise the earlier handlers are restored. Must be entered by the main thread.
+    If the block raises, the signals stay disabled, so that a second signal does not interrupt the caller
+    while it writes. A second signal may come from a campaign that also sees the stop file, or from an
+    impatient user. Otherwise the earlier handlers are restored. The main thread must enter the block.
     """
     arrived = False
 
@@ -23,7 +23,7 @@ def noted_signals() -> Iterator[Callable[[], bool]]:
         nonlocal arrived
         arrived = True
 
-    before = {number: signal.signal(number, note) for number in STOPPING}
+    previous = {number: signal.signal(number, note) for number in STOPPING}
     yield lambda: arrived
-    for number, handler in before.items():
+    for number, handler in previous.items():
         signal.signal(number, handler)

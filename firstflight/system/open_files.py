@@ -1,4 +1,4 @@
-"""Raises this process's limit on open files (RLIMIT_NOFILE), and explains errors when it is reached."""
+"""Raises this process's limit on open files (RLIMIT_NOFILE), and explains errors caused by the limit."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from contextlib import suppress
 from firstflight.errors import FirstflightError
 
 ENOUGH = 4096
-"""Files that the store's engine has open at a time with many tables and parts, and some more."""
+"""Enough for the open files of the store's engine with many tables and parts."""
 
 FEWEST = 128
-"""With fewer the engine does not start, and does not always say why."""
+"""With a lower limit the engine does not start, and does not always report why."""
 
 _TEXTS = ("Too many open files", f"errno: {errno.EMFILE},", f"[Errno {errno.EMFILE}]")
 
 
 def raise_limit() -> None:
-    """Raise the limit to `ENOUGH`, as far as the system lets this process.
+    """Raise the limit to `ENOUGH`, or as far as the system permits.
 
-    FirstflightError if it is below `FEWEST` then.
+    Raise FirstflightError if the limit is still below `FEWEST`.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    target = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft != resource.RLIM_INFINITY and soft < FEWEST:
         raise FirstflightError(_allow_more())
 
 
 def sentence(error: BaseException | str) -> str | None:
-    """Return a sentence for the user if reaching the limit caused this error, directly or indirectly."""
+    """Return a sentence for the user if the limit caused this error, directly or indirectly."""
     link: BaseException | str | None = error
     for _ in range(20):
         if link is None:
             return None
-        reached = isinstance(link, OSError) and link.errno in (errno.EMFILE, errno.ENFILE)
-        if reached or any(text in str(link) for text in _TEXTS):
+        is_reached = isinstance(link, OSError) and link.errno in (errno.EMFILE, errno.ENFILE)
+        if is_reached or any(text in str(link) for text in _TEXTS):
             return _allow_more()
         link = None if isinstance(link, str) else link.__cause__ or link.__context__
     return None

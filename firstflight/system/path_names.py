@@ -1,7 +1,7 @@
 """Validates untrusted names (from another machine, a file, a record) before they become paths.
 
-Never join such a name to a folder with `/`: use `inside`, which refuses names that could leave the folder. A
-hash or run id that becomes a file name has one form only.
+Never join such a name to a folder with `/`. Use `inside`, which rejects names that could leave the folder. A
+hash or run id that becomes a file name has only one valid form.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from firstflight.errors import InputError
 
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Linux limits: bytes of one component, and of a whole path.
+# Linux limits in bytes: one component, and a whole path.
 _MAX_COMPONENT, _MAX_NAME = 255, 1024
 
 
 class UnsafeName(InputError):
-    """A name that must not become a path; nothing was read or written."""
+    """A name that must not become a path. No file was read or written."""
 
 
 def relative(name: str) -> str:
-    """Return `name` if it is a relative path in which every component is a plain file name.
+    """Return `name` if it is a relative path and every component is a plain file name.
 
-    UnsafeName for absolute paths, `.`, `..`, empty components, backslashes, control characters (NUL, line
-    ends, escapes) and text that is no UTF-8.
+    Raise UnsafeName for absolute paths, `.`, `..`, empty components, backslashes, control characters (NUL,
+    line ends, escapes) and text that is not UTF-8.
     """
     try:
         encoded = name.encode()
@@ -50,16 +50,16 @@ def relative(name: str) -> str:
 
 
 def component(name: str) -> str:
-    """Return `name` if it is one plain file name; UnsafeName otherwise."""
+    """Return `name` if it is one plain file name. Otherwise raise UnsafeName."""
     if "/" in relative(name):
         raise UnsafeName(f"{name!a} is not a plain file name: it also names a folder")
     return name
 
 
 def inside(folder: Path, name: str) -> Path:
-    """Return the path of `name` within `folder`; neither has to exist.
+    """Return the path of `name` within `folder`. Neither needs to exist.
 
-    UnsafeName as for `relative`, and if a symbolic link on the path leads out of the folder.
+    Raise UnsafeName like `relative`, and if a symbolic link on the path leads out of the folder.
     """
     path = folder / relative(name)
     root = os.path.realpath(folder)
@@ -69,14 +69,14 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def sha256(text: str) -> str:
-    """Return `text` if it is a SHA-256 in lower-case hex; UnsafeName otherwise."""
+    """Return `text` if it is a SHA-256 in lower-case hex. Otherwise raise UnsafeName."""
     if not _SHA256.fullmatch(text):
         raise UnsafeName(f"{text[:80]!a} is not a SHA-256: expected 64 digits of 0-9 and a-f")
     return text
 
 
 def run_id(text: str) -> str:
-    """Return `text` if it has the form of a run's id; UnsafeName otherwise."""
+    """Return `text` if it has the form of a run id. Otherwise raise UnsafeName."""
     if not RUN_ID.fullmatch(text):
         raise UnsafeName(f"{text[:80]!a} is not a run id: expected the form 20261120T063905Z-a1b2c3")
     return text

@@ -1,7 +1,8 @@
-"""Progress of a stage, shown on standard error and reported to the campaign by the stage's `progress.json`.
+"""A stage's progress: shown on standard error, and reported to the campaign in the stage's `progress.json`.
 
-A stage calls `Progress.update(done)`; on a terminal that draws a bar, elsewhere it prints a line every few
-seconds. The campaign, whose stages are other processes, reads the files and draws one bar per vantage point.
+A stage calls `Progress.update(done)`. On a terminal this draws a bar; elsewhere it prints a line every few
+seconds. The campaign runs its stages as other processes. It reads their files and draws one bar per vantage
+point.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def print_line(text: str) -> None:
 
 
 class Progress:
-    """Progress of one stage, as a context manager.
+    """Context manager for a stage's progress.
 
-    `total` None = unknown; `limit` returns what limits the speed, and is called when progress is shown.
+    `total` `None`: unknown. `limit` returns what limits the speed; it is called whenever progress is written.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Progress:
             self._bar.__exit__(kind, error, trace)
 
     def update(self, done: int) -> None:
-        """Report how many units are done so far."""
+        """Report the number of completed units."""
         now = time.monotonic()
         self._speed.note(now, done)
         self._state = self._state._replace(done=done, per_s=self._speed.per_s())
@@ -87,7 +88,7 @@ class Progress:
 
 
 def read(folder: Path) -> State | None:
-    """Read the state of the stage that writes to `folder`; None if it has not written one yet."""
+    """Read the state of the stage that writes to `folder`; `None` if it has not written one yet."""
     try:
         value = files.read_json(folder / "progress.json")
         total = None if value["total"] is None else int(value["total"])
@@ -99,7 +100,7 @@ def read(folder: Path) -> State | None:
 
 
 def written_ns(folder: Path) -> int | None:
-    """Return when the progress in `folder` was written (clock of its disk); None if there is none."""
+    """Return when the progress in `folder` was written (the disk's clock); `None` without progress."""
     try:
         return (folder / "progress.json").stat().st_mtime_ns
     except OSError:
@@ -110,7 +111,7 @@ class Bars:
     """Rich progress bars on a terminal, one per key."""
 
     def __init__(self) -> None:
-        # Imported late: rich takes a tenth of a second, and most stages do not run on a terminal.
+        # Imported late: rich takes a tenth of a second to import, and most stages do not run on a terminal.
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress

@@ -1,4 +1,4 @@
-"""Shows the progress of a child process that reads files from their beginning to their end."""
+"""Shows the progress of a child process that reads files from start to end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ DISK = "reading"
 def finished(
     process: subprocess.Popen[bytes], paths: Sequence[Path], folder: Path, label: str
 ) -> tuple[bytes, bytes]:
-    """Wait for the end of a process as `children.finished` does, and return the same.
+    """Wait for a process like `children.finished`, and return the same values.
 
-    While it runs, `folder` has a progress.json: the megabytes read of `paths`, how fast, and what limits it.
+    While it runs, `folder` has a progress.json with the megabytes read from `paths`, the speed, and what
+    limits it.
     """
     total = megabytes(sum(path.stat().st_size for path in paths if path.is_file()))
     limit = busy.Busy(DISK, partial(busy.cpu_s_of, process.pid))
@@ -33,13 +34,13 @@ def finished(
                 except subprocess.TimeoutExpired:
                     done = busy.bytes_read_by(process.pid)
                     if done is not None:
-                        # Everything else that it reads, such as libraries, is less than a megabyte.
+                        # All its other reads, such as libraries, are less than a megabyte.
                         progress.update(min(megabytes(done), total))
         except KeyboardInterrupt as error:
             children.stop(process)
             raise Interrupted("stopped by a signal; the stage can be run again") from error
         except BaseException:
-            children.stop(process)  # it must not write where its output is removed
+            children.stop(process)  # it must not write while the output is being removed
             raise
         if process.returncode == 0:
             progress.update(total)

@@ -1,4 +1,4 @@
-"""The speed of a stage and its remaining time."""
+"""A stage's speed and remaining time."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import NamedTuple
 
 # Seconds over which the speed is averaged. A longer span would lag after a change; a shorter one would jump.
 WINDOW_S = 30.0
-# Shorter spans do not give a useful speed.
+# Minimum span for a useful speed.
 SHORTEST_S = 2.0
 
 
 class Speed:
     """Units per second over the last half minute.
 
-    What was done before the first note (by an earlier attempt) does not count.
+    Units before the first note (from an earlier attempt) do not count.
     """
 
     def __init__(self) -> None:
         self._notes: deque[tuple[float, int]] = deque()
 
     def note(self, now: float, done: int) -> None:
-        """Note that `done` units were done at `now` (seconds of any clock that only goes forward)."""
+        """Note that `done` units were complete at `now` (seconds on a monotonic clock)."""
         self._notes.append((now, done))
         while len(self._notes) > 2 and now - self._notes[1][0] >= WINDOW_S:
             self._notes.popleft()
 
     def per_s(self) -> float | None:
-        """Return the units per second; None if it is too early to know."""
+        """Return the units per second; `None` if it is too early to tell."""
         if not self._notes:
             return None
-        (began, before), (now, done) = self._notes[0], self._notes[-1]
-        return (done - before) / (now - began) if now - began >= SHORTEST_S else None
+        (started, done_before), (now, done) = self._notes[0], self._notes[-1]
+        return (done - done_before) / (now - started) if now - started >= SHORTEST_S else None
 
 
 class State(NamedTuple):
-    """Progress of a stage at one moment; None = unknown. `limit`: what limits the speed."""
+    """A stage's progress at one moment; `None`: unknown. `limit`: what limits the speed."""
 
     label: str
     done: int
@@ -46,14 +46,14 @@ class State(NamedTuple):
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until all is done at this speed; None if that is unknown or would never be."""
+        """Seconds until completion at this speed; `None` if unknown or infinite."""
         if self.total is None or not self.per_s:
             return None
         return max(0.0, (self.total - self.done) / self.per_s)
 
     @property
     def pace(self) -> str:
-        """Speed, remaining time and limit, as far as they are known: `480/s, 0:02:47 left, limit: rate`."""
+        """Known values of speed, remaining time and limit: `480/s, 0:02:47 left, limit: rate`."""
         parts = []
         if self.per_s is not None:
             parts.append(f"{self.per_s:,.0f}/s" if self.per_s >= 10 else f"{self.per_s:.1f}/s")

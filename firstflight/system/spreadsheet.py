@@ -1,8 +1,8 @@
-"""CSV that a spreadsheet shows as text: no text from outside becomes a formula.
+"""CSV that a spreadsheet shows as text: untrusted text never becomes a formula.
 
-A spreadsheet calculates a field that begins with one of a few characters, quoted or not, and a formula can
-send data elsewhere (`=HYPERLINK(...)`). Such a text gets an apostrophe in front, as OWASP's "CSV injection"
-advises. Numbers stay numbers. JSON, TSV and Parquet stay exact.
+A spreadsheet evaluates a field that starts with certain characters, quoted or not, and a formula can send
+data elsewhere (`=HYPERLINK(...)`). Such a text gets a leading apostrophe, as OWASP's "CSV injection" advises.
+Numbers stay numbers. JSON, TSV and Parquet stay exact.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ T = TypeVar("T")
 
 _FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)", re.ASCII)
-# ClickHouse quotes texts and nothing else.
+# ClickHouse quotes only text.
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 def field(value: T) -> T | str:
-    """Return the value of a field: a text that could be a formula has an apostrophe in front."""
+    """Return a field's value. Text that could be a formula gets a leading apostrophe."""
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
 def table(names: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as CSV with a header and line feeds; a field that a row does not have is empty."""
+    """Return rows as CSV with a header and line feeds. A missing field in a row is empty."""
     out = io.StringIO()
     columns = list(names)
-    # A writer quotes the characters of its own line ends: a bare carriage return would begin another row.
+    # A writer quotes the characters of the line terminator. An unquoted carriage return would start another
+    # row.
     writer = csv.writer(out, lineterminator="\r\n")
     lines = []
     for row in [dict(zip(columns, columns, strict=True)), *rows]:
@@ -49,6 +50,6 @@ def is_csv(output_format: str) -> bool:
 
 
 def answer(content: bytes) -> bytes:
-    """Return an answer of ClickHouse in CSV, with an apostrophe in front of texts that could be formulas."""
+    """Return a CSV answer from ClickHouse, with a leading apostrophe in text that could be a formula."""
     text = content.decode(errors="surrogateescape")
-    return _QUOTED.sub(lambda found: f'"{field(found[1])}"', text).encode(errors="surrogateescape")
+    return _QUOTED.sub(lambda match: f'"{field(match[1])}"', text).encode(errors="surrogateescape")

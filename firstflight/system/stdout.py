@@ -26,21 +26,21 @@ def check_open() -> None:
 
 
 def is_unread() -> bool:
-    """Return whether standard output is a pipe that nobody reads any more."""
+    """Return whether standard output is a pipe without a reader."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def write(answer: bytes) -> None:
-    """Write all of `answer`, bypassing Python's buffers (flushing them at exit would fail again).
+    """Write all of `answer` without Python's buffers (flushing them at exit would fail again).
 
-    Returns early if the reader has closed the pipe; OutputError on other write errors.
+    Return early if the reader has closed the pipe. Raise OutputError on other write errors.
     """
-    left = memoryview(answer)
-    while left:
+    remaining = memoryview(answer)
+    while remaining:
         try:
-            left = left[os.write(sys.stdout.fileno(), left) :]
+            remaining = remaining[os.write(sys.stdout.fileno(), remaining) :]
         except BrokenPipeError:
             return
         except OSError as error:

@@ -9,12 +9,12 @@ from firstflight.errors import UsageError
 
 
 def host_and_port(host: str, port: int) -> str:
-    """Return HOST:PORT as in URLs: an IPv6 address is in brackets (RFC 3986, 3.2.2)."""
+    """Return HOST:PORT as in URLs, with brackets around an IPv6 address (RFC 3986, 3.2.2)."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listener(host: str, port: int) -> socket.socket:
-    """Return a listening TCP socket (port 0: a free one); UsageError if it cannot listen there."""
+    """Return a listening TCP socket (port 0: any free port). Raise UsageError if that fails."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)

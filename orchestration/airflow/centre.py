@@ -75,7 +75,7 @@ class CrawlFiles(FirstflightOperator):
 
 
 def _extra(run: Run, stage: str, day: str) -> dict[str, Any]:
-    """Return the extra of the asset event of a finished stage."""
+    """Return the extra of the asset event for a finished stage."""
     report = run.report(stage)
     assert report is not None
     return {
@@ -89,7 +89,7 @@ def _extra(run: Run, stage: str, day: str) -> dict[str, Any]:
 
 
 def _identity(run: Run, stage: str) -> str:
-    """Return the identity of a list, or of the list of a crawl: Tranco's list id; of a table its hash."""
+    """Return the identity of a list, or of a crawl's list: Tranco's list id; of a table its hash."""
     report = run.report(stage)
     assert report is not None
     if stage != "as_data":
@@ -155,12 +155,14 @@ class Gather(FirstflightOperator):
 
 def _is_finished(task: str, states: dict[str, Any]) -> bool:
     """Return whether a task, or each instance of a mapped one (TASK_0, TASK_1, ...), has finished."""
-    own = [state for name, state in states.items() if name == task or name.rpartition("_")[0] == task]
-    return bool(own) and all(str(state) in FINISHED for state in own)
+    states_of_task = [
+        state for name, state in states.items() if name == task or name.rpartition("_")[0] == task
+    ]
+    return bool(states_of_task) and all(str(state) in FINISHED for state in states_of_task)
 
 
 class Report(FirstflightOperator):
-    """Records the outcome of a run and its missing parts, and creates its report."""
+    """Records a run's outcome and its missing parts, and creates its report."""
 
     template_fields: Sequence[str] = ("run",)
 

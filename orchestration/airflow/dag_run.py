@@ -1,4 +1,4 @@
-"""The trigger and the period of a DAG run."""
+"""The trigger and the period for a DAG run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def is_planned(context: Context) -> bool:
 
 
 def day_of(context: Context) -> Date:
-    """Return the day (UTC) of a daily or weekly run: from its logical date, else today."""
+    """Return the day (UTC) for a daily or weekly run: from its logical date, else today."""
     at = context["dag_run"].logical_date or datetime.now(UTC)
     return at.astimezone(UTC).date()
 
 
 def period_of(context: Context) -> due.Period:
-    """Return the period of a DAG run of cdn_watch; the same for every task and every try of the run."""
+    """Return the period for a DAG run of cdn_watch; the same for every task and every try of the run."""
     dag_run, params = context["dag_run"], context["params"]
     if is_planned(context) and dag_run.logical_date is not None:
         return due.hour_after(dag_run.logical_date)

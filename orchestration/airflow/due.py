@@ -1,4 +1,4 @@
-"""Computes due times: periods of a watch, repetitions of a scan, its report. Times are UTC.
+"""Computes due times: a watch's periods, a scan's repetitions, its report. Times are UTC.
 
 Pure computation, without Airflow: operators pass the values of their run as arguments.
 """
@@ -20,7 +20,7 @@ AFTER_STOP = timedelta(minutes=5)
 
 
 class Period(NamedTuple):
-    """A period of a watch: begin, length in seconds, number within its run."""
+    """A period of a watch: begin, length in seconds, number within the run."""
 
     begins: datetime
     length_s: float
@@ -28,13 +28,13 @@ class Period(NamedTuple):
 
 
 def hour_after(due: datetime) -> Period:
-    """Return the period of a scheduled run due then: the next full hour, numbered by the hour of the day."""
+    """Return the period for a scheduled run due then: the next full hour, numbered by the hour of the day."""
     begins = due.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     return Period(begins, HOUR_S, begins.hour + 1)
 
 
 def manual(requested: datetime, after_s: float, minutes: float) -> Period:
-    """Return the period of a manual run, the only one of its run."""
+    """Return a manual run's single period."""
     return Period(requested.astimezone(UTC) + timedelta(seconds=after_s), minutes * 60.0, 1)
 
 
@@ -56,9 +56,9 @@ def check_length(interval_s: float, repetitions: int) -> None:
 def report(
     started: datetime, interval_s: float, repetitions: int, wait_minutes: float, stopped: datetime | None
 ) -> datetime:
-    """Return the deadline of a report: `wait_minutes` after the last repetition is due.
+    """Return a report's deadline: `wait_minutes` after the last repetition is due.
 
-    `stopped`: when the run was stopped, None if it was not.
+    `stopped`: when the run was stopped, `None` if it was not.
     """
     due = repetition(started, interval_s, repetitions) + timedelta(minutes=wait_minutes)
     return due if stopped is None else min(due, stopped + AFTER_STOP)

@@ -1,4 +1,4 @@
-"""Selects the list and the table of a run from the extras of asset events, without Airflow."""
+"""Selects the list and the table for a run from the extras of asset events, without Airflow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Extra = Mapping[str, Any]
 def newest(name: str, extras: Iterable[Extra], dag: str | None = None) -> Extra:
     """Return the last event with the newest date. It need not be the last event, because of backfills.
 
-    FirstflightError if the asset `name` was never published by `dag` (None: the DAG of the same name).
+    FirstflightError if the asset `name` was never published by `dag` (`None`: the DAG of the same name).
     """
     published = [extra for extra in extras if extra.get("run")]
     if not published:
@@ -25,10 +25,10 @@ def newest(name: str, extras: Iterable[Extra], dag: str | None = None) -> Extra:
 def why_no_scan(
     taken: Mapping[str, Extra], triggered_by: Iterable[Extra], today: Date, max_age_days: int
 ) -> str | None:
-    """Return why a run with these events (stage -> extra) must not start; None if it may start.
+    """Return why a run with these events (stage -> extra) must not start; `None` if it may start.
 
-    `triggered_by`: the events that started it, none for a manual run. A backfill of old lists must not start
-    one of today's, because it sends packets.
+    `triggered_by`: the events that started the run; empty for a manual run. A backfill of old lists must not
+    start a run with today's list, because a run sends packets.
     """
     for name, extra in taken.items():
         age = (today - Date.fromisoformat(str(extra["date"]))).days

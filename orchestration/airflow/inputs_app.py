@@ -57,13 +57,13 @@ def _offer(run: str, name: str | None, authorization: str) -> Response:
         return refused
     path = inputs.published(run, name)
     if path is None:
-        what = f"file {name} of run {run}" if name else f"run {run}"
-        return PlainTextResponse(f"the centre offers no {what}", status_code=404)
+        description = f"file {name} of run {run}" if name else f"run {run}"
+        return PlainTextResponse(f"the centre offers no {description}", status_code=404)
     return FileResponse(path)
 
 
 def _refused(run: str, authorization: str) -> Response | None:
-    """Return the response to a wrong token; None if the token is valid."""
+    """Return the response to a wrong token; `None` if the token is valid."""
     secret = str(conf.get("api_auth", "jwt_secret"))
     try:
         centre_token.verify(secret, authorization.removeprefix("Bearer ").strip(), run)

@@ -1,4 +1,4 @@
-"""What the schedules that measure from every vantage point share: DAG arguments, parameters, tasks."""
+"""DAG arguments, parameters and tasks of the schedules that measure from every vantage point."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ VANTAGE_POINTS = vantage_points()
 DAG_ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2024, 1, 1, tz="UTC"),
     "catchup": False,
-    # Runs wait for a vantage point that is down; nothing waits for them. A repetition that has not begun
-    # three days after its due time is skipped.
+    # Runs wait for a vantage point that is down, and do not block other runs. A repetition that has not
+    # started three days after its due time is skipped.
     "max_active_runs": 64,
     "max_active_tasks": ACTIVE_TASKS + sum(2 * (vantage.shards - 1) for vantage in VANTAGE_POINTS),
     "dagrun_timeout": LONGEST,
@@ -68,8 +68,9 @@ def measure(
 ) -> None:
     """Add all tasks after `run` was opened to the current DAG: load, measure everywhere, report.
 
-    `run`: the output of the task that opens it; `parts`: what runs concurrently at a vantage point, and in
-    which pools; `rows`: the asset of each load there; `report`: the asset of the report.
+    `run`: the output of the task that opens the run. `parts`: returns the groups of tasks that run
+    concurrently at a vantage point, with their pools. `rows`: the asset that each load at a vantage point
+    updates. `report`: the asset that the report updates.
     """
     LoadCentre(task_id="load_run", run=run)
 
@@ -99,7 +100,7 @@ def measure(
                 def repetition(
                     number: Any, here: Any = here, vantage: VantagePoint = vantage, part: ScanPart = part
                 ) -> None:
-                    """Run one repetition at this vantage point, or of one of its shards."""
+                    """Run a repetition at this vantage point, or the part for a single shard."""
                     common = {
                         "vantage": vantage.name,
                         "run": here,

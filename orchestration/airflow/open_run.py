@@ -24,13 +24,22 @@ if TYPE_CHECKING:
 
 
 class Open(FirstflightOperator):
-    """Base: creates a run at the centre and offers its inputs to the vantage points; returns the run's id."""
+    """Base: creates a run at the centre and offers its inputs to the vantage points; returns the run's id.
+
+    `inputs`: stage -> asset; the newest event of the asset names the run that has finished the stage. The
+    first asset gives the new run its date and its list, unless the run fetches a list.
+    """
+
+    def __init__(self, *, inputs: Mapping[str, Asset] | None = None, **kwargs: Any) -> None:
+        assets = dict(inputs or {})
+        super().__init__(inlets=[*assets.values()], **kwargs)
+        self.assets = assets
 
     @contextmanager
     def preparing(self, context: Context, run: Run, **about: Any) -> Iterator[None]:
         """Record the trigger in the manifest while the run is prepared; mark the run as failed on errors.
 
-        `uploads clean` can then remove what a failed attempt left.
+        `uploads clean` can then remove a failed attempt's files.
         """
         run.write_manifest({**run.manifest, **about, "dag_run": context["dag_run"].run_id})
         try:
@@ -55,11 +64,17 @@ class Open(FirstflightOperator):
         self.log.info("run %s: inputs of %d bytes for the vantage points", run.id, size)
         return run.id
 
-    def newest(self, context: Context, assets: Mapping[str, Asset]) -> dict[str, events.Extra]:
+    def published(self, context: Context) -> dict[str, events.Extra]:
+        """Return the newest event of each stage's asset."""
+        return {stage: newest_event(context, asset, stage) for stage, asset in self.assets.items()}
+
+    def newest(self, context: Context) -> dict[str, events.Extra]:
         """Return the newest event of each stage's asset; skip the task if they must not start a run."""
-        taken = {stage: newest_event(context, asset, stage) for stage, asset in assets.items()}
+        taken = self.published(context)
         triggers = [
-            event.extra or {} for each in context["triggering_asset_events"].values() for event in each
+            event.extra or {}
+            for asset_events in context["triggering_asset_events"].values()
+            for event in asset_events
         ]
         today, max_age_days = datetime.now(UTC).date(), context["params"]["max_age_days"]
         reason = events.why_no_scan(taken, triggers, today, max_age_days)
@@ -67,19 +82,26 @@ class Open(FirstflightOperator):
             raise AirflowSkipException(reason)
         return taken
 
+    def listed(self, taken: Mapping[str, events.Extra]) -> events.Extra:
+        """Return the event of the run that supplies the list and the date of the new run."""
+        return taken[next(iter(self.assets))]
+
     def fetch_list(self, context: Context, run: Run) -> None:
-        """Run the `targets` stage of a run with a separate list; return the exception of a failure."""
-        self.firstflight(context, "stage", "targets", "--run", run.id, check=False)
-        if not run.done("targets"):
-            raise self.failed("stage", "targets")
+        """Fetch a run's separate list; AirflowException if that fails."""
+        self.firstflight(context, "stage", stages.LIST, "--run", run.id, check=False)
+        if not run.done(stages.LIST):
+            raise self.failed("stage", stages.LIST)
 
 
 class OpenScan(Open):
-    """Creates a scan run with the newest list and table."""
+    """Creates a scan run with the newest list and table.
 
-    def __init__(self, *, targets: Asset, as_data: Asset, **kwargs: Any) -> None:
-        super().__init__(inlets=[targets, as_data], **kwargs)
-        self.assets = {"targets": targets, "as_data": as_data}
+    `shares`: section of the settings -> DAG parameter that overrides its share; 0 disables its stage.
+    """
+
+    def __init__(self, *, shares: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.shares = dict(shares or {})
 
     def execute(self, context: Context) -> str:
         """Create the run; skip if list or table is too old, or only a backfill of older ones started it."""
@@ -87,7 +109,7 @@ class OpenScan(Open):
 
         params = context["params"]
         with airflow_errors():
-            taken = self.newest(context, self.assets)
+            taken = self.newest(context)
         # All declared vantage points, even if they do not take part: turns depend on this list
         # (shared_limits.py).
         points = declared().vantage
@@ -98,21 +120,18 @@ class OpenScan(Open):
             **stages.enabling(),
             "probe": {"families": params["families"]},
         }
-        if (share := params["handshake_share"]) is not None:
-            changes["handshake"] = {"enabled": share > 0} | ({"share": float(share)} if share > 0 else {})
+        for section, parameter in self.shares.items():
+            if (share := params[parameter]) is not None:
+                changes[section] = {"enabled": share > 0} | ({"share": float(share)} if share > 0 else {})
         with airflow_errors():
             changes["campaign"] = campaign_of(context)
-            run = site.new_run(Date.fromisoformat(taken["targets"]["date"]), points, changes)
+            run = site.new_run(Date.fromisoformat(self.listed(taken)["date"]), points, changes)
             with self.preparing(context, run):
                 return self.offer(context, run, taken, vantage_points=params["vantage_points"])
 
 
 class OpenWatch(Open):
     """Creates or returns the day's run for scheduled periods; creates a separate run for a manual period."""
-
-    def __init__(self, *, as_data: Asset, **kwargs: Any) -> None:
-        super().__init__(inlets=[as_data], **kwargs)
-        self.as_data = as_data
 
     def execute(self, context: Context) -> str:
         """Return the run's id; fetch the watched names (watch.toml) if the run is new."""
@@ -124,16 +143,16 @@ class OpenWatch(Open):
         points = [point.watching(manual=manual) for point in declared().vantage]
 
         def make() -> Run:
-            event = newest_event(context, self.as_data)
+            taken = self.published(context)
             # The limits are for one watch: a manual watch takes precedence over the scheduled one.
-            watch: dict[str, Any] = {"gives_way": not manual}
+            watch: dict[str, Any] = {"precedence": "normal" if manual else "low"}
             if context["params"]["minute_s"] is not None:
                 watch["minute_s"] = context["params"]["minute_s"]
             changes = {"campaign": {"name": name}, "watch": watch}
             run = site.new_run(begins.date(), points, changes, site.WATCH_FILE)
             with self.preparing(context, run):
                 self.fetch_list(context, run)
-                self.offer(context, run, {"as_data": event}, kind="watch")
+                self.offer(context, run, taken, kind=stages.Plan.WATCH.value)
             return run
 
         with airflow_errors():
@@ -143,11 +162,7 @@ class OpenWatch(Open):
 
 
 class OpenSurvey(Open):
-    """Creates the run of a survey, with the list of downloads.toml of its day and the newest table."""
-
-    def __init__(self, *, as_data: Asset, **kwargs: Any) -> None:
-        super().__init__(inlets=[as_data], **kwargs)
-        self.as_data = as_data
+    """Creates a survey's run, with the day's list of downloads.toml and the newest table."""
 
     def execute(self, context: Context) -> str:
         """Create the run and fetch its list; skip if the table is too old."""
@@ -155,8 +170,9 @@ class OpenSurvey(Open):
 
         params = context["params"]
         with airflow_errors():
-            taken = self.newest(context, {"as_data": self.as_data})
-            changes = {"campaign": campaign_of(context), **stages.enabling("tcp_options")}
+            taken = self.newest(context)
+            main = stages.main(stages.Plan.SURVEY).name
+            changes = {"campaign": campaign_of(context), **stages.enabling(main)}
             run = site.new_run(day_of(context), declared().vantage, changes, site.DOWNLOADS_FILE)
             more = {"kind": stages.Plan.SURVEY.value, "vantage_points": params["vantage_points"]}
             with self.preparing(context, run):
@@ -167,35 +183,33 @@ class OpenSurvey(Open):
 class OpenDownloads(Open):
     """Creates the run of downloads, with the files of the newest crawl, its list, and the newest table."""
 
-    def __init__(self, *, crawl: Asset, as_data: Asset, **kwargs: Any) -> None:
-        super().__init__(inlets=[crawl, as_data], **kwargs)
-        self.assets = {"crawl": crawl, "as_data": as_data}
-
     def execute(self, context: Context) -> str:
         """Create the run; skip if crawl or table is too old, or only a backfill of older ones started it."""
         from orchestration.site import site
 
         with airflow_errors():
-            taken = self.newest(context, self.assets)
-            day = Date.fromisoformat(str(taken["crawl"]["date"]))
-            changes = {"campaign": campaign_of(context), **stages.enabling("download")}
+            taken = self.newest(context)
+            listed = self.listed(taken)
+            day = Date.fromisoformat(str(listed["date"]))
+            main = stages.main(stages.Plan.DOWNLOADS).name
+            changes = {"campaign": campaign_of(context), **stages.enabling(main)}
             run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
             chosen = context["params"]["vantage_points"]
             more = {"kind": stages.Plan.DOWNLOADS.value, "vantage_points": chosen}
             with self.preparing(context, run):
-                return self.offer(context, run, {"targets": taken["crawl"], **taken}, **more)
+                return self.offer(context, run, {stages.LIST: listed, **taken}, **more)
 
 
 class OpenCrawl(Open):
-    """Creates the run of a crawl for the day of the DAG run, with the list of downloads.toml."""
+    """Creates the run for a crawl for the day of the DAG run, with the list of downloads.toml."""
 
     def execute(self, context: Context) -> str:
-        """Return the run's id, once its list is there."""
+        """Create the run and fetch its list; return the run's id."""
         from orchestration.site import site
 
         day = day_of(context)
         name: dict[str, Any] = {"name": context["dag"].dag_id}
-        changes = {"campaign": name, **stages.enabling("crawl")}
+        changes = {"campaign": name, **stages.enabling(*stages.names(stages.measuring_once()))}
         with airflow_errors():
             run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
             with self.preparing(context, run, kind="crawl", date=str(day)):
@@ -204,7 +218,7 @@ class OpenCrawl(Open):
 
 
 def campaign_of(context: Context) -> dict[str, Any]:
-    """Return the campaign's settings by the parameters of a DAG run; UsageError if it would take too long."""
+    """Return the campaign's settings by a DAG run's parameters; UsageError if it would take too long."""
     params = context["params"]
     interval_s = params["repetition_interval_minutes"] * 60
     due.check_length(interval_s, params["repetitions"])

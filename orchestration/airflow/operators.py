@@ -1,7 +1,7 @@
 """Base operator: runs a `firstflight` command, with its output in the task's log.
 
-Tasks of a vantage point set both `queue` and `executor`: with only the queue, Airflow would silently run them
-at the centre (tests/airflow checks every DAG for this).
+Tasks for a vantage point set both `queue` and `executor`: with only the queue, Airflow would silently run
+them at the centre (tests/airflow checks every DAG for this).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CENTRE_EXECUTOR = "LocalExecutor"
 # night. The variable shortens the delay for tests.
 RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
 POLL_EVERY = timedelta(seconds=min(60.0, RETRY_DELAY_S))
-# A task that is queued again before the scheduler has processed the end of its last attempt counts as killed
+# Airflow counts a task as killed if it is queued again before the scheduler has processed its last attempt
 # (Airflow 3.3: "finished with state success, but the task instance's state attribute is running").
 MIN_DELAY = timedelta(seconds=10)
 RETRIES: dict[str, Any] = {
@@ -45,7 +45,7 @@ RETRIES: dict[str, Any] = {
     "max_retry_delay": timedelta(hours=1),
 }
 
-# Maximum active tasks of a DAG, for all vantage points and the centre.
+# Maximum active tasks in a DAG, for all vantage points and the centre.
 ACTIVE_TASKS = 64
 
 
@@ -72,8 +72,8 @@ class FirstflightOperator(BaseOperator):
 
         With `check` False the caller decides by the command's results whether it failed. If the DAG is paused
         meanwhile, the command is stopped gracefully; with `resumes` the task continues when the DAG does,
-        otherwise it fails and is retried. `stops` is polled and returns whether the run is stopped for good:
-        the command then ends by itself, which is no failure.
+        otherwise it fails and is retried. `stops` is polled and returns whether the run is stopped
+        permanently. The command then exits by itself, and the task does not fail.
         """
         from orchestration.runner import EXIT_INTERRUPTED, Child
 
@@ -100,7 +100,7 @@ class FirstflightOperator(BaseOperator):
             raise self.failed(*arguments[:2])
 
     def failed(self, *words: str) -> AirflowException:
-        """Return the exception for a failed command, with the last line of its output."""
+        """Return the exception for a failed command, with the last line that the command printed."""
         reason = self._child.last_line if self._child is not None else ""
         return AirflowException(f"{' '.join(words)}: {reason or 'ended without any output'}")
 
@@ -114,8 +114,8 @@ def reschedule(at: datetime) -> Exception:
     """Return the exception that frees the task's slot and starts the task again at `at`, without counting
     a retry."""
     at = max(at, datetime.now(UTC) + MIN_DELAY)
-    again: Exception = AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
-    return again
+    reschedule_error: Exception = AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
+    return reschedule_error
 
 
 @contextlib.contextmanager

@@ -13,13 +13,13 @@ from orchestration.site.vantage_points import declared, pools
 
 
 def main() -> int:
-    """Print the pools; an error is one sentence."""
+    """Print the pools, or an error message."""
     try:
-        made = pools(declared())
+        pools_of_site = pools(declared())
     except FirstflightError as error:
         terminal.echo(f"pools: {error}", err=True)
         return error.exit_status
-    terminal.echo(terminal.as_json(made, indent=1))
+    terminal.echo(terminal.as_json(pools_of_site, indent=1))
     return 0
 
 

@@ -1,7 +1,8 @@
 """Waits until the centre treats a killed Edge worker as dead.
 
-The centre refuses a worker whose name is active. A worker that stops gracefully signs off and removes its PID
-file. After kill -9 or a power cut the file remains, and the centre waits for five missed heartbeats.
+The centre refuses a worker if another worker with the same name is active. A worker that stops gracefully
+signs off and removes the PID file. After kill -9 or a power cut the file remains, and the centre waits for
+five missed heartbeats.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _TITLE = b"airflow edge worker"
 
 
 def wait(home: Path, report: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
-    """Return when the centre accepts a worker again that ran with AIRFLOW_HOME `home` and was killed.
+    """Return when the centre accepts a worker again, after a worker with AIRFLOW_HOME `home` was killed.
 
     Reports once that it waits and how long. Removes the PID file afterwards, because Airflow's worker would
     not start if another program has that number now. UsageError if the worker is running.
@@ -56,7 +57,7 @@ def _uptime_s() -> float:
 
 
 def _command(pid: int) -> bytes:
-    """Return the command line of a process as the kernel has it, with spaces; empty if there is none."""
+    """Return a process's command line, with spaces; empty if the process does not exist."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
     except OSError:

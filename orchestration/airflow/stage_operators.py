@@ -1,4 +1,4 @@
-"""Operators of a vantage point: fetch a run's inputs, run its stages one after the other."""
+"""Operators for a vantage point: fetch a run's inputs, run its stages one after the other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FetchInputs(FirstflightOperator):
 
 
 class StageOperator(FirstflightOperator):
-    """Runs one stage of a run at a vantage point, or of one of its shards, unless it is done."""
+    """Runs a stage at a vantage point, or for a single shard, unless it is done."""
 
     template_fields: Sequence[str] = ("run", "repetition")
 
@@ -64,7 +64,7 @@ class StageOperator(FirstflightOperator):
         self.repetition = repetition
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run the stage; return its counts."""
+        """Run the stage; return the counts."""
         from firstflight.run.run import Run
         from orchestration.runner import key_options
 
@@ -145,7 +145,7 @@ class StageOperator(FirstflightOperator):
             )
         if now < due:
             self.log.info("repetition %d begins at %s", key.repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
-            # Not in one interval: a run may be stopped meanwhile.
+            # In several intervals, because the run may be stopped meanwhile.
             raise reschedule(min(due, now + POLL_WHILE_WAITING))
 
 
@@ -163,7 +163,7 @@ class TimedStageOperator(StageOperator):
 def stage_tasks(
     plan: Plan, common: Mapping[str, Any], sends: Mapping[str, Any], *, rows: Asset
 ) -> list[StageOperator]:
-    """Create a task for each scheduled stage of a plan at one vantage point, in the order of the table.
+    """Create a task for each scheduled stage in a plan at one vantage point, in the order of the table.
 
     `common`: arguments of every task (vantage point, run, repetition, shard, queue); `sends`: further
     arguments of tasks that send; `rows`: the asset that the last task, which loads, publishes.
@@ -178,7 +178,7 @@ def stage_tasks(
 
 
 def has_begun(run: Run, key: StageKey) -> bool:
-    """Return whether the main stage of a key has started, so that later stages may have rows to process."""
+    """Return whether a key's main stage has started, so that later stages may have rows to process."""
     return run.report(stages.main(stages.plan_of(run)).name, key) is not None
 
 

@@ -1,4 +1,4 @@
-"""Starts the Edge worker of a vantage point, after checking its name and clock.
+"""Starts a vantage point's Edge worker, after checking its name and clock.
 
     python -m orchestration.airflow.worker --vantage NAME
 
@@ -23,12 +23,12 @@ from orchestration.airflow import predecessor
 from orchestration.site.centre_client import PATH
 from orchestration.site.vantage_points import declared
 
-# Concurrent tasks: the sum of its pools' slots (vantage_points.pools), and of those of each further shard.
+# Concurrent tasks: the slots of the vantage point's pools (vantage_points.pools), and of each further shard.
 SLOTS, SLOTS_OF_SHARD = 6, 2
 
 
 def main() -> int:
-    """Check, then exec `airflow edge worker`; an error is one sentence and exit status 2 or 1."""
+    """Run the checks, then exec `airflow edge worker`. On an error, print it and return status 1 or 2."""
     parser = argparse.ArgumentParser(
         prog="python -m orchestration.airflow.worker", description=(__doc__ or "").split("\n")[0]
     )

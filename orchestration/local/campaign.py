@@ -20,7 +20,7 @@ from firstflight.errors import FirstflightError, InputError, OutputError, UsageE
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.run import Run
-from firstflight.settings import Settings
+from firstflight.settings import Settings, Vantage
 from orchestration import runner, stages
 from orchestration.local.console import Console
 from orchestration.local.manifest import write_state
@@ -67,7 +67,7 @@ class Campaign:
         return [key for name in vantages for key in stages.keys(self.run, name, repetition)]
 
     def measured(self, key: StageKey) -> bool:
-        """Return whether the rows of that key exist."""
+        """Return whether the key's rows exist."""
         return all(self.run.done(stage.name, key) for stage in self.measuring)
 
     @property
@@ -77,6 +77,7 @@ class Campaign:
 
     async def run_all(self) -> None:
         """Run all that is not done yet. Raises CentreFailed; collects other failures."""
+        await self.check_far()
         await self.centre()
         await self.from_centre()
         for repetition in range(1, int(self.run.manifest["repetitions"]) + 1):
@@ -91,9 +92,39 @@ class Campaign:
             for key in self.keys(repetition)
         ]
         if self.statuses and not any(map(self.measured, keys)):
-            own = (UsageError.exit_status, InputError.exit_status)
-            return self.statuses[0] if self.statuses[0] in own else 1
+            known_statuses = (UsageError.exit_status, InputError.exit_status)
+            return self.statuses[0] if self.statuses[0] in known_statuses else 1
         return 1 if self.failures or self.rejected else 0
+
+    async def check_far(self) -> None:
+        """Check remote vantage points before anything is fetched; local ones were checked earlier.
+
+        Raises CentreFailed if a vantage point cannot measure. An unreachable one is only reported, because it
+        may be reachable later.
+        """
+        repetitions = range(1, int(self.run.manifest["repetitions"]) + 1)
+        unmeasured = {key.vantage for n in repetitions for key in self.keys(n) if not self.measured(key)}
+        far = [vantage for vantage in self.settings.vantage if vantage.command and vantage.name in unmeasured]
+        logs = [self.run.layout.log(f"doctor-{vantage.name}") for vantage in far]
+        for log in logs:
+            log.unlink(missing_ok=True)
+        statuses = await together(
+            self._check_far(*vantage_and_log) for vantage_and_log in zip(far, logs, strict=True)
+        )
+        for vantage, log, status in zip(far, logs, statuses, strict=True):
+            wrong = runner.lines_of(log, "failed: ")
+            if status == 1 and wrong:
+                raise CentreFailed(f"{vantage.name}: {'; '.join(wrong)}", UsageError.exit_status)
+            if status != 0:
+                self.console.print_line(f"{vantage.name} was not checked: {runner.last_line(log)}")
+
+    async def _check_far(self, vantage: Vantage, log: Path) -> int:
+        """Check a remote vantage point; return the exit status."""
+        try:
+            return await runner.run_to_end(runner.doctor_argv(vantage, self.run.path), log)
+        except UsageError as error:  # its command cannot be started
+            log.write_text(f"{error}\n", encoding="utf-8")
+            return UsageError.exit_status
 
     async def centre(self) -> None:
         """Run targets and AS data. Raises CentreFailed."""
@@ -111,7 +142,10 @@ class Campaign:
                 self.console.print_line(f"{name}: line {line.line} rejected: {line.reason}")
 
     async def from_centre(self) -> None:
-        """Run what measures once per run, from the centre. No later stage needs it, so a failure is kept."""
+        """Run the stages that measure from the centre, once per run.
+
+        A failure is only recorded, because no later stage needs their results.
+        """
         for stage in stages.from_centre(self.plan, self.settings):
             if self.run.done(stage.name):
                 continue
@@ -134,14 +168,14 @@ class Campaign:
         await self.run_later_stages(repetition)
         await self.load(f"repetition {repetition}")
 
-    async def load(self, what: str) -> None:
-        """Load everything new after `what`; idempotent."""
+    async def load(self, part: str) -> None:
+        """Load all new results; idempotent. `part` is the finished part, for messages."""
         status = await self.stage([stages.LOAD], (), None)
         if status != 0:
-            self._failed(f"load after {what}: {self._reason([stages.LOAD], status)}")
+            self._failed(f"load after {part}: {self._reason([stages.LOAD], status)}")
 
     async def measure(self, key: StageKey, who: str, more: Sequence[str] = ()) -> None:
-        """Run the stages that send at a vantage point, in one process, and print their results."""
+        """Run the stages that send at a vantage point, all in the same process, and print their results."""
         vantage = self.settings.vantage_named(key.vantage)
         names = stages.names(stages.at_vantage(self.plan, self.settings))
         status = await self.stage(names, vantage.command, vantage.program, key, more)
@@ -172,7 +206,7 @@ class Campaign:
         names = stages.names(stages.afterwards(self.plan, self.settings))
         processors = asyncio.Semaphore(os.cpu_count() or 1)
 
-        async def one(key: StageKey) -> None:
+        async def process(key: StageKey) -> None:
             for name in names:
                 if self.run.done(name, key) or self._has_nothing(name, key):
                     continue
@@ -182,10 +216,10 @@ class Campaign:
                     self._failed(f"{name} {key}: {self._reason([name], status, key)}")
                     return
 
-        await together(one(key) for key in self.keys(repetition) if self.measured(key))
+        await together(process(key) for key in self.keys(repetition) if self.measured(key))
 
     def _has_nothing(self, name: str, key: StageKey) -> bool:
-        """Return whether a stage needs a capture, and its shard took none because no name is its own."""
+        """Return whether a stage needs a capture but its shard, which contains no names, did not make one."""
         needs = stages.named(name).needs_capture and not key.shard.is_whole
         return needs and not capture_files.records(self.run.layout.stage("capture", key))
 
@@ -223,7 +257,7 @@ class Campaign:
         key: StageKey | None = None,
         more: Sequence[str] = (),
     ) -> int:
-        """Run stages in one process; update the manifest when it has ended."""
+        """Run stages in a single process; update the manifest when it exits."""
         argv = runner.stage_argv(prefix, program, names, self.run.path, key, more)
         first = stages.named(names[0])
         who = names[0]
@@ -252,7 +286,7 @@ class Campaign:
             )
         if line:
             return line
-        # Neither has the stage's sentence a place on a full disk.
+        # On a full disk the stage cannot write its error message either.
         why = "; its log is empty: is the disk full?" if status == OutputError.exit_status else ""
         return f"ended with status {status}{why}"
 
@@ -262,8 +296,8 @@ class Campaign:
 
 
 def until_due_s(before: datetime, interval: timedelta, now: datetime) -> float:
-    """Return the seconds until a repetition is due that begins `interval` after the last one's begin.
+    """Return the seconds until a repetition is due, `interval` after the start of the last one.
 
-    Never more than `interval`: a clock that was set back since must not hold up the campaign.
+    Never more than `interval`, so that a clock that was set back since does not delay the campaign.
     """
     return min(max(before + interval - now, timedelta()), interval).total_seconds()

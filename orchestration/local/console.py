@@ -13,7 +13,9 @@ from firstflight.system import progress
 from firstflight.system.speed import State
 
 POLL_EVERY_S = 0.5
-LINE_EVERY_S = 30.0
+LINE_EVERY_S, LATER_LINE_EVERY_S = 10.0, 30.0
+LATER_S = 600.0
+"""A user watches the first minutes; a run of several days must not fill the log."""
 
 
 class Console:
@@ -21,10 +23,10 @@ class Console:
 
     def __init__(self) -> None:
         self._bars = progress.Bars() if sys.stderr.isatty() else None
-        # Of each folder, when the progress in it was written that an earlier attempt left there.
+        # For each folder, the time of the progress that an earlier attempt wrote there.
         self._running: dict[str, dict[Path, int | None]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._last_line = time.monotonic()
+        self._began = self._last_line = time.monotonic()
 
     async def __aenter__(self) -> Self:
         if self._bars is not None:
@@ -49,11 +51,11 @@ class Console:
             progress.print_line(text)
 
     def begin(self, who: str, folders: list[Path]) -> None:
-        """Start to follow `who`, whose stages write progress to these folders one after the other."""
+        """Start following `who`: its stages write progress to these folders, one after the other."""
         self._running[who] = {folder: progress.written_ns(folder) for folder in folders}
 
     def end(self, who: str) -> None:
-        """Stop to follow `who`."""
+        """Stop following `who`."""
         self._look()
         self._running.pop(who, None)
 
@@ -63,17 +65,20 @@ class Console:
             self._look()
 
     def _look(self) -> None:
-        # A line comes twice a minute: until then there is no reason to read the files.
-        if self._bars is None and time.monotonic() - self._last_line < LINE_EVERY_S:
+        now = time.monotonic()
+        line_every_s = LINE_EVERY_S if now - self._began < LATER_S else LATER_LINE_EVERY_S
+        # Until the next line there is no reason to read the files.
+        if self._bars is None and now - self._last_line < line_every_s:
             return
         states = {who: self._progress(folders) for who, folders in self._running.items()}
         known = {who: state for who, state in states.items() if state is not None}
         if self._bars is not None:
             for who, state in known.items():
                 self._bars.show(who, state)
-        elif known:
-            self._last_line = time.monotonic()
-            progress.print_line("so far: " + "; ".join(map(str, known.values())))
+        elif self._running:
+            self._last_line = now
+            shown = (str(known.get(who) or f"{who} has no counts yet") for who in self._running)
+            progress.print_line("so far: " + "; ".join(shown))
 
     @staticmethod
     def _progress(folders: dict[Path, int | None]) -> State | None:

@@ -1,4 +1,4 @@
-"""The lifecycle of a campaign: start, signals, stop file, and final state."""
+"""A campaign's lifecycle: start, signals, stop file, and final state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLL_EVERY_S = 0.2
 
 
 def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) -> int:
-    """Run the remaining stages of a campaign and record its outcome in the manifest. Returns the exit status.
+    """Run a campaign's remaining stages and record the outcome in the manifest. Returns the exit status.
 
     0 done; 1 a vantage point or a later stage failed, or input lines were rejected (the rest is done); the
     failed stage's status if targets, AS data or every vantage point failed; 130 after a signal or with the
@@ -64,7 +64,7 @@ async def _run_until_done(run: Run, kind: Callable[[Run, Console], Campaign]) ->
     state = "failed" if campaign.failures else "done"
     message = "; ".join(campaign.failures) or None
     write_state(run, state, ended_at=_now(), counts=counts, message=message)
-    # Load again: only now does the run's row hold its final state.
+    # Load again, because the run's row has its final state only now.
     try:
         status = await runner.run_to_end(
             runner.stage_argv((), None, [stages.LOAD], run.path), run.layout.log(stages.LOAD)

@@ -13,7 +13,7 @@ from orchestration import stages
 def stage_entries(run: Run) -> list[dict[str, Any]]:
     """Return one manifest entry per stage that ever started.
 
-    A stage with state `running` whose lock is free was killed: `cut`.
+    A stage in state `running` that holds no lock was killed; the entry has the state `cut`.
     """
     return [_entry(run, report) for report in run.reports()]
 
@@ -49,7 +49,7 @@ def _entry(run: Run, report: StageReport) -> dict[str, Any]:
 def totals(run: Run) -> dict[str, int]:
     """Return the totals over all finished stages that measure, each counted as the table of stages defines.
 
-    Raises FirstflightError naming the first vantage point and repetition whose sums do not hold.
+    Raises FirstflightError, with vantage point and repetition, at the first report with inconsistent sums.
     """
     sums: Counter[str] = Counter()
     for stage, report in stages.of_reports(run):

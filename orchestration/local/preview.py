@@ -1,108 +1,67 @@
-"""Describes a campaign from its settings only (`--dry-run`); fetches and sends nothing."""
+"""Describes a campaign or a watch from its settings only (`--dry-run`); fetches and sends nothing.
+
+Every stage describes itself (`outline` in the table of stages).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
+from textwrap import wrap
 
-from firstflight.egress import shared_limits
+from firstflight.run.outline import NOTHING, Known, Outline
 from firstflight.run.run import Run
-from firstflight.settings import Drawn, Settings
+from firstflight.settings import Section, Settings, Vantage
 from orchestration import stages
+from orchestration.stages import Plan, Stage
 
-# A, AAAA and HTTPS per name (docs/architecture.md, resolve).
-QUERIES_PER_NAME = 3
+# Sections that belong to no single stage.
+SECTIONS_OF_ALL = ("campaign", "clock", "centre", "store")
+# Longer times are shown as "more than 100 years", because timedelta has a limit.
+_FOREVER_S = 100 * 366 * 86_400.0
+_WIDTH = 100
 
 
-def describe(settings: Settings) -> Iterator[str]:
-    """Yield lines with names, rates, limits and durations by these settings."""
-    names = _names(settings)
-    yield f"names: {_source(settings)}" + (f", at most {names}" if names is not None else "")
-    yield f"routing table: {_routing_table(settings)}"
-    probe = settings.probe
-    addresses = "all addresses" if probe.all_addresses else "the first address"
-    families = " and ".join(f"IPv{family}" for family in probe.families)
-    yield f"probes: {addresses} of each name, {families}, UDP port {probe.port}"
-    yield (
-        f"limits: {_limit(probe.per_address_rate)} per address, "
-        f"{_limit(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, "
-        f"answer window {probe.timeout_s:g} s"
-    )
-    if probe.per_address_rate or probe.per_prefix_rate:
-        together = len(settings.vantage) > 1 and settings.campaign.shared_limits
-        yield f"these limits hold for {'all vantage points together' if together else 'each vantage point'}"
-    control = settings.manners.control
-    if settings.manners.enabled and control:
-        yield f"control names: {', '.join(control)}, every {settings.manners.control_every_s:g} s"
-    lists = [str(path) for path in (*probe.blocklist, *probe.optout)]
-    yield f"lists: {', '.join(lists) or 'none but the special-purpose ranges'}"
+@dataclass(frozen=True)
+class Outlined:
+    """A stage with its outline."""
+
+    stage: Stage
+    outline: Outline
+
+
+def describe(settings: Settings, plan: Plan = Plan.SCAN, periods: int = 1) -> Iterator[str]:
+    """Yield lines with names, rates, limits, packets, bytes and durations by these settings.
+
+    `periods`: of a watch. UsageError for settings that no stage can follow; InputError for a list that cannot
+    be read or has no name.
+    """
+    once, known = _at_centre(settings, plan)
+    by_vantage = {vantage: _at_vantage(vantage, settings, plan, known) for vantage in settings.vantage}
+    everywhere = [*once, *next(iter(by_vantage.values()))]
+    for outlined in everywhere:
+        yield from outlined.outline.lines
+    lists = [str(path) for path in (*settings.probe.blocklist, *settings.probe.optout)]
+    yield f"lists: {', '.join(lists) or 'only the special-purpose ranges'}"
     yield f"contact: {settings.campaign.contact or 'none'}" + (
-        f" (only {', '.join(probe.allow_net)} can be probed)" if not settings.campaign.contact else ""
+        f" (only {', '.join(settings.probe.allow_net)} can be probed)"
+        if not settings.campaign.contact
+        else ""
     )
-    if settings.handshake.enabled:
-        yield _handshakes(settings, names)
-    if settings.calibrate.enabled:
-        yield _pairs(settings, names)
-    if settings.tcp_options.enabled:
-        yield _tcp_options(settings, names)
-    if settings.crawl.enabled:
-        yield _crawl(settings, names)
-    if settings.download.enabled:
-        yield _downloads(settings)
-    longest = 0.0
-    rates = settings.resolve.rates()
-    queries = math.inf if None in rates else sum(rate for rate in rates if rate is not None)
-    resolving = ", queries without a limit" if math.isinf(queries) else f", {queries:g} queries per second"
-    for vantage in settings.vantage:
-        rate = settings.rate_at(vantage)
-        line = f"{vantage.name}: at most {rate:g} probes per second{resolving}"
-        if names is not None and not probe.all_addresses:
-            probes = names * len(probe.families)
-            seconds = names * QUERIES_PER_NAME / queries + probes / rate + probe.timeout_s
-            if settings.handshake.enabled:
-                connections = _drawn(settings.handshake, names) * len(probe.families)
-                seconds += connections / settings.handshake.rate + settings.handshake.timeout_s
-            if settings.calibrate.enabled:
-                seconds += _pairs_s(settings, names)
-            if settings.tcp_options.enabled:
-                connections = _drawn(settings.tcp_options, names) * len(probe.families)
-                seconds += connections / settings.tcp_options.rate + settings.tcp_options.timeout_s
-            longest = max(longest, seconds)
-            line += (
-                f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
-            )
-        if vantage.shards > 1:
-            line += f"; {vantage.shards} shards"
-        if vantage.command:
-            line += f"; behind {' '.join(vantage.command)}"
-        yield line
-    campaign = settings.campaign
-    total = campaign.repetitions * max(longest, 0)
-    if campaign.repetitions > 1:
-        total = (campaign.repetitions - 1) * max(longest, campaign.repetition_interval_s) + longest
-    interval = _duration(campaign.repetition_interval_s)
-    altogether = f"; about {_duration(total)} altogether" if longest else ""
-    yield f"repetitions: {campaign.repetitions}, {interval} from start to start{altogether}"
-
-
-def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterator[str]:
-    """Yield lines that describe a watch; UsageError if it would exceed a limit."""
-    watch, names = settings.watch, _names(settings)
-    yield f"once in {watch.minute_s:g} s: {_source(settings)}" + (f", at most {names}" if names else "")
-    if watch.owned:
-        yield (
-            f"{watch.owned_per_minute} times in {watch.minute_s:g} s: {', '.join(watch.owned)} "
-            f"(ownership: {watch.ownership})"
-        )
-    if names:
-        shared_limits.check_watch(settings, names)
-        per_minute = (names + len(watch.owned) * watch.owned_per_minute) * len(watch.families)
-        slots = round(per_minute * period_s / watch.minute_s)
-        yield f"at most {slots} slots a period and vantage point, one connection each"
-    for vantage in settings.vantage:
-        yield f"{vantage.name}" + (f"; behind {' '.join(vantage.command)}" if vantage.command else "")
-    yield f"periods: {periods}, {_duration(period_s)} each"
+    yield "packets, bytes and times at most, if no limit delays them:"
+    for outlined in once:
+        yield f"  {outlined.stage.name}, once: {_amounts(outlined.outline)}"
+    longest: float | None = 0.0
+    for vantage, outlines in by_vantage.items():
+        seconds = _total_seconds(outlines)
+        longest = None if longest is None or seconds is None else max(longest, seconds)
+        yield _vantage_line(vantage, outlines, plan, seconds)
+        for outlined in outlines:
+            yield f"  {outlined.stage.name}: {_amounts(outlined.outline)}"
+    yield _passes(settings, longest) if plan is not Plan.WATCH else _periods(settings, periods)
+    yield from _in_force(settings, everywhere)
 
 
 def outstanding(run: Run) -> Iterator[str]:
@@ -111,120 +70,136 @@ def outstanding(run: Run) -> Iterator[str]:
     for name in stages.names([*stages.at_centre(), *stages.from_centre(plan, settings)]):
         if not run.done(name):
             yield f"to do: {name}"
-    wanted = stages.names([*stages.at_vantage(plan, settings), *stages.afterwards(plan, settings)])
+    names = stages.names([*stages.at_vantage(plan, settings), *stages.afterwards(plan, settings)])
     for repetition in range(1, int(run.manifest["repetitions"]) + 1):
         for vantage in run.settings.vantage:
             for key in stages.keys(run, vantage.name, repetition):
-                missing = [name for name in wanted if not run.done(name, key)]
+                missing = [name for name in names if not run.done(name, key)]
                 if missing:
                     yield f"to do: {key}: {', '.join(missing)}"
 
 
-def _downloads(settings: Settings) -> str:
-    """Return the line about the download stage: its budget per vantage point and repetition."""
-    chosen = settings.download
-    drawn = f"{chosen.per_cdn or 'all'} files of each CDN and {chosen.others or 'all'} of other networks"
-    sets = len({*chosen.sets, "warmup"})
-    often = "once in each repetition"
-    if len(settings.vantage) > 1:
-        often = f"once in {chosen.run_pause_s:g} s from all vantage points"
-        if not settings.campaign.shared_limits:
-            often = "once in each repetition from each vantage point, which share no limits"
-    return (
-        f"downloads: {drawn}, {sets} of each file ({', '.join(chosen.sets)}), at most "
-        f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time; a name and "
-        f"address gets them {often}"
+def _at_centre(settings: Settings, plan: Plan) -> tuple[list[Outlined], Known]:
+    """Return the outlines of the stages that run once, and the names and CDNs known after them."""
+    known, outlines = Known(), []
+    for stage in [*stages.at_centre(), *stages.from_centre(plan, settings)]:
+        outline = stage.outlined(settings, known, None)
+        known = outline.known
+        outlines.append(Outlined(stage, outline))
+    return outlines, known
+
+
+def _at_vantage(vantage: Vantage, settings: Settings, plan: Plan, known: Known) -> list[Outlined]:
+    sending = stages.at_vantage(plan, settings)
+    return [Outlined(stage, stage.outlined(settings, known, vantage)) for stage in sending]
+
+
+def _total_seconds(outlines: list[Outlined]) -> float | None:
+    """Return the duration of a repetition in seconds; `None` if a stage's duration is unknown."""
+    seconds = [outlined.outline.seconds for outlined in outlines]
+    return None if None in seconds else sum(duration_s for duration_s in seconds if duration_s is not None)
+
+
+def _vantage_line(vantage: Vantage, outlines: list[Outlined], plan: Plan, seconds: float | None) -> str:
+    main = stages.main(plan)
+    in_order = [
+        outlined.outline
+        for outlined in sorted(outlines, key=lambda outlined: outlined.stage.name != main.name)
+    ]
+    words = [*(outline.pace for outline in in_order), *(outline.count for outline in in_order)]
+    line = f"{vantage.name}: {', '.join(word for word in words if word is not None)}"
+    if seconds is not None and plan is not Plan.WATCH:
+        line += f", about {_duration(seconds)} a repetition if no limit delays it"
+    if vantage.shards > 1:
+        line += f"; {vantage.shards} shards"
+    if vantage.command:
+        line += f"; by the command {' '.join(vantage.command)}"
+    return line
+
+
+def _amounts(outline: Outline) -> str:
+    traffic = outline.traffic
+    if traffic is None:
+        return f"unknown, because {outline.unknown}"
+    if traffic == NOTHING:
+        return "sends nothing"
+    text = (
+        f"{traffic.packets:,} packets, {_bytes(traffic.sent_bytes)} sent, "
+        f"{_bytes(traffic.received_bytes)} received"
     )
+    return text if outline.seconds is None else f"{text}, {_duration(outline.seconds)}"
 
 
-def _crawl(settings: Settings, names: int | None) -> str:
-    """Return the line about the crawl stage."""
-    crawl = settings.crawl
-    counts = [count for count in (names, crawl.limit) if count is not None]
-    known = f" of at most {min(counts)} names" if counts else ""
-    return (
-        f"crawl: the web site of each name{known}, from the centre; {crawl.max_requests} requests each, "
-        f"at most {crawl.rate:g} requests per second, {_limit(crawl.per_address_rate)} per address"
-    )
+def _passes(settings: Settings, longest: float | None) -> str:
+    campaign = settings.campaign
+    interval = _duration(campaign.repetition_interval_s)
+    line = f"repetitions: {campaign.repetitions}, {interval} from start to start"
+    if longest is None:
+        return line
+    total = (campaign.repetitions - 1) * max(longest, campaign.repetition_interval_s) + longest
+    return f"{line}; about {_duration(total)} altogether"
 
 
-def _handshakes(settings: Settings, names: int | None) -> str:
-    """Return the line about the handshake stage."""
-    handshake = settings.handshake
-    return (
-        f"handshakes: {_with(handshake, names)}, one HTTP/3 HEAD request of {handshake.path} each; "
-        f"at most {handshake.rate:g} per second and vantage point"
-    )
+def _periods(settings: Settings, periods: int) -> str:
+    return f"periods: {periods}, {_duration(settings.watch.period_s)} each"
 
 
-def _pairs(settings: Settings, names: int | None) -> str:
-    """Return the line about the calibrate stage."""
-    calibrate = settings.calibrate
-    return (
-        f"pairs of a probe and a handshake: {_with(calibrate, names)}, in blocks of {calibrate.block}; "
-        f"at most {calibrate.rate:g} connections per second and vantage point"
-    )
+def _in_force(settings: Settings, outlines: list[Outlined]) -> Iterator[str]:
+    """Yield the settings of the stages that run, a paragraph per section."""
+    names = [*SECTIONS_OF_ALL, *(name for outlined in outlines for name in outlined.outline.sections)]
+    yield "settings that affect traffic or captures (* = not the default):"
+    for name in dict.fromkeys(names):
+        yield from _section(name, getattr(settings, name))
+    for vantage in settings.vantage:
+        yield from _section(f"vantage {vantage.name}", vantage)
 
 
-def _tcp_options(settings: Settings, names: int | None) -> str:
-    """Return the line about the tcp_options stage."""
-    survey = settings.tcp_options
-    return (
-        f"TCP options: {_with(survey, names)}, a TCP connection to port {survey.port} each; "
-        f"at most {survey.rate:g} per second and vantage point"
-    )
+def is_listed(key: str) -> bool:
+    """Return whether a setting is listed. Names and caches are not: they do not change the traffic."""
+    return not key.endswith("cache_dir") and key not in ("name", "city", "program")
 
 
-def _pairs_s(settings: Settings, names: int) -> float:
-    """Return how many seconds the pairs take if some server of each step of each block is silent."""
-    calibrate = settings.calibrate
-    pairs = _drawn(calibrate, names) * len(settings.probe.families)
-    silent = 2 * (settings.probe.timeout_s + settings.handshake.timeout_s)
-    blocks = math.ceil(pairs / calibrate.block)
-    return 2 * pairs / calibrate.rate + blocks * (4 * calibrate.gap_s + silent)
+def _section(name: str, section: Section) -> Iterator[str]:
+    values = []
+    for key, field in type(section).model_fields.items():
+        value = getattr(section, key)
+        if is_listed(key):
+            values.append(f"{key}{'' if value == field.get_default() else '*'}={_value(value)}")
+    if values:
+        yield from wrap(
+            f"{name}: {', '.join(values)}",
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
-def _with(sample: Drawn, names: int | None) -> str:
-    """Return which names a stage that draws them contacts."""
-    known = "" if names is None else f", at most {_drawn(sample, names)}"
-    of = f" with addresses of {', '.join(sample.cdn)}" if sample.cdn else ""
-    return f"with {sample.share * 100:g} % of the names{of}{known}"
+def _value(value: object) -> str:
+    """Return a value as text: `none` for `None`, booleans in lower case, lists in brackets."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
-def _drawn(sample: Drawn, names: int) -> int:
-    """Return the most names that are drawn, about: the draw is random."""
-    share = math.ceil(names * sample.share)
-    return share if sample.limit is None else min(share, sample.limit)
-
-
-def _names(settings: Settings) -> int | None:
-    targets = settings.targets
-    if targets.file is None:
-        # Two lists may have no name in common.
-        return targets.top and targets.top * (2 if targets.source == "tranco+crux" else 1)
-    with targets.file.open("rb") as file:
-        lines = sum(1 for line in file if line.strip() and not line.startswith(b"#"))
-    return lines if targets.top is None else min(lines, targets.top)
-
-
-def _source(settings: Settings) -> str:
-    targets = settings.targets
-    if targets.source == "file":
-        return str(targets.file)
-    tranco = f"Tranco list {targets.list_id}" if targets.list_id else f"Tranco list of {targets.date}"
-    crux = f"CrUX list of {targets.crux_month}"
-    return {"crux": crux, "tranco+crux": f"{tranco} and {crux}"}.get(targets.source, tranco)
-
-
-def _routing_table(settings: Settings) -> str:
-    if settings.as_data.rib == "file":
-        return ", ".join(str(path) for path in settings.as_data.files)
-    return f"RouteViews, {settings.as_data.date}"
-
-
-def _limit(rate: float) -> str:
-    return f"{rate:g}/s" if rate else "no limit"
+def _bytes(count: int) -> str:
+    """Return a number of bytes with a decimal unit."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB" if size < 1000 else f"{size:,.0f} TB"
 
 
 def _duration(seconds: float) -> str:
+    if not math.isfinite(seconds) or seconds > _FOREVER_S:
+        return "more than 100 years"
     return str(timedelta(seconds=round(seconds)))

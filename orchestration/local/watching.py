@@ -18,7 +18,7 @@ LEAD_S = 8.0
 
 @dataclass
 class Watching(Campaign):
-    """The campaign of a watch run: as many periods as the manifest's `repetitions`, without gaps."""
+    """The campaign for a watch run: as many periods as the manifest's `repetitions`, without gaps."""
 
     plan: Plan = Plan.WATCH
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -30,6 +30,7 @@ class Watching(Campaign):
 
     async def run_all(self) -> None:
         """Run targets and AS data, then all periods. Raises CentreFailed; collects other failures."""
+        await self.check_far()
         await self.centre()
         period_s, first_s = float(self.run.manifest["period_s"]), self._first_minute()
         last = int(self.run.manifest["repetitions"])

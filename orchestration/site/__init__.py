@@ -1,1 +1,1 @@
-"""The parts of a site that work without Airflow: vantage points, inputs from the centre, pending uploads."""
+"""The parts in a site that work without Airflow: vantage points, inputs from the centre, pending uploads."""

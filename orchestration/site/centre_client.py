@@ -58,7 +58,7 @@ class Centre:
         self._timeout_s = timeout_s
 
     def inputs(self, check_clock: Callable[[Offset], None]) -> tuple[Offset | None, dict[str, Any]]:
-        """Return the offset from the centre's clock (None if it sends no Date), and inputs.json.
+        """Return the offset from the centre's clock (`None` if it sends no Date), and inputs.json.
 
         `check_clock` may refuse the offset by raising. It is called before the response is checked, because
         the centre refuses a token signed with a wrong clock, without naming the clock.
@@ -93,8 +93,8 @@ class Centre:
         """Return the entries of the site's opt-out list; `nonce` proves that the answer is not an old one."""
         answer = self._ask(f"{self._base}/optout?nonce={quote(nonce)}")
         try:
-            found = json.loads(self._text(answer, MAX_LIST_BYTES))
-            entries = found["entries"] if found["nonce"] == nonce else None
+            content = json.loads(self._text(answer, MAX_LIST_BYTES))
+            entries = content["entries"] if content["nonce"] == nonce else None
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CentreUnreachable(f"the centre's answer at {self._base}/optout is not a list") from error
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
@@ -112,7 +112,7 @@ class Centre:
                 url, headers=headers, stream=True, allow_redirects=False, timeout=self._timeout_s
             )
         except requests.RequestException as error:
-            raise CentreUnreachable(f"the centre did not answer at {url}: {_short(error)}") from error
+            raise CentreUnreachable(f"the centre did not answer at {url}: {_cause_of(error)}") from error
 
     def _check(self, answer: requests.Response) -> None:
         """Raise CentreUnreachable with the centre's message unless the status is 200."""
@@ -131,17 +131,17 @@ class Centre:
         return b"".join(self._body(answer, most))
 
     def _body(self, answer: requests.Response, most: int) -> Iterator[bytes]:
-        """Yield the bytes of a body; CentreUnreachable if it exceeds `most` bytes or takes too long."""
+        """Yield a body's bytes; CentreUnreachable if it exceeds `most` bytes or takes too long."""
         from urllib3.exceptions import HTTPError
 
         until = time.monotonic() + self._timeout_s[1] + most / LEAST_BYTES_PER_S
-        left = most
+        remaining = most
         with answer:
             try:
-                # The raw bytes: nothing is decompressed, whatever Content-Encoding says.
-                while piece := answer.raw.read1(min(1 << 20, left + 1), decode_content=False):
-                    left -= len(piece)
-                    if left < 0:
+                # The raw bytes, without decompression, for any Content-Encoding.
+                while piece := answer.raw.read1(min(1 << 20, remaining + 1), decode_content=False):
+                    remaining -= len(piece)
+                    if remaining < 0:
                         raise CentreUnreachable(f"{answer.url} has more than the {most} bytes allowed")
                     if time.monotonic() > until:
                         raise CentreUnreachable(
@@ -149,8 +149,8 @@ class Centre:
                         )
                     yield piece
             except (HTTPError, OSError) as error:
-                raise CentreUnreachable(f"the centre aborted {answer.url}: {_short(error)}") from error
+                raise CentreUnreachable(f"the centre aborted {answer.url}: {_cause_of(error)}") from error
 
 
-def _short(error: Exception) -> str:
+def _cause_of(error: Exception) -> str:
     return str(error).split("(Caused by ")[-1].strip("() ")[:200]

@@ -1,8 +1,9 @@
 """Tokens that authenticate a vantage point at the centre.
 
-Signed with the secret that the Edge worker already has ([api_auth] jwt_secret, HS512), with their own
-audience: Airflow's interfaces accept none of them, and the inputs' interface accepts none of Airflow's.
-White space at the ends of the secret does not count: Airflow keeps the newline that `jwt_secret_cmd` gives.
+Tokens are signed (HS512) with the secret that the Edge worker already has ([api_auth] jwt_secret). They have
+a separate audience: Airflow's interfaces do not accept them, and the inputs' interface does not accept
+Airflow's tokens. White space around the secret is ignored, because Airflow keeps the newline that
+`jwt_secret_cmd` prints.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from firstflight.errors import FirstflightError
 AUDIENCE = "firstflight-inputs"
 VALID_S = 60
 LEEWAY_S = 60
-# What a token for the opt-out list names instead of a run; no run can be called so.
+# Stands for the run in a token for the opt-out list; it is not a valid name for a run.
 OPTOUT = "(optout)"
 
 
@@ -52,6 +53,6 @@ def verify(secret: str, token: str, run: str) -> None:
     except (jwt.ExpiredSignatureError, jwt.ImmatureSignatureError) as error:
         raise Refused("the token is not valid now: compare the clocks of vantage point and centre") from error
     except jwt.InvalidTokenError as error:
-        raise Refused("the token is not signed by this site's secret, or not for this") from error
+        raise Refused("the token is not signed with this site's secret, or has another audience") from error
     if claims["run"] != run:
         raise Refused("the token is for another run")

@@ -2,7 +2,7 @@
 
 At the centre `publish` writes RUN/inputs.json, which lists every file with its hash; the plugin
 (orchestration/airflow/plugin.py) offers only those files. At the vantage point `fetch` creates a run with the
-same id in the local folder of runs; `offer` checks what the centre sends. docs/design gives the reasons.
+same id in the local folder of runs; `offer` checks the centre's answers. docs/design gives the reasons.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ _FETCHED_BY_ANOTHER_S = 600.0
 
 
 class Mismatch(FirstflightError):
-    """The local clock or code differs from the centre's; nothing is measured until they agree."""
+    """The local clock or code differs from the centre's; measurements wait until they agree."""
 
 
 def publish(run: Run) -> list[dict[str, Any]]:
-    """Write RUN/inputs.json at the centre and return its files: name, bytes, sha256."""
+    """Write RUN/inputs.json at the centre and return the files: name, bytes, sha256."""
     folders = [run.layout.stage(name) for name in stages.names(stages.once())] + [run.layout.lists]
     paths = [run.layout.settings, run.layout.config]
     paths += sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir())
     read = (run.layout.targets, run.layout.crawl("download_file"))
     names = {path: str(path.relative_to(run.path)) for path in paths}
-    listed = [
+    offered = [
         {
             "name": names[path],
             "bytes": path.stat().st_size,
             "sha256": files.sha256_of(path),
         }
         for path in paths
-        # Record files are large, and only the centre loads them: no others than stages read.
+        # Record files are large, and only the centre loads them: offer only the files that stages read.
         if offers.may_be_offered(names[path]) and (path.suffix != ".parquet" or path in read)
     ]
-    inputs = {"manifest": run.manifest, "files": listed}
+    inputs = {"manifest": run.manifest, "files": offered}
     offers.check(inputs, run.id)
     files.write_json(run.layout.inputs, inputs)
-    return listed
+    return offered
 
 
 def published(run_id: str, name: str | None = None) -> Path | None:
-    """Return the file that the centre offers under that name (None: the list); None if there is none."""
+    """Return the path of an offered file, or of inputs.json without a name; `None` if it is not offered."""
     try:
         layout = RunLayout(runs_root() / path_names.run_id(run_id))
         if not layout.inputs.is_file():
             return None
         if name is None:
             return layout.inputs
-        listed = offers.check(files.read_json(layout.inputs), run_id).files
-        return path_names.inside(layout.root, name) if any(entry.name == name for entry in listed) else None
+        offered = offers.check(files.read_json(layout.inputs), run_id).files
+        return path_names.inside(layout.root, name) if any(entry.name == name for entry in offered) else None
     except (path_names.UnsafeName, offers.BadOffer):
         return None
 
@@ -149,7 +149,7 @@ def check_code(centre_version: str, vantage: VantagePoint) -> None:
 def _complete(run: Run, offer: Offer, source: Centre, vantage: VantagePoint, clock: str) -> int:
     """Add the files that the run does not have yet; return how many were downloaded.
 
-    `clock`: as of `_write_settings`.
+    `clock`: as in `_write_settings`.
     """
     if not run.layout.manifest.is_file():
         with files.explain_os_errors(run.layout.settings):
@@ -182,8 +182,8 @@ def _check_downloads(run: Run, offer: Offer) -> None:
     above = list(ceilings.faults_of_files(run.settings, run.layout, ceilings.of_this_machine()))
     if not above:
         return
-    listed = run.settings.download.targets
-    for path in (listed, run.layout.crawl("download_file")):
+    targets_file = run.settings.download.targets
+    for path in (targets_file, run.layout.crawl("download_file")):
         if path is not None:
             path.unlink(missing_ok=True)
     raise offers.BadOffer(
@@ -205,7 +205,7 @@ def _check_space(offer: Offer) -> None:
 
 
 def _cached(source: Centre, entry: OfferedFile) -> tuple[Path, bool]:
-    """Return the path of a file in the cache, and whether it was downloaded."""
+    """Return a file's path in the cache, and whether it was downloaded."""
     cached = path_names.inside(_cache(), entry.sha256)
     if cached.is_file():
         return cached, False
@@ -251,9 +251,9 @@ def _section(stored: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def write_blocked(run: Run, vantage: VantagePoint) -> Path:
-    """Update the run's list of addresses that `vantage` never probes; return its path.
+    """Update the run's list of addresses that `vantage` never probes; return the path.
 
-    Each stage that sends does this as it begins: the networks may have been declared after the fetch.
+    Each stage that sends calls this when it starts, because networks may be declared after the fetch.
     """
     path = run.layout.lists / f"blocked-{vantage.name}.conf"
     text = "".join(f"{network}\n" for network in vantage.blocked)

@@ -1,4 +1,4 @@
-"""The machines of a site, as vantage_points.toml names them for the playbook (deploy/ansible)."""
+"""A site's machines, as vantage_points.toml names them for the playbook (deploy/ansible)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,63}$")]
 
 
 class Machine(settings.Section):
-    """The centre, or the machine of the store or the dashboard where it is another one."""
+    """A machine in a site: the centre, or a separate machine for the store or the dashboard."""
 
     ssh_host: Host
-    # The name or address by which other machines and people reach it [ssh_host]; its certificate names it.
+    # The name or address for other machines and for users [ssh_host]; the certificate contains it.
     address: Host | None = None
 
     @property
     def reached_at(self) -> str:
-        """The name or address by which other machines reach it."""
+        """The name or address for other machines."""
         return self.address or self.ssh_host

@@ -1,7 +1,7 @@
-"""What a vantage point measures, loads and keeps, as metrics; from its folder of runs, not from the store.
+"""Metrics of a vantage point's measurements and loads, from its folder of runs, not from the store.
 
-A metric about a stage is of the newest time that the stage ran; of a vantage point with shards it is the sum
-over the shards of that repetition. What a stage has not counted is missing, not 0.
+A metric about a stage describes the stage's last execution. At a vantage point with shards it is the sum
+over the repetition's shards. A count that the stage did not make is missing, not 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LABELS = ["vantage", "stage"]
 
 @dataclass(frozen=True)
 class Newest:
-    """A stage of one vantage point as it ran last: a report per shard."""
+    """The last execution of a stage at a vantage point, with one report per shard."""
 
     run: Run
     vantage: str
@@ -52,14 +52,14 @@ class Newest:
 
     @cached_property
     def summaries(self) -> Sequence[dict[str, Any]]:
-        """What the engines have written at their end."""
-        return [found for key in self.keys if (found := _summary(self.run, self.labels[1], key))]
+        """The summaries that the engines wrote when they finished."""
+        return [summary for key in self.keys if (summary := _summary(self.run, self.labels[1], key))]
 
     @cached_property
     def captures(self) -> Sequence[CaptureRecord]:
         """The captures of the stage."""
         folders = [self.run.layout.stage("capture", key) for key in self.keys]
-        return [one for folder in folders for one in capture_files.records(folder)]
+        return [record for folder in folders for record in capture_files.records(folder)]
 
     @cached_property
     def offsets(self) -> Sequence[Offset]:
@@ -70,11 +70,11 @@ class Newest:
 def metrics() -> Iterator[Metric]:
     """Yield all families. UsageError if the store's address cannot be read.
 
-    A run with a broken file counts only as a run whose load failed.
+    A run with a broken file counts only as a run with a failed load.
     """
     broken: list[BrokenRun] = []
     uploads = list(pending_uploads.uploads(broken))
-    left_out = {one.run.id for one in broken}
+    left_out = {run_error.run.id for run_error in broken}
     newest = [
         stage
         for stage in _newest(run for run in Run.all() if run.id not in left_out)
@@ -87,14 +87,14 @@ def metrics() -> Iterator[Metric]:
 
 
 def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
-    found: dict[tuple[str, str], Newest] = {}
+    newest: dict[tuple[str, str], Newest] = {}
     for run in runs:
         reports = run.reports()
         for report in reports:
             key = report.key(run.id)
             if key is None:
                 continue
-            before = found.get((key.vantage, report.stage))
+            before = newest.get((key.vantage, report.stage))
             if before is None or before.reports[0].started_at <= report.started_at:
                 same = [
                     other
@@ -102,8 +102,8 @@ def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
                     if (other.stage, other.vantage, other.repetition)
                     == (report.stage, report.vantage, report.repetition)
                 ]
-                found[key.vantage, report.stage] = Newest(run, key.vantage, same)
-    yield from found.values()
+                newest[key.vantage, report.stage] = Newest(run, key.vantage, same)
+    yield from newest.values()
 
 
 def _is_readable(stage: Newest, broken: list[BrokenRun]) -> bool:
@@ -111,7 +111,7 @@ def _is_readable(stage: Newest, broken: list[BrokenRun]) -> bool:
     try:
         _ = stage.summaries, stage.captures, stage.offsets
     except FirstflightError as error:
-        if stage.run.id not in {one.run.id for one in broken}:
+        if stage.run.id not in {run_error.run.id for run_error in broken}:
             broken.append(BrokenRun(stage.run, error))
         return False
     return True
@@ -130,7 +130,7 @@ def _uploads(uploads: Sequence[pending_uploads.Upload], broken: Sequence[BrokenR
     yield counts
     failed = GaugeMetricFamily(
         "firstflight_uploads_failed",
-        "Pending parts whose last attempt to load has failed, and runs that cannot be read.",
+        "Pending parts that failed to load at the last attempt, and unreadable runs.",
     )
     failed.add_metric([], len(refused) + len(broken))
     yield failed
@@ -153,16 +153,14 @@ def _stages(newest: Sequence[Newest]) -> Iterator[Metric]:
     running = _gauge("firstflight_stage_running", "1 if the stage runs now, else 0.")
     failed = _gauge("firstflight_stage_failed", "1 if the stage has ended with an error, else 0.")
     rows = _gauge("firstflight_stage_rows", "Rows that the stage wrote; of load, rows in the store.")
-    records = _gauge(
-        "firstflight_stage_records", "What the stage has counted, by outcome or kind.", "outcome"
-    )
+    records = _gauge("firstflight_stage_records", "Counts of the stage, by outcome or kind.", "outcome")
     for stage in newest:
         runs_now = any(stage.run.stage_is_running(report) for report in stage.reports)
         running.add_metric(stage.labels, runs_now)
         failed.add_metric(stage.labels, any(report.state == "failed" for report in stage.reports))
-        written = [report.rows_out for report in stage.reports if report.rows_out is not None]
-        if len(written) == len(stage.reports):
-            rows.add_metric(stage.labels, sum(written))
+        row_counts = [report.rows_out for report in stage.reports if report.rows_out is not None]
+        if len(row_counts) == len(stage.reports):
+            rows.add_metric(stage.labels, sum(row_counts))
         counted: Counter[str] = Counter()
         for report in stage.reports:
             counted.update(report.counts)
@@ -183,7 +181,7 @@ def _stages(newest: Sequence[Newest]) -> Iterator[Metric]:
 
 
 def _rates(newest: Sequence[Newest]) -> Metric:
-    """Return targets per second of the engines, as asked for and as achieved."""
+    """Return the engines' targets per second: the configured limit and the achieved rate."""
     rates = _gauge("firstflight_stage_targets_per_second", "New targets per second.", "rate")
     for stage in newest:
         summaries = stage.summaries
@@ -199,11 +197,11 @@ def _rates(newest: Sequence[Newest]) -> Metric:
 
 
 def _summary(run: Run, stage: str, key: StageKey) -> dict[str, Any] | None:
-    """Return the summary of an engine, if it has written one with a rate."""
+    """Return an engine's summary, if it has written one with a rate."""
     path = run.layout.stage(stage, key) / "summary.json"
     summary = files.read_json(path) if path.is_file() else None
-    wanted = {"rate", "duration_s", "sent", "resumed"}
-    return summary if isinstance(summary, dict) and wanted <= set(summary) else None
+    fields = {"rate", "duration_s", "sent", "resumed"}
+    return summary if isinstance(summary, dict) and fields <= set(summary) else None
 
 
 def _losses(newest: Sequence[Newest]) -> Iterator[Metric]:
@@ -220,7 +218,10 @@ def _losses(newest: Sequence[Newest]) -> Iterator[Metric]:
             continue
         entries = stage.captures
         known = [
-            n for one in entries for n in (one.dropped_by_kernel, one.dropped_by_interface) if n is not None
+            n
+            for capture in entries
+            for n in (capture.dropped_by_kernel, capture.dropped_by_interface)
+            if n is not None
         ]
         if entries and len(known) == 2 * len(entries):
             lost.add_metric(stage.labels, sum(known))

@@ -1,7 +1,7 @@
 """inputs.json: the files of a run that the centre offers to vantage points. Both sides check it here.
 
-The centre decides what is measured. It must not decide where a file is written at a vantage point, which
-programs run there, or which local files are read; so names, hashes, sizes and settings are checked before the
+The centre selects the measurements. It must not control where a vantage point writes a file, which programs
+run there, or which local files are read. Therefore names, hashes, sizes and settings are checked before the
 first byte is written.
 """
 
@@ -36,7 +36,7 @@ MAX_TOTAL_BYTES = 8 << 30
 
 
 class BadOffer(InputError):
-    """The centre's offer is invalid; nothing of it is used."""
+    """The centre's offer is invalid; no part is used."""
 
 
 class OfferedFile(BaseModel):
@@ -102,7 +102,7 @@ class Offer(BaseModel):
 
 
 def may_be_offered(name: str) -> bool:
-    """Return whether a file of that name in a run's folder is an input: no lock, no partial file."""
+    """Return whether a run's file with this name is an input: no lock, no partial file."""
     if name in (SETTINGS, CONFIG):
         return True
     try:
@@ -124,10 +124,10 @@ def check(inputs: Mapping[str, Any], run_id: str) -> Offer:
         offer = Offer.model_validate(inputs)
     except ValidationError as error:
         fault = error.errors()[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "inputs.json"
-        what = str(fault["msg"]).removeprefix("Value error, ")
+        field = ".".join(str(part) for part in fault["loc"]) or "inputs.json"
+        message = str(fault["msg"]).removeprefix("Value error, ")
         raise BadOffer(
-            f"the inputs of run {run_id} are refused, nothing was fetched: {where}: {what}"
+            f"the inputs of run {run_id} are refused, nothing was fetched: {field}: {message}"
         ) from error
     if offer.manifest.id != run_id:
         raise BadOffer(
@@ -137,12 +137,12 @@ def check(inputs: Mapping[str, Any], run_id: str) -> Offer:
 
 
 def check_settings(
-    stored: Any, offer: Offer, folder: Path, here: VantagePoint, most: Ceilings
+    stored: Any, offer: Offer, folder: Path, point: VantagePoint, most: Ceilings
 ) -> dict[str, Any]:
-    """Check the centre's settings for the vantage point `here` and return them unchanged.
+    """Check the centre's settings for the vantage point `point` and return them unchanged.
 
-    BadOffer if they name a local program or file, or ask for more than the ceilings `most`. `folder` is the
-    run's, to which their paths are relative.
+    BadOffer if they name a local program or file, or exceed the ceilings `most`. Their paths are relative to
+    `folder`, the folder of the run.
     """
     refused = f"the settings of run {offer.manifest.id} are refused, nothing was sent"
     if not isinstance(stored, dict):
@@ -152,24 +152,24 @@ def check_settings(
     except UsageError as error:
         raise BadOffer(f"{refused}: {' '.join(str(error).split())[:500]}") from error
     programs: list[object] = [checked.campaign.before_repetition]
-    programs += [one for vantage in checked.vantage for one in (vantage.command, vantage.program)]
+    programs += [program for vantage in checked.vantage for program in (vantage.command, vantage.program)]
     if any(programs):
         raise BadOffer(f"{refused}: they name a program to run here, which no centre may do")
     offered = {entry.name for entry in offer.files}
-    named = [
+    paths = [
         (f"probe.{key}", name)
         for key in ("blocklist", "optout")
         for name in stored.get("probe", {}).get(key, ())
     ]
-    named += [
+    paths += [
         (f"{section}.{key}", stored[section][key])
         for section, key in FILES
         if getattr(getattr(checked, section), key) is not None
     ]
-    for setting, name in named:
+    for setting, name in paths:
         if name not in offered or not name.startswith(f"{LISTS}/"):
             raise BadOffer(f"{refused}: {setting} names {name!a}, which is not among the inputs")
-    above = list(ceilings.faults(checked, here, most))
+    above = list(ceilings.faults(checked, point, most))
     if above:
         raise BadOffer(f"{refused}: {'; '.join(above)} (docs/operations.md, Ceilings)")
     return stored

@@ -1,9 +1,9 @@
 """The site's opt-out list: offered by the centre, followed by vantage points.
 
-At the centre an entry is in the file of FIRSTFLIGHT_OPTOUT (`firstflight optout add`) or in one that
-`probe.optout` of site.toml, watch.toml or downloads.toml names. A vantage point requests the whole
-list every few seconds (`follow`). It keeps a copy, and next to it the time of the last confirmation; senders
-read both (firstflight/egress/current.py). docs/design/0040 gives the reasons.
+The centre's entries are in the file of FIRSTFLIGHT_OPTOUT (`firstflight optout add`) and in the files that
+`probe.optout` of site.toml, watch.toml or downloads.toml names. A vantage point requests the whole list every
+few seconds (`follow`). It keeps a copy, and next to it the time of the last confirmation; senders read both
+(firstflight/egress/current.py). docs/design/0040 gives the reasons.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     import requests
 
 EVERY_S = 2.0
-"""Seconds between requests; with both time-outs of a request still below the promised ten seconds."""
+"""Seconds between requests. With both time-outs of a request, the total is below the promised ten seconds."""
 
 
 def own_list() -> Path:
-    """Return the file of this machine's own list; UsageError if there is none, or if it is a copy."""
+    """Return the path of this machine's own list. UsageError if no list is set, or if it is a copy."""
     value = current.machine_list()
     if value is None:
         raise UsageError(f"{current.VARIABLE} names no list: set it to the file of the site's opt-out list")
@@ -45,11 +45,11 @@ def own_list() -> Path:
 def add(entries: Iterable[str], note: str = "") -> list[str]:
     """Add entries to this machine's list, with the date and a note; return the new ones.
 
-    UsageError, and nothing is added, if an entry is not a name, address, network or range.
+    If an entry is not a name, address, network or range, raises UsageError and adds no entries.
     """
     path = own_list()
-    wanted = list(dict.fromkeys(entries))
-    for entry in wanted:
+    distinct = list(dict.fromkeys(entries))
+    for entry in distinct:
         try:
             if lists.content(entry) != entry:
                 raise ValueError("is not one entry")
@@ -61,8 +61,8 @@ def add(entries: Iterable[str], note: str = "") -> list[str]:
             text = path.read_text(encoding="utf-8") if path.exists() else ""
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read: {error}; nothing was added") from error
-        there = {lists.content(line) for line in text.split("\n")}
-        new = [entry for entry in wanted if entry not in there]
+        present = {lists.content(line) for line in text.split("\n")}
+        new = [entry for entry in distinct if entry not in present]
         if new:
             comment = " ".join(f"{datetime.now(UTC):%Y-%m-%d} {note}".split())
             lines = "".join(f"{entry}  # {comment}\n" for entry in new)
@@ -73,29 +73,31 @@ def add(entries: Iterable[str], note: str = "") -> list[str]:
 def offered() -> list[str]:
     """Return all entries of the site as of now, in a canonical form, sorted; InputError if a list is broken.
 
-    A broken list is offered to nobody: vantage points then stop sending, because they cannot confirm it.
+    A broken list is not offered. Vantage points then stop sending, because they cannot confirm their copies.
     """
     paths = [own_list(), *_of_settings()]
     return sorted({_text(entry) for path in paths for entry in lists.checked(path, names_too=True)})
 
 
 def _of_settings() -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in (FILE, WATCH_FILE, DOWNLOADS_FILE):
         path = site_folder() / name
         if not path.is_file():
             continue
         try:
             probe = tomllib.loads(path.read_text(encoding="utf-8")).get("probe", {})
-            # As settings take them, or runs would keep to another list.
-            found += [Path(path.resolve().parent, Path(one).expanduser()) for one in probe.get("optout", [])]
+            # Resolve paths as the settings do, so that runs use the same lists.
+            paths += [
+                Path(path.resolve().parent, Path(listed).expanduser()) for listed in probe.get("optout", [])
+            ]
         except (OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
             raise InputError(f"{path} does not say which lists are in force: {error}") from error
-    return found
+    return paths
 
 
 def _text(entry: Range | str) -> str:
-    """Return an entry as text that every reader of lists understands alike."""
+    """Return an entry as text that every reader of lists parses in the same way."""
     if isinstance(entry, str):
         return f"*.{entry}"
     first, last = entry
@@ -103,9 +105,9 @@ def _text(entry: Range | str) -> str:
 
 
 class Follower:
-    """Keeps a copy of the centre's list at `path`, and records the time of its confirmation next to it.
+    """Keeps a copy of the centre's list at `path`, and next to it the time of the last confirmation.
 
-    `centre` is its URL, `secret` returns the workers' secret, `say` takes messages.
+    `centre` is the centre's URL, `secret` returns the workers' secret, `say` is called with messages.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class Follower:
                 ended.wait(EVERY_S)
 
     def once(self, session: requests.Session) -> None:
-        """Ask the centre once; CentreUnreachable, InputError or OutputError: nothing is confirmed."""
+        """Request the list once; on CentreUnreachable, InputError or OutputError it stays unconfirmed."""
         confirmed = current.confirmation()  # taken before the request: later entries are not in the answer
         nonce = secrets.token_hex(16)
         source = Centre(session, self._centre, "", lambda: centre_token.sign_optout(self._secret()), SOON_S)
@@ -140,10 +142,14 @@ class Follower:
             except ValueError as error:
                 raise CentreUnreachable(f"the centre's opt-out list has {entry!a}, which {error}") from error
         text = "".join(f"{entry}\n" for entry in entries)
-        kept = _text_of(self._path)
-        if kept != text:
+        previous = _text_of(self._path)
+        if previous != text:
             # A missing copy has no entries: a user removes it to forget entries.
-            ever = set() if kept is None else {*kept.splitlines(), *(_text_of(self._ever) or "").splitlines()}
+            ever = (
+                set()
+                if previous is None
+                else {*previous.splitlines(), *(_text_of(self._ever) or "").splitlines()}
+            )
             self._refuse_loss(ever, entries)
             files.write_text(self._ever, "".join(f"{entry}\n" for entry in sorted(ever.union(entries))))
             files.write_text(self._path, text)
@@ -172,7 +178,7 @@ class Follower:
 
 
 def _text_of(path: Path) -> str | None:
-    """Return the text of a file; None if there is none. InputError if it cannot be read."""
+    """Return a file's text; `None` if the file does not exist. InputError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

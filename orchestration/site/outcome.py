@@ -1,4 +1,4 @@
-"""The outcome of a scheduled run: rows in the store per vantage point, and missing parts."""
+"""A scheduled run's outcome: rows in the store per vantage point, and missing parts."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def of(run: Run) -> Outcome:
             "WHERE kind = {kind:String} AND run = {run:String} AND state = 'loaded'",
             {"kind": kind, "run": run.id},
         )
-    # Run, vantage point, repetition (schemas/records/KIND.yaml, unit), and the shard of a part.
-    named = [json.loads(unit["unit"]) for unit in units]
-    loaded = {run.key(vantage, int(number), *map(parse, shard)) for _, vantage, number, *shard in named}
-    found = {run.key(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
+    # Run, vantage point, repetition (schemas/records/KIND.yaml, unit), and a part's shard.
+    unit_keys = [json.loads(unit["unit"]) for unit in units]
+    loaded = {run.key(vantage, int(number), *map(parse, shard)) for _, vantage, number, *shard in unit_keys}
+    counts = {run.key(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
     names = run.manifest.get("vantage_points") or [vantage.name for vantage in run.settings.vantage]
     numbers = range(1, run.settings.campaign.repetitions + 1)
     expected = [key for name in names for n in numbers for key in stages.keys(run, name, n)]
-    by_vantage = {name: sum(n for part, n in found.items() if part.vantage == name) for name in names}
+    by_vantage = {name: sum(n for part, n in counts.items() if part.vantage == name) for name in names}
     return Outcome(by_vantage, [part for part in expected if part not in loaded])
 
 
@@ -92,7 +92,7 @@ def is_written(run: Run, outcome: Outcome) -> bool:
 def make_page(run: Run, firstflight: Callable[..., None]) -> None:
     """Create a scan's report below FIRSTFLIGHT_REPORTS (default: `reports` next to the folder of runs).
 
-    The tables of downloads are printed, a survey has no report.
+    The tables of downloads are printed instead; a survey has no report.
     """
     plan = stages.plan_of(run)
     if plan is stages.Plan.DOWNLOADS:

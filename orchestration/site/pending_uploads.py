@@ -26,6 +26,8 @@ from store.errors import StoreHeld
 
 # The folder of runs that are being removed, among runs.
 _ASIDE = "removed"
+# Captures, and the secrets of their TLS sessions.
+_CAPTURES = ("*.pcap", "*.keys")
 # Seconds to wait for parts that another process loads, after all others are loaded.
 _OTHER_S = 30.0
 # Maximum age of a day's watch that may continue: its last tasks have two days to record missed slots.
@@ -34,7 +36,7 @@ _WATCH = timedelta(days=3)
 
 @dataclass(frozen=True)
 class Upload:
-    """Record files of one run, vantage point, repetition and shard, and whether they are in the store."""
+    """The record files of a run, vantage point, repetition and shard, and whether they are in the store."""
 
     run: Run
     key: StageKey
@@ -65,18 +67,18 @@ def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
     for run in Run.all():
         try:
             main = stages.main(stages.plan_of(run))  # a key has it once
-            over = [
+            finished = [
                 (key, report)
                 for stage, report in stages.of_reports(run)
                 if stage == main and (key := report.key(run.id)) is not None and _is_over(run, report)
             ]
-            loads = {key: run.report(stages.LOAD, key) for key, _ in over}
-            _ = run.settings if over else None  # which name the store
+            loads = {key: run.report(stages.LOAD, key) for key, _ in finished}
+            _ = run.settings if finished else None  # they name the store
         except FirstflightError as error:
             broken.append(BrokenRun(run, error))
             continue
         # Outside the block: an error in the store's address is not an error of the run.
-        for key, report in over:
+        for key, report in finished:
             load = loads[key]
             yield Upload(
                 run=run,
@@ -117,8 +119,8 @@ def is_loaded(run: Run, key: StageKey) -> bool:
 def load_pending() -> tuple[int, list[FirstflightError]]:
     """Load all pending uploads; return the number of loaded parts, and the errors of the others.
 
-    The first error of the store itself ends the loop, because the rest would fail too. What another process
-    loads comes last, and is left to it.
+    The first error of the store itself stops the loop, because all other parts would fail, too. Parts that
+    another process is loading are tried last, after a wait for that process.
     """
     from store.load import loader
 
@@ -132,35 +134,37 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
         if lock.is_locked(upload.load_lock) and not all(lock.is_locked(other.load_lock) for other in waiting):
             waiting.append(upload)
             continue
-        where = f"{upload.run.id} {upload.key}"
+        upload_name = f"{upload.run.id} {upload.key}"
         if not lock.wait_until_free(upload.load_lock, _OTHER_S):
-            faults.append(UsageError(f"{where} is being loaded by another process: see whether it ends"))
+            faults.append(
+                UsageError(f"{upload_name} is being loaded by another process: wait until it finishes")
+            )
             print_line(str(faults[-1]))
             continue
         if is_loaded(upload.run, upload.key):
             continue
         try:
             loader.stage(upload.run, upload.key)
-        except StoreHeld as error:  # perhaps by who loads another shard of the unit
+        except StoreHeld as error:  # perhaps another process loads another shard of the unit
             if waiting and upload.key not in put_off:
                 put_off.add(upload.key)
                 waiting.append(upload)
                 continue
             faults.append(error)
-            print_line(f"{where}: waits: {error}")
+            print_line(f"{upload_name}: waits: {error}")
             break
         except InputError as error:  # concerns only this file
             faults.append(error)
-            print_line(f"{where}: not loaded: {error}")
+            print_line(f"{upload_name}: not loaded: {error}")
         except FirstflightError as error:
             faults.append(error)
-            print_line(f"{where}: waits: {error}")
+            print_line(f"{upload_name}: waits: {error}")
             break
         else:
             loaded_count += 1
-            print_line(f"{where}: loaded")
-    for one in broken:
-        print_line(str(one))
+            print_line(f"{upload_name}: loaded")
+    for run_error in broken:
+        print_line(str(run_error))
     return loaded_count, [*faults, *broken]
 
 
@@ -175,7 +179,7 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     parts: dict[str, list[Upload]] = {}
     for upload in uploads(broken):
         parts.setdefault(upload.run.id, []).append(upload)
-    left_out = {one.run.id for one in broken}
+    left_out = {run_error.run.id for run_error in broken}
     runs = [run for run in Run.all() if run.id not in left_out]
     newest = {_newest(runs, name) for name in stages.names(stages.once())}
     removed = []
@@ -184,11 +188,11 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     _empty(aside)
     for run in runs:
         if run.id in parts:
-            over = all(part.loaded and part.measured_at < before for part in parts[run.id])
-            over = over and not _goes_on(run)
+            removable = all(part.loaded and part.measured_at < before for part in parts[run.id])
+            removable = removable and not _is_running(run)
         else:
-            over = run.id not in newest and _is_over_at_centre(run, before)
-        if over:
+            removable = run.id not in newest and _is_over_at_centre(run, before)
+        if removable:
             with files.explain_os_errors(aside):
                 aside.mkdir(exist_ok=True)
                 run.path.rename(aside / run.id)
@@ -204,14 +208,34 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
     return removed
 
 
+def remove_captures(keep_days: float) -> tuple[int, int]:
+    """Remove the captures, and the keys to decrypt them, of loaded parts older than `keep_days`.
+
+    Record files stay. Unreadable runs, and runs that a stage works on, stay as they are. Returns the number
+    of files and their bytes.
+    """
+    before = datetime.now(UTC) - timedelta(days=keep_days)
+    count = size = 0
+    for part in uploads([]):
+        if not part.loaded or part.measured_at >= before or part.run.is_locked():
+            continue
+        folder = part.run.layout.folder(part.key)
+        for path in sorted(file for name in _CAPTURES for file in folder.rglob(name) if file.is_file()):
+            with files.explain_os_errors(path):
+                size += path.stat().st_size
+                path.unlink()
+            count += 1
+    return count, size
+
+
 def _empty(aside: Path) -> None:
     if aside.is_dir():
         with files.explain_os_errors(aside):
             shutil.rmtree(aside)
 
 
-def _goes_on(run: Run) -> bool:
-    """Return whether a stage of a run is at work, or something of it is still to be measured."""
+def _is_running(run: Run) -> bool:
+    """Return whether a stage of the run is active, or the run has not finished its measurements."""
     reports = run.reports()
     if run.is_locked() or any(map(run.stage_is_running, reports)):
         return True
@@ -225,8 +249,8 @@ def _goes_on(run: Run) -> bool:
         return True
     if not manifest.get("dag_run") or not manifest.get("vantage"):
         return False
-    # The watch that gives way is a day's, with a repetition for each hour.
-    of_day = plan is Plan.WATCH and run.settings.watch.gives_way
+    # A scheduled watch has low precedence, and a repetition for each hour of a day.
+    of_day = plan is Plan.WATCH and run.settings.watch.precedence == "low"
     numbers = range(1, 1 + (24 if of_day else int(manifest["repetitions"])))
     due = (key for number in numbers for key in stages.keys(run, str(manifest["vantage"]), number))
     return not all(run.done(main, key) for key in due)
@@ -239,7 +263,7 @@ def _newest(runs: Sequence[Run], stage: str) -> str | None:
 
 
 def _is_over_at_centre(run: Run, before: datetime) -> bool:
-    """Return whether a scheduled run at the centre began before that, has ended, and is in the store."""
+    """Return whether a scheduled run at the centre started before then, is finished, and is in the store."""
     manifest = run.manifest
     if not manifest.get("dag_run") or manifest.get("vantage"):
         return False
@@ -248,7 +272,7 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
         return False
     kind = manifest.get("kind")
     if not run.layout.inputs.is_file():  # never offered to a vantage point
-        if manifest["state"] == "failed":  # by its first task
+        if manifest["state"] == "failed":  # its first task failed
             return True
         is_prepared_once = kind in ("crawl", *stages.names(stages.at_centre()))
         if not is_prepared_once and began < datetime.now(UTC) - stages.LONGEST:  # that task was killed

@@ -1,4 +1,4 @@
-"""Creates the runs of a site at the centre, from site.toml, watch.toml and downloads.toml.
+"""Creates a site's runs at the centre, from site.toml, watch.toml and downloads.toml.
 
 They are settings files (docs/campaign.md) without [[vantage]], which vantage_points.toml declares, and
 without dates, which the schedule sets. A scheduled run is an ordinary run: `firstflight runs`, `stage` and
@@ -36,7 +36,7 @@ def settings_for(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     file: str = FILE,
 ) -> tuple[settings.Settings, str]:
-    """Return the settings of a run of that day at these vantage points, and the text of the site's `file`.
+    """Return the settings for a run on this day at these vantage points, and the text of the site's `file`.
 
     `changes` (section -> key -> value) override the file. UsageError: one sentence per fault.
     """
@@ -52,7 +52,7 @@ def settings_for(
         raise UsageError(f"{path}: [[vantage]] belongs in vantage_points.toml: move it there")
     if data.get("campaign", {}).get("before_repetition"):
         raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: remove it")
-    # A day's watch is prepared before that day begins, when it has no list yet.
+    # A day's watch is prepared on the day before, when the day's list does not exist yet.
     of_list = day - timedelta(days=1) if file == WATCH_FILE else day
     _date(data, "targets", "source", ("file", "crux"), of_list, given=("date", "list_id"))
     _date(data, "as_data", "rib", ("file",), day, given=("date",))
@@ -91,7 +91,7 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
 def _vantage(point: VantagePoint, file: str) -> dict[str, Any]:
     watch = file == WATCH_FILE
     common = set(settings.VantagePoint.model_fields)
-    if watch:  # it has no turns; a survey, which is not divided, has those of the first shard
+    if watch:  # a watch has no turns; a survey is not divided and has the first shard's turns
         common.discard("shards")
     return {
         **point.model_dump(mode="json", include=common, exclude_none=True),
@@ -106,7 +106,7 @@ def new_run(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     file: str = FILE,
 ) -> Run:
-    """Create a run at the centre whose settings are valid at every vantage point.
+    """Create a run at the centre, with settings that are valid at every vantage point.
 
     Copies its lists into the run; the settings name them by paths relative to the run's folder.
     """
@@ -123,7 +123,7 @@ def new_run(
         files.write_json(run.layout.settings, stored)
         run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.layout.settings)})
     except BaseException:
-        shutil.rmtree(run.path, ignore_errors=True)  # nobody knows of it yet
+        shutil.rmtree(run.path, ignore_errors=True)  # it is not published yet
         raise
     return Run(run.path)
 
@@ -136,7 +136,7 @@ def _copied(path: Path, run: Run, kind: str, number: int) -> str:
 
 
 def take_stage(run: Run, stage: str, source: Run) -> None:
-    """Link the finished stage of another run into `run`: its files as hard links, with its report.
+    """Link the finished stage of another run into `run`: the files as hard links, with the report.
 
     InputError if the stage of the other run is not done.
     """
@@ -159,10 +159,10 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
 
 
 def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
-    """Return the run called `name` of that day; call `make` to create it if there is none.
+    """Return the day's run called `name`; call `make` to create it if it does not exist.
 
     After an upgrade a new run is created, because vantage points require the version that created the run.
-    Several tasks may call this concurrently; one of them creates the run.
+    Tasks may call this concurrently; only one of the calls creates the run.
     """
     with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", 300, FirstflightError):
         index = runs_root() / f"{name}-{day}.json"

@@ -1,8 +1,7 @@
 """vantage_points.toml: the vantage points of a site and their limits.
 
-The file is the same at the centre and at every vantage point, beside site.toml in the folder that
-FIRSTFLIGHT_SITE names. The DAG files create one task group per entry; a vantage point's worker reads its
-queue from it.
+The centre and every vantage point have the same file, next to site.toml in the folder that FIRSTFLIGHT_SITE
+names. The DAG files create one task group per entry; a vantage point's worker reads its queue from it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class VantagePoint(settings.VantagePoint):
     city: str
     # Airflow's queue; only this vantage point's worker takes tasks from it.
     queue: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")
-    # Maximum new probes per second of one scan, and of one watch.
+    # Maximum new probes per second: of a scan, and of a watch.
     scan_rate: float = Field(default=500, gt=0)
     watch_rate: float = Field(default=50, gt=0)
     # Source ports: a scan and a watch may run concurrently and separate their answers by port. Of the watch's
@@ -58,7 +57,8 @@ class VantagePoint(settings.VantagePoint):
     # Addresses, networks and ranges that are never probed from here, besides the site's own lists.
     blocked: tuple[Annotated[str, AfterValidator(_addresses)], ...] = ()
     resolver: Address | None = None
-    # For installation (deploy/): the cloud and its region, the host for ssh, and a page that says who probes.
+    # For installation (deploy/): the cloud and region, the host for ssh, and a page about the operator of the
+    # probes.
     cloud: Label | None = None
     region: Label | None = None
     ssh_host: Host | None = None
@@ -104,15 +104,15 @@ class VantagePoint(settings.VantagePoint):
             return [ScanPart("repetition", WHOLE, self.scan_pool)]
         # No name of a vantage point contains a dot.
         return [
-            ScanPart(f"shard_{one.index}", one, f"{self.scan_pool}.{one.index}")
-            for one in all_of(self.shards)
+            ScanPart(f"shard_{shard.index}", shard, f"{self.scan_pool}.{shard.index}")
+            for shard in all_of(self.shards)
         ]
 
     @property
     def survey_parts(self) -> list[ScanPart]:
-        """The single part of a survey, which is not divided and takes the turns of the first shard.
+        """A survey's single part, which is not divided and has the turns of the first shard.
 
-        It waits for scans of that shard, and they wait for it.
+        It waits for the shard's scans, and they wait for it.
         """
         return [ScanPart("repetition", WHOLE, self.scan_parts[0].pool)]
 
@@ -123,7 +123,7 @@ class VantagePoint(settings.VantagePoint):
 
     @property
     def download_pool(self) -> str:
-        """Pool with one slot, for the downloads of one run."""
+        """Pool with one slot, so that only one run downloads at a time."""
         return f"download_{self.name}"
 
     @property
@@ -150,15 +150,15 @@ class VantagePoints(settings.Section):
     def _apart(self) -> VantagePoints:
         if not self.vantage:
             raise ValueError("there is no [[vantage]]: declare at least one")
-        for what in ("name", "queue"):
-            values = [getattr(vantage, what) for vantage in self.vantage]
+        for field in ("name", "queue"):
+            values = [getattr(vantage, field) for vantage in self.vantage]
             for value in values:
                 if values.count(value) > 1:
-                    raise ValueError(f"two vantage points have the {what} {value}")
+                    raise ValueError(f"two vantage points have the {field} {value}")
         return self
 
     def named(self, name: str) -> VantagePoint:
-        """Return the vantage point called `name`; UsageError if there is none."""
+        """Return the vantage point called `name`; UsageError if it is not declared."""
         for vantage in self.vantage:
             if vantage.name == name:
                 return vantage
@@ -168,10 +168,10 @@ class VantagePoints(settings.Section):
 
 def site_folder() -> Path:
     """Return the folder of site.toml and vantage_points.toml; UsageError if FIRSTFLIGHT_SITE is not set."""
-    named = os.environ.get(VARIABLE)
-    if not named:
+    folder = os.environ.get(VARIABLE)
+    if not folder:
         raise UsageError(f"{VARIABLE} is not set: set it to the folder of site.toml and {FILE}")
-    return Path(named)
+    return Path(folder)
 
 
 @cache
@@ -192,7 +192,7 @@ def load(path: Path) -> VantagePoints:
         return VantagePoints.model_validate(data)
     except ValidationError as error:
         raise UsageError(
-            "\n".join(settings.fault_message(str(path), fault) for fault in error.errors())
+            "\n".join(settings.fault_message(str(path), fault, VantagePoints) for fault in error.errors())
         ) from error
 
 
@@ -200,29 +200,30 @@ def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
     """Return the input of `airflow pools import`: four pools per vantage point, and one more for each
     further shard.
 
-    Every task of a vantage point is in one of them, so that waiting tasks of one that is down occupy no slots
-    of others.
+    Every task of a vantage point is in one of these pools, so that tasks that wait for an unreachable vantage
+    point occupy no slots of others.
     """
-    found: dict[str, dict[str, Any]] = {}
+    content: dict[str, dict[str, Any]] = {}
     for vantage in points.vantage:
         most = "at most {:g} new probes per second"
-        for name, slots, what in (
+        for name, slots, description in (
             *(
                 (
-                    one.pool,
+                    part.pool,
                     1,
-                    f"{_of_scan(one.shard)} at a time, {most.format(vantage.scan_rate / one.shard.of)}",
+                    f"{_of_scan(part.shard)} at a time, {most.format(vantage.scan_rate / part.shard.of)}",
                 )
-                for one in vantage.scan_parts
+                for part in vantage.scan_parts
             ),
-            # The running period, and the next one, which starts before it ends.
+            # Two slots: for the running period, and for the next one, which starts before the running one
+            # finishes.
             (vantage.watch_pool, 2, f"one watch, and the next waiting, {most.format(vantage.watch_rate)}"),
             (vantage.download_pool, 1, "the downloads of one run at a time, one download after the other"),
             (vantage.work_pool, 1 + vantage.shards, "tasks that send nothing: fetching, dissecting, loading"),
         ):
-            text = f"{vantage.city}: {what}"
-            found[name] = {"slots": slots, "description": text, "include_deferred": False}
-    return found
+            text = f"{vantage.city}: {description}"
+            content[name] = {"slots": slots, "description": text, "include_deferred": False}
+    return content
 
 
 def _of_scan(shard: Shard) -> str:

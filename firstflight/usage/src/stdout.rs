@@ -1,7 +1,7 @@
 //! Whether standard output was open when the program started.
 //!
-//! Rust's runtime puts /dev/null in the place of a closed one before `main`, where records would vanish without a word;
-//! so the question is asked before the runtime starts, by a function that the loader calls.
+//! Before `main`, Rust's runtime replaces a closed standard output by /dev/null, where records would be lost silently.
+//! So a function that the loader calls before the runtime starts makes the check.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,13 +13,13 @@ extern "C" fn look() {
     CLOSED.store(flags == -1, Ordering::Relaxed);
 }
 
-// SAFETY: the section holds pointers to functions that are called without arguments that `look` would need, before
-// main and after libc is ready; `look` uses nothing of Rust's runtime.
+// SAFETY: the section contains pointers to functions, which are called before main and after libc is ready. `look`
+// needs no arguments and uses nothing from Rust's runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// Whether records written to standard output would reach nobody.
+/// Whether standard output was closed at the start, so that records written to it would be lost.
 pub fn was_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
