@@ -1,4 +1,4 @@
-"""`firstflight calibrate`: compares first answers of probes with those inside full handshakes."""
+"""`firstflight calibrate`: compares the first answers of probes and of full handshakes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from cli import options
 from firstflight.errors import UsageError
 
 
@@ -29,9 +28,16 @@ from firstflight.errors import UsageError
     metavar="SECONDS",
     help="Interleaved pairs that were sent further apart are not compared.",
 )
-@options.output_format
+@click.option(
+    "--format",
+    "output_format",
+    default="PrettyCompact",
+    show_default=True,
+    metavar="FORMAT",
+    help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSV, Parquet, Vertical, ...",
+)
 def command(run: str, vantage: str, part: str | None, most_apart: float, output_format: str) -> None:
-    """Compare the first answers of probes with those inside full handshakes, per CDN; sends nothing.
+    """Compare the first answers of probes and of full handshakes, per CDN; sends nothing.
 
     Compares the pairs that the stage calibrate measured. In a run without that stage, it compares the
     addresses that both probe and handshake contacted. docs/definitions.md (Agreement) defines the
@@ -40,7 +46,7 @@ def command(run: str, vantage: str, part: str | None, most_apart: float, output_
     import math
 
     from firstflight.system import interrupt, stdout, terminal
-    from reports import calibration
+    from reports import calibration, chosen_run
     from store import confined_command as confined
     from store import open_store
 
@@ -53,10 +59,14 @@ def command(run: str, vantage: str, part: str | None, most_apart: float, output_
     with interrupt.exit_on_sigint():
         content = b""
         with open_store() as store:
-            for one in parts:
-                found = calibration.rows(store, one, run, vantage, most_apart)
-                if for_people and one == "agreement":
-                    content += "".join(f"{line}\n" for line in calibration.notes(found)).encode()
-                answer = calibration.formatted(store, one, found, output_format)
+            choice = chosen_run.choose(store, run, chosen_run.PAIRS)
+            run = choice.run
+            if choice.sentence:
+                terminal.echo(choice.sentence, err=True)
+            for shown_part in parts:
+                rows = calibration.rows(store, shown_part, run, vantage, most_apart)
+                if for_people and shown_part == "agreement":
+                    content += "".join(f"{line}\n" for line in calibration.notes(rows)).encode()
+                answer = calibration.formatted(store, shown_part, rows, output_format)
                 content += terminal.answer(*answer, terminal=sys.stdout.isatty())
     stdout.write(content)

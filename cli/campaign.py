@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cli.doctor import check_before
 from firstflight.errors import UsageError
 from firstflight.system import terminal
 
@@ -49,7 +50,7 @@ NAMED = {
     "--store", metavar="URL", help="chdb:PATH or clickhouse://USER@HOST:PORT/DB?password_file=FILE."
 )
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
-@click.option("--dry-run", is_flag=True, help="Describe what would be done; fetch and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Describe the plan; fetch and send nothing.")
 def run(
     config: Path | None,
     resume: str | None,
@@ -67,6 +68,7 @@ def run(
     from firstflight.egress import lists
     from firstflight.run.run import Run
     from orchestration import stages
+    from orchestration.checks import every
     from orchestration.local import lifecycle, preview
 
     given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
@@ -90,7 +92,9 @@ def run(
         lists.check(the_run.settings.probe.blocklist, the_run.settings.probe.optout)
         if dry_run:
             _print([*preview.describe(the_run.settings), *preview.outstanding(the_run)])
+            check_before(every.before(the_run.settings, may_send=False, is_new=False), dry_run=True)
             return
+        check_before(every.before(the_run.settings, may_send=True, is_new=False), dry_run=False)
         with the_run.lock():
             the_run.layout.stop_file.unlink(missing_ok=True)
             if isinstance(repetitions, int):
@@ -101,7 +105,10 @@ def run(
         lists.check(in_force.probe.blocklist, in_force.probe.optout)
         if dry_run:
             _print(preview.describe(in_force))
+            check_before(every.before(in_force, may_send=False), dry_run=True)
             return
+        every.check_names(in_force)
+        check_before(every.before(in_force, may_send=True), dry_run=False)
         the_run = Run.create(in_force, text, given)
     terminal.echo(f"run {the_run.id}: {the_run.path}", err=True)
     try:

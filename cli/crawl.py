@@ -80,7 +80,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     metavar="FILE",
     help="Record finished names here, and skip names that it already lists.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be done; send nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan; send nothing.")
 def command(
     targets: Path,
     format_: str,  # noqa: ARG001

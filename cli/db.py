@@ -53,6 +53,25 @@ def status() -> None:
             terminal.echo(f"table    {size['table']}: {size['rows']} rows, {size['bytes']} bytes{per_row}")
 
 
+@command.command(epilog="Example: firstflight db check")
+def check() -> None:
+    """Compare every part of every table with its checksums; it reads the whole store.
+
+    Exit status 3 if a part is damaged.
+    """
+    from firstflight.system import interrupt
+    from store import confined_command as confined
+    from store import integrity, open_store
+
+    stdout.check_open()
+    confined.asking()
+    with interrupt.exit_on_sigint(), open_store() as store:
+        rows = integrity.check(store)
+    for table, count in rows.items():
+        terminal.echo(f"table    {table}: {count} rows")
+    terminal.echo(f"{len(rows)} tables, {sum(rows.values())} rows")
+
+
 @command.command(
     epilog="Example: firstflight db retention quic_connection 18\n\nExample: firstflight db retention"
 )
@@ -78,10 +97,12 @@ def retention(table: str | None, months: str | None) -> None:
     else:
         confined.asking()
     with open_store() as store:
-        every = kept.each(store)
-        if table is not None and all(table != one.table for one in every):
-            known = ", ".join(one.table for one in every)
+        tables = kept.each(store)
+        if table is not None and all(table != period.table for period in tables):
+            known = ", ".join(period.table for period in tables)
             raise UsageError(f"{table} has no retention by month; tables that do: {known}")
-        for one in every:
-            if table in (None, one.table):
-                terminal.echo(f"{one.table}: {'forever' if one.months is None else f'{one.months} months'}")
+        for period in tables:
+            if table in (None, period.table):
+                terminal.echo(
+                    f"{period.table}: {'forever' if period.months is None else f'{period.months} months'}"
+                )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.options import InputPath, egress
+from downloader.option_sets import SETS, WARMUP
 from firstflight.errors import UsageError
 from firstflight.system import stdout, terminal
 
@@ -42,8 +43,7 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     default=DEFAULT_SETS,
     show_default=True,
     metavar="SET[,SET...]",
-    help="warmup (always first), bl, ecn, sack, ws14, ws14_sack, ws14_ecn, all14, all7, all14_h2, quiche, "
-    "libcurl, aioquic.",
+    help=f"{WARMUP} (always first), {', '.join(name for name in SETS if name != WARMUP)}.",
 )
 @click.option(
     "--capture",
@@ -116,12 +116,12 @@ def command(context: click.Context, /, **_: object) -> None:
     )
     targets: list[Target] = []
     rejected = 0
-    for one in read(given["targets_file"]):
-        if isinstance(one, RejectedLine):
+    for line in read(given["targets_file"]):
+        if isinstance(line, RejectedLine):
             rejected += 1
-            terminal.echo(f"line {one.line}: {one.reason}", err=True)
+            terminal.echo(f"line {line.line}: {line.reason}", err=True)
         else:
-            targets.append(one)
+            targets.append(line)
     downloads.check(targets, permitted, given["contact"])
     budget = downloads.budget(len(targets), sets, limits)
     if given["dry_run"]:
@@ -160,7 +160,7 @@ def _download(
     from firstflight.system.noted_signals import noted_signals
 
     interrupted: Interrupted | None = None
-    left = iter(targets)
+    remaining = iter(targets)
     finished = 0
 
     def done(target: Target) -> None:
@@ -175,7 +175,7 @@ def _download(
                 raise worker.stopped("a signal")
 
         try:
-            downloads.run(len(targets), left.__next__, sets, folder, lists, limits, seed, watch, done)
+            downloads.run(len(targets), remaining.__next__, sets, folder, lists, limits, seed, watch, done)
         except Interrupted as error:
             interrupted = error
     yield from downloads.read(folder)

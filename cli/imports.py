@@ -41,10 +41,9 @@ def command() -> None:
 def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | None, *, replace: bool) -> None:
     """Write QScanner's results as record files of completed handshakes, and load them.
 
-    DIR has quic_connection_info.csv and the other files of one QScanner run. The last line is the id of the
-    imported run. The id depends on start time and content, so importing again changes nothing; with
-    another --out it needs --replace. Rejected lines
-    are reported with their numbers (exit 1).
+    DIR has quic_connection_info.csv and the other files of a QScanner run. The last line of the output is the
+    id of the imported run. The id depends on start time and content, so a second import changes nothing; with
+    another --out it needs --replace. Rejected lines are reported with their numbers (exit 1).
     """
     from firstflight.cdn import methods, rules
     from firstflight.run.provenance import ruleset_hash, tool_version

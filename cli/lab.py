@@ -57,7 +57,7 @@ def up(state: str | None, behaviour: Path | None, capture_edges: bool, realtime:
 @command.command(epilog="Example: firstflight lab down")
 @_STATE
 def down(state: str | None) -> None:
-    """Remove the lab; no error if there is none."""
+    """Remove the lab; no error if it does not exist."""
     from lab import launch
     from lab.state import locate
 

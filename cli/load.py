@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @click.command(
     epilog="Example: firstflight load 20261120T063905Z-a1b2c3\n\nExample: firstflight load quic_probe.parquet"
 )
-@click.argument("what", nargs=-1, required=True, metavar="RUN|FILE...")
+@click.argument("what", nargs=-1, required=True, metavar="RUN|FILE|DIR...")
 @click.option("--replace", is_flag=True, help="Also replace rows that were loaded from another location.")
 def command(what: tuple[str, ...], *, replace: bool) -> None:
-    """Load runs (all their record files) or single record files (Parquet) into the store.
+    """Load runs (all their record files), single record files (Parquet) or exports into the store.
+
+    DIR is a folder written by `firstflight export`. If a checksum differs, the folder is not loaded.
 
     Loading is idempotent: a file that was written again replaces its rows. A file from another location never
     replaces rows without --replace, whichever run it names. Files that are unreadable, invalid or rejected
@@ -31,6 +33,7 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
     """
     from firstflight.run.run import Run
     from store import confined_command as confined
+    from store.export import package
     from store.load import reached
 
     what = tuple(dict.fromkeys(what))
@@ -38,12 +41,14 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
     missing = [name for name in what if name.endswith(".parquet") and not Path(name).is_file()]
     if missing:
         raise InputError(f"there is no file {missing[0]}")
-    runs = [Run.open(name) for name in what if not Path(name).is_file()]
+    exported = {name: package.runs_in(Path(name)) for name in what if package.is_export(Path(name))}
+    runs = [run for folder_runs in exported.values() for run in folder_runs]
+    runs += [Run.open(name) for name in what if name not in exported and not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
-    own = [run.path for run in runs if _is_own(run)]
+    run_paths = [run.path for run in runs if _is_own(run)]
     confined.changing(
-        readable=[path for one in given for path in reached.paths(one)],
-        writable=own,
+        readable=[path for argument in given for path in reached.paths(argument)],
+        writable=run_paths,
     )
     from store.load import loader  # imported after confinement: Arrow may start threads
 
@@ -54,7 +59,7 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
         _report(result)
 
     for run in runs:
-        if run.path not in own:
+        if run.path not in run_paths:
             loader.load_run_folder(run, on_result=on_result, replace=replace)
             continue
         try:
@@ -71,8 +76,11 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
 
 def _is_own(run: Run) -> bool:
     """Return whether this is the store of the run's settings, and this user may write in the run's folder."""
+    from store.export import package
     from store.location import find
 
+    if package.is_export(run.path.parents[1]):  # published as it is
+        return False
     return find() == find(run.settings.store.url) and os.access(run.path, os.W_OK)
 
 

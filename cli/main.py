@@ -1,4 +1,4 @@
-"""`firstflight`: finds the subcommand, imports only what it needs, runs it.
+"""`firstflight`: finds the subcommand, imports only the modules that it needs, and runs it.
 
 Each module in this folder defines one subcommand: a `click` command or group called `command`. Modules are
 imported when used, so that `firstflight lab exec` starts fast.
@@ -9,16 +9,18 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+import re
 import sys
 import traceback
-from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from cli.pass_through import NativeCommand
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.suggestion import did_you_mean
 from firstflight.system import open_files, stdout, terminal
 
 # Group of `firstflight --help` -> subcommand -> (module, one line of help).
@@ -49,16 +51,19 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
         "stage": ("cli.stage", "Run one stage of a campaign."),
         "runs": ("cli.runs", "List runs with their states and counts, or stop a run."),
+        "doctor": ("cli.doctor", "Check this machine before it measures."),
     },
     "Keep a store": {
         "store": ("cli.store", "Share the embedded store with several programs."),
         "db": ("cli.db", "Create, inspect and expire the tables of the store."),
         "load": ("cli.load", "Load record files into the store."),
+        "export": ("cli.export", "Write runs into a folder that can be published."),
         "import": ("cli.imports", "Import the output of other scanners into the store."),
     },
     "Operate a site": {
         "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
         "optout": ("cli.optout", "Record opt-outs, and follow the centre's list."),
+        "site": ("cli.site", "Watch a machine of a site, and back up its parts."),
     },
     "Try it in the lab": {
         "lab": ("cli.lab", "Start, use and remove the test Internet."),
@@ -68,13 +73,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 """Subcommand -> (module, one line of help)."""
 
-# Commands that pass their arguments unchanged to another program.
-PASS_THROUGH = {"probe", "resolve", "handshake", "tcp-options", "dissect", "lab"}
-
 TRACEBACK_VARIABLE = "FIRSTFLIGHT_TRACEBACK"
 """Environment variable: any value shows the traceback of an unexpected error."""
 
-VERSION = click.version_option(version("firstflight"), prog_name="firstflight")
+_NOT_A_CHOICE = re.compile(r"'(.*?)' is not one of ")
+
+VERSION = click.version_option(package_name="firstflight", prog_name="firstflight")
 
 
 def add_version(command: click.Command) -> None:
@@ -87,7 +91,7 @@ def add_version(command: click.Command) -> None:
 
 
 class LazyGroup(click.Group):
-    """A group whose subcommands are imported on first use."""
+    """A group that imports its subcommands on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
@@ -99,6 +103,15 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         add_version(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand; NoSuchCommand suggests subcommands with similar names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         widest = max(map(len, COMMANDS))
@@ -143,21 +156,21 @@ def main() -> None:
     except OSError as error:
         if many := open_files.sentence(error):
             _fail(many, 1)
-        where = f" ({error.filename})" if error.filename else _likely_cause()
-        terminal.echo(f"firstflight: I/O error: {error.strerror or error}{where}", err=True)
+        cause = f" ({error.filename})" if error.filename else _likely_cause()
+        terminal.echo(f"firstflight: I/O error: {error.strerror or error}{cause}", err=True)
         _drop_output()
         sys.exit(3)
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        _fail(open_files.sentence(error) or _internal_error(error), 1)
-    # Without standalone mode click gives the status of `ctx.exit` as the value; commands give none.
+        _fail(open_files.sentence(error) or _missing_package(error) or _internal_error(error), 1)
+    # Without standalone mode, click returns the status of `ctx.exit`. Commands return no value.
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _check_arguments(arguments: list[str]) -> None:
     """Refuse arguments that are not UTF-8, because records, messages and queries are UTF-8."""
-    if arguments and arguments[0] in PASS_THROUGH:
+    if arguments and _passes_arguments_on(arguments[0]):
         return
     for argument in arguments:
         try:
@@ -166,17 +179,40 @@ def _check_arguments(arguments: list[str]) -> None:
             raise UsageError(f"the argument {os.fsencode(argument)!r} is not UTF-8") from error
 
 
+def _passes_arguments_on(name: str) -> bool:
+    """Return whether a subcommand passes its arguments unchanged to another program."""
+    return name == "lab" or native_program(name) is not None
+
+
+def native_program(name: str) -> str | None:
+    """Return the native program that reads a subcommand's arguments; `None` if this program does."""
+    command = root.get_command(click.Context(root), name)
+    return command.program if isinstance(command, NativeCommand) else None
+
+
 def _usage_message(error: click.ClickException) -> str:
     """Return click's error as one sentence that refers to the help."""
     message = " ".join(error.format_message().split())
+    if isinstance(error, click.BadParameter) and error.param and isinstance(error.param.type, click.Choice):
+        given = _NOT_A_CHOICE.match(error.message)
+        known = map(str, error.param.type.choices)
+        message = message.removesuffix(".") + (did_you_mean(given[1], known) if given else "")
     context = getattr(error, "ctx", None)
     if context is None:
         return message
     return f"{message.removesuffix('.')} (see {context.command_path} --help)"
 
 
+def _missing_package(error: Exception) -> str:
+    """Return the message if a Python package is missing, as `make demo` leaves some out; else empty."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if not package or (Path(__file__).resolve().parents[1] / package).is_dir():
+        return ""
+    return f"the Python package {package!r} is missing: run `make setup`"
+
+
 def _internal_error(error: Exception) -> str:
-    """Return the message for an internal error: the exception and its location, without a traceback."""
+    """Return the message for an internal error: the exception and the location, without a traceback."""
     ours = Path(__file__).resolve().parent.parent
     locations = [
         f"{Path(frame.filename).relative_to(ours)}, line {frame.lineno}"

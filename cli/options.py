@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from cli import table
 from firstflight.errors import InputError
+from firstflight.system import stdout, terminal
+from store.base import Answer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+TSV = "TSV"
 
 output_format = click.option(
     "--format",
     "output_format",
-    default="PrettyCompact",
-    show_default=True,
     metavar="FORMAT",
-    help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSV, Parquet, Vertical, ...",
+    help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSVWithNames, Parquet, Vertical, ... "
+    "[default: a table that fits the terminal; TSV if the output is no terminal]",
 )
+
+wide = click.option(
+    "--wide", is_flag=True, help="On a terminal: every column, also empty ones, and one line per row."
+)
+
+
+def asked_format(given: str | None) -> str:
+    """Return the format to ask the store for; `given` is the option's value."""
+    if given is not None:
+        return given
+    return table.FORMAT if sys.stdout.isatty() else TSV
+
+
+def write(answer: Answer, *, given: str | None, wide: bool) -> None:
+    """Write an answer in the format `asked_format(given)`, or in the format of a FORMAT clause."""
+    content, found = answer
+    if given is not None or found != table.FORMAT:
+        stdout.write(terminal.answer(content, found, terminal=sys.stdout.isatty()))
+        return
+    text, hidden = table.drawn(content, wide=wide)
+    stdout.write(text.encode())
+    if hidden:
+        columns = "1 column" if len(hidden) == 1 else f"{len(hidden)} columns"
+        terminal.echo(f"{columns} without values: {', '.join(hidden)} (--wide shows all)", err=True)
 
 
 class InputPath(click.Path):

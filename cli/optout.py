@@ -37,7 +37,7 @@ def add(entries: tuple[str, ...], note: str) -> None:
 def status() -> None:
     """Print the list in force on this machine.
 
-    For a copy, print also the age of its confirmation; exit status 1 if that is too old.
+    For a copy, also print the age of the last confirmation; exit status 1 if it is too old.
     """
     from firstflight.egress import current, lists
 

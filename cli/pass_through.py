@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import click
 
 from firstflight.system.binaries import find
 
 
-def pass_through(program: str) -> click.Command:
+class NativeCommand(click.Command):
+    """A command whose arguments the native program `program` reads, including --help."""
+
+    def __init__(self, name: str | None = None, *, program: str, **options: Any) -> None:
+        passed_on = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+        super().__init__(name, add_help_option=False, context_settings=passed_on, **options)
+        self.program = program
+
+
+def pass_through(program: str) -> NativeCommand:
     """Return the command that becomes `program`."""
 
-    @click.command(
-        add_help_option=False,
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    )
+    @click.command(cls=NativeCommand, program=program)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> None:
         path = find(program)

@@ -23,7 +23,7 @@ from firstflight.system import stdout, terminal
     "--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder for the files."
 )
 def command(captures: tuple[Path, ...], keys: tuple[Path, ...], out: Path) -> None:
-    """Write each QUIC connection in captures as a qlog file, for example for qvis, and print its path.
+    """Write each QUIC connection in captures as a qlog file, for example for qvis, and print the path.
 
     The file name has the connection's original destination connection ID and the side that captured it.
     Without keys, the file has Initials in full and only headers of other packets.

@@ -1,8 +1,6 @@
-"""`firstflight query`: runs a named query."""
+"""`firstflight query`: runs a named query, or lists them."""
 
 from __future__ import annotations
-
-import sys
 
 import click
 
@@ -12,7 +10,8 @@ from firstflight.system import terminal
 
 
 @click.command(
-    epilog="Example: firstflight query\n\n"
+    epilog="Example: firstflight query --search certificate\n\n"
+    "Example: firstflight query handshake_stages --param run=newest --param cdn=Cloudflare\n\n"
     "Example: firstflight query changed_behaviour --param since=2026-11-01 --format CSVWithNames"
 )
 @click.argument("name", required=False)
@@ -24,61 +23,110 @@ from firstflight.system import terminal
     help="Parameter of the query (repeatable).",
 )
 @options.output_format
+@options.wide
+@click.option(
+    "--search",
+    metavar="TEXT",
+    help="List the queries that have these words in name, question, parameters or columns.",
+)
 @click.option("--about", is_flag=True, help="Describe the query's parameters and columns; do not run it.")
 @click.option("--sql", "show_sql", is_flag=True, help="Print the SQL with its parameters; do not run it.")
 def command(
-    name: str | None, given: tuple[str, ...], output_format: str, about: bool, show_sql: bool
+    name: str | None,
+    given: tuple[str, ...],
+    output_format: str | None,
+    wide: bool,
+    search: str | None,
+    about: bool,
+    show_sql: bool,
 ) -> None:
-    """Run the named query NAME on the store and print the result; without NAME, list the queries.
+    """Run the named query NAME on the store and print the result; without NAME, list the queries by group.
 
-    docs/queries.md describes all queries.
+    docs/queries.md describes all queries. Standard error shows the run that `run=newest` selects, and the
+    reason if there are no rows.
     """
-    from firstflight.system import interrupt, stdout
+    from firstflight.system import stdout
     from reports import query
     from schemas.sql import Dialect
     from store import DATABASE
-    from store import confined_command as confined
 
     stdout.check_open()
     if name is None:
         if given:
             raise UsageError("--param goes with the NAME of a query; `firstflight query` lists them")
-        for one in query.names():
-            terminal.echo(f"{one:26} {query.load(one).answers}")
+        _list(search or "")
         return
-    asked = query.load(name)
+    if search is not None:
+        raise UsageError("--search lists queries: leave out NAME")
+    named_query = query.load(name)
     parameters = _pairs(given)
     if about:
-        terminal.echo(_about(asked))
+        terminal.echo(_description(named_query))
     elif show_sql:
-        terminal.echo(asked.rendered(parameters, Dialect(DATABASE)))
+        terminal.echo(named_query.rendered(parameters, Dialect(DATABASE)))
     else:
-        confined.asking()
-        with interrupt.exit_on_sigint():
-            answer = query.formatted(name, parameters, output_format)
-        stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
+        _answer(named_query, parameters, output_format, wide)
+
+
+def _answer(named_query: object, parameters: dict[str, str], output_format: str | None, wide: bool) -> None:
+    from firstflight.system import interrupt
+    from reports import chosen_run, known, no_rows, query
+    from store import confined_command as confined
+    from store import open_store
+
+    assert isinstance(named_query, query.NamedQuery)
+    named_query.check(parameters)
+    confined.asking()
+    with interrupt.exit_on_sigint(), open_store() as store:
+        known.check(store, parameters)
+        answer = query.asked_of(store, named_query.name, parameters, options.asked_format(output_format))
+        kinds = named_query.newest_of(parameters)
+        choice = chosen_run.newest(store, kinds) if kinds else None
+        reason = no_rows.reason(store, named_query, parameters) if no_rows.is_empty(answer) else ""
+    options.write(answer, given=output_format, wide=wide)
+    for sentence in filter(None, (choice.sentence if choice else "", reason)):
+        terminal.echo(sentence, err=True)
+
+
+def _list(search: str) -> None:
+    from reports import query
+
+    groups = query.grouped(search)
+    if not groups:
+        terminal.echo(f"no query has {search!r} in its name, question, parameters or columns", err=True)
+    for group, queries in groups.items():
+        terminal.echo(f"{group}:")
+        for named_query in queries:
+            terminal.echo(f"  {named_query.name:26} {named_query.answers}")
+        terminal.echo("")
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in given:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise UsageError(f"--param {pair}: write it as KEY=VALUE, for example --param since=2026-11-01")
-        if key in found:
+        if key in values:
             raise UsageError(f"--param {key} is given twice")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
-def _about(asked: object) -> str:
+def _description(named_query: object) -> str:
     from reports.query import NamedQuery
 
-    assert isinstance(asked, NamedQuery)
-    lines = [asked.answers, "", "Parameters:"]
-    for one in asked.parameters:
-        default = "required" if one.default is None else f"[{one.default}]" if one.default else "[all]"
-        lines.append(f"  {one.name:16}{one.type:15}{default:14}{one.meaning}")
+    assert isinstance(named_query, NamedQuery)
+    lines = [named_query.answers, "", "Parameters:"]
+    for parameter in named_query.parameters:
+        default = (
+            "required"
+            if parameter.default is None
+            else f"[{parameter.default}]"
+            if parameter.default
+            else "[all]"
+        )
+        lines.append(f"  {parameter.name:16}{parameter.type:15}{default:14}{parameter.meaning}")
     lines += ["", "Columns:"]
-    lines += [f"  {column:25} {meaning}" for column, meaning in asked.columns.items()]
+    lines += [f"  {column:25} {meaning}" for column, meaning in named_query.columns.items()]
     return "\n".join(lines)

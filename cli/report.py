@@ -7,7 +7,7 @@ import sys
 import tempfile
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,12 +15,23 @@ from cli import options
 from firstflight.errors import InputError
 from firstflight.system import spreadsheet, stdout, terminal
 
+if TYPE_CHECKING:
+    from reports.chosen_run import Choice
+
 _output_format = click.option(
     "--format",
     "output_format",
     type=click.Choice(["table", "jsonl", "csv"]),
     default="table",
     help="Format of the output.",
+)
+
+
+_figures = click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write each figure as SVG, PNG, PDF, and its data as CSV, to DIR. The page of --out links to them.",
 )
 
 
@@ -35,50 +46,68 @@ _output_format = click.option(
     metavar="DIR",
     help="Write a page with tables and figures about a run to DIR/index.html.",
 )
-@click.option("--run", metavar="RUN", help="Run id (default: the newest campaign in the store).")
+@_figures
+@click.option("--run", metavar="RUN", help="Run id, or newest [default: newest, with probes in the store].")
 @click.option(
     "--vantage", metavar="NAME", help="Vantage point of Figure 8 (default: the one with most data)."
 )
 @click.option("--day", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Day (UTC) of Figure 8.")
 @click.pass_context
 def command(
-    context: click.Context, out: Path | None, run: str | None, vantage: str | None, day: datetime | None
+    context: click.Context,
+    out: Path | None,
+    figures: Path | None,
+    run: str | None,
+    vantage: str | None,
+    day: datetime | None,
 ) -> None:
-    """Create a page about a run, or print the tables of the papers.
+    """Create a page about a run or its figures as files, or print the tables of the papers.
 
-    The page is a single file that works without server, network and scripts. Its path is printed.
+    The page is a single file that works without server, network and scripts. Its path is printed; without
+    --out, the paths of the figures.
     """
     if context.invoked_subcommand is not None:
-        if out or run or vantage or day:
+        if out or figures or run or vantage or day:
             raise click.UsageError(
-                f"--out, --run, --vantage and --day have no effect before {context.invoked_subcommand}: "
-                f"remove them, or put options of {context.invoked_subcommand} after it"
+                f"--out, --figures, --run, --vantage and --day have no effect before "
+                f"{context.invoked_subcommand}: remove them, or put options of "
+                f"{context.invoked_subcommand} after it"
             )
         return
-    if out is None:
-        raise click.UsageError("give --out DIR for a page, or the name of a table to print")
-    _page(out, run, vantage, day.date() if day else None)
+    if out is None and figures is None:
+        raise click.UsageError(
+            "give --out DIR for a page, --figures DIR for its figures, or the name of a table to print"
+        )
+    _page(out, figures, run, vantage, day.date() if day else None)
 
 
-def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> None:
+def _page(
+    out: Path | None, figures: Path | None, run: str | None, vantage: str | None, day: date | None
+) -> None:
     from firstflight.system import interrupt
     from store import open_store
 
-    _confine_page(out)
+    _confine_page(out, figures)
+    from reports import chosen_run
     from reports.page import page  # imported after confinement: numpy starts threads
 
     with interrupt.exit_on_sigint(), open_store() as store:
+        if run in (None, chosen_run.NEWEST):
+            choice = chosen_run.newest(store, chosen_run.PROBES)
+            run = _announced_run(choice) if choice else None
         gathered = page.collect(store, run, vantage, day)
     if gathered is None:
         terminal.echo("the store has no run, so the page is empty", err=True)
     elif gathered.coverage.missing:
         for sentence in gathered.coverage.missing:
             terminal.echo(f"missing: {sentence}", err=True)
-    terminal.echo(page.write(gathered, out))
+    paths = [page.write(gathered, out, figures)] if out else page.write_figures(gathered, figures or Path())
+    for path in paths:
+        terminal.echo(path)
 
 
 @command.command(epilog="Example: firstflight report table1 --run 20261120T063905Z-a1b2c3 --format jsonl")
-@click.option("--run", metavar="RUN", help="Run id (default: the newest campaign in the store).")
+@click.option("--run", metavar="RUN", help="Run id, or newest [default: newest, with probes in the store].")
 @click.option(
     "--truth",
     type=options.InputPath(),
@@ -115,20 +144,22 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
     stdout.check_open()
     declared = truths.read(truth) if truth else None
     confined.asking()
+    from reports import chosen_run
     from reports.tables import table1 as made  # imported after confinement: numpy starts threads
     from reports.tables import text
 
     with interrupt.exit_on_sigint(), open_store() as store:
-        table = made.collect(store, run, resamples=resamples, seed=seed)
+        chosen = _announced_run(chosen_run.choose(store, run, chosen_run.PROBES))
+        table = made.collect(store, chosen, resamples=resamples, seed=seed)
     if output_format == "table":
         sys.stdout.write(text.table1(table, declared, terminal=sys.stdout.isatty()))
         return
     rows = table.as_dicts()
     if declared is not None:
         for row in rows:
-            one = declared.get(row["cdn"])
+            declared_cdn = declared.get(row["cdn"])
             for name in ("domains", "iack_share_max", "variation"):
-                row[f"declared_{name}"] = getattr(one, name, None)
+                row[f"declared_{name}"] = getattr(declared_cdn, name, None)
     _print(rows, output_format)
 
 
@@ -163,8 +194,9 @@ def table3(folder: Path, output_format: str) -> None:
     metavar="DIR",
     help="Instead write a page with the tables and Figures 1 to 3 to DIR/downloads.html, and print its path.",
 )
+@_figures
 @_output_format
-def downloads(run: str, out: Path | None, output_format: str) -> None:
+def downloads(run: str, out: Path | None, figures: Path | None, output_format: str) -> None:
     """Print Tables 1 and 2 of downloads and the TCP option survey, with the values of the ANRW 2023 paper.
 
     jsonl and csv have one line per value: edition (ours, anrw, warmup), table, row, column, value.
@@ -174,15 +206,16 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
     from store import open_store
 
     stdout.check_open()
-    if out is not None:
-        _downloads_page(out, run)
+    if out is not None or figures is not None:
+        _downloads_page(out, figures, run)
         return
     confined.asking()
+    from reports import chosen_run
     from reports.downloads import option_survey  # imported after confinement: numpy starts threads
     from reports.downloads import tables as made
 
     with interrupt.exit_on_sigint(), open_store() as store:
-        run = made.chosen(store, run)
+        run = _announced_run(chosen_run.choose(store, run, chosen_run.DOWNLOADS))
         values = [*made.collect(store, run), *made.published()]
         survey = [*option_survey.collect(store, run), *option_survey.published()]
     if output_format == "table":
@@ -215,42 +248,53 @@ def handshakes(run: str, part: str | None, output_format: str) -> None:
 
     stdout.check_open()
     confined.asking()
+    from reports import chosen_run
     from reports.page import handshake_tables as made
 
     with interrupt.exit_on_sigint(), open_store() as store:
-        run, found = made.collect(store, run)
+        run, found = made.collect(store, _announced_run(chosen_run.choose(store, run, chosen_run.HANDSHAKES)))
     if output_format == "table":
         sys.stdout.write(made.text(run, found, part, terminal=sys.stdout.isatty()))
     else:
         _print(made.rows(run, found, part or "outcomes"), output_format)
 
 
-def _downloads_page(out: Path, run: str) -> None:
+def _downloads_page(out: Path | None, figures: Path | None, run: str) -> None:
     from firstflight.system import interrupt
     from store import open_store
 
-    _confine_page(out)
+    _confine_page(out, figures)
+    from reports import chosen_run
     from reports.downloads import page  # imported after confinement: numpy starts threads
 
     with interrupt.exit_on_sigint(), open_store() as store:
-        gathered = page.collect(store, run)
-    terminal.echo(page.write(gathered, out))
+        gathered = page.collect(store, _announced_run(chosen_run.choose(store, run, chosen_run.DOWNLOADS)))
+    paths = [page.write(gathered, out, figures)] if out else page.write_figures(gathered, figures or Path())
+    for path in paths:
+        terminal.echo(path)
 
 
-def _confine_page(out: Path) -> None:
-    """Confine the process for writing a page to `out`."""
+def _announced_run(choice: Choice) -> str:
+    """Return the run of a choice; print on standard error which run was chosen."""
+    if choice.sentence:
+        terminal.echo(choice.sentence, err=True)
+    return choice.run
+
+
+def _confine_page(*folders: Path | None) -> None:
+    """Confine the process for writing a page or figures to `folders`."""
     from firstflight.run import provenance
     from store import confined_command as confined
 
     provenance.tool_version()  # cached for the page, because it runs git
-    confined.asking(added_to=[confined.nearest_folder(out)])
+    confined.asking(added_to=[confined.nearest_folder(folder) for folder in folders if folder])
     # The folder of matplotlib's font cache; the page's fonts come with firstflight.
     os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
 
 
 def _print(rows: list[dict[str, Any]], output_format: str) -> None:
-    made = (_jsonl(rows) if output_format == "jsonl" else _csv(rows)).encode()
-    stdout.write(terminal.answer(made, output_format, terminal=sys.stdout.isatty()))
+    content = (_jsonl(rows) if output_format == "jsonl" else _csv(rows)).encode()
+    stdout.write(terminal.answer(content, output_format, terminal=sys.stdout.isatty()))
 
 
 def _jsonl(rows: list[dict[str, Any]]) -> str:
@@ -261,11 +305,11 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     """Return rows as CSV; an interval becomes two columns, *_low and *_high."""
     flat = []
     for row in rows:
-        made: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for name, value in row.items():
             if name.endswith("_interval"):
-                made[f"{name}_low"], made[f"{name}_high"] = value or (None, None)
+                columns[f"{name}_low"], columns[f"{name}_high"] = value or (None, None)
             else:
-                made[name] = value
-        flat.append(made)
+                columns[name] = value
+        flat.append(columns)
     return spreadsheet.table(flat[0], flat) if flat else ""

@@ -62,10 +62,10 @@ def _stop(run: Any) -> None:
     files.write_text(run.layout.stop_file, "")
     manifest = run.manifest
     if manifest.get("dag_run"):
-        where = manifest.get("vantage")
+        vantage = manifest.get("vantage")
         effect = (
-            f"{where} stops, the others continue (stop the run at the centre to stop them all)"
-            if where
+            f"{vantage} stops, the others continue (stop the run at the centre to stop them all)"
+            if vantage
             else "its vantage points stop within seconds and load their rows"
         )
         terminal.echo(f"run {run.id}: {effect}", err=True)
@@ -93,7 +93,7 @@ def _entry(run: Any) -> dict[str, Any]:
     # A scheduled run has no campaign process here; its report task records its end.
     if state == "running" and not run.is_locked() and not manifest.get("dag_run"):
         state = "cut"  # killed before it could record its end
-    # Includes interrupted stages, which have written their rows so far.
+    # Includes interrupted stages, which have written a part of their rows.
     main = stages.main(stages.plan_of(run)).name
     probes = [entry for entry in entries if entry["stage"] == main and entry["rows_out"] is not None]
     outcomes = _counts(probes)
@@ -105,7 +105,7 @@ def _entry(run: Any) -> dict[str, Any]:
     done = _done(run, probes)
     count = sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
     if not probes and isinstance(manifest.get("rows"), dict):
-        # A scheduled run, whose stages ran elsewhere: the counts that its report found in the store.
+        # The stages of a scheduled run ran elsewhere: use the counts that its report found in the store.
         count = sum(manifest["rows"].values())
         missing = {part.partition(", shard ")[0] for part in manifest["missing"]}
         done = len(manifest["rows"]) * manifest["repetitions"] - len(missing)
@@ -172,7 +172,9 @@ def _rows(stage: dict[str, Any]) -> str:
     def shown(number: int | None) -> str:
         return "?" if number is None else str(number)
 
-    left = stage["facts"].get("not_probed") or stage["facts"].get("not_connected")
+    not_probed = stage["facts"].get("not_probed") or stage["facts"].get("not_connected")
     return f"{shown(stage['rows_in'])} in, {shown(stage['rows_out'])} out, {stage['rejected']} rejected" + (
-        f", {left} {'not probed' if 'not_probed' in stage['facts'] else 'not connected'}" if left else ""
+        f", {not_probed} {'not probed' if 'not_probed' in stage['facts'] else 'not connected'}"
+        if not_probed
+        else ""
     )

@@ -9,16 +9,17 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.options import InputPath, egress
-from firstflight.errors import UsageError
+from firstflight.errors import InputError, UsageError
 from firstflight.system import stdout, terminal
 
 if TYPE_CHECKING:
     from firstflight.egress.permitted import Permitted
+    from scanner.external.qscanner import Target
     from scanner.external.zmap import Speaker, Sweep
 
 _ONLY = {
@@ -34,7 +35,7 @@ _ONLY = {
         "gateway_mac",
         "format_",
     ),
-    "qscanner": ("targets", "out", "vantage"),
+    "qscanner": ("targets", "resolver", "out", "vantage"),
 }
 
 
@@ -56,7 +57,7 @@ _ONLY = {
     help="How operators can reach you; required for public addresses.",
 )
 @egress
-@click.option("--dry-run", is_flag=True, help="Print what would be done; send nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan; send nothing.")
 @click.option(
     "--network", "networks", multiple=True, metavar="CIDR", help="zmap: IPv4 network to sweep (repeatable)."
 )
@@ -88,7 +89,12 @@ _ONLY = {
     type=click.Choice(["csv", "jsonl"]),
     help="zmap: a target list for probe and handshake (csv), or all details (jsonl) [csv].",
 )
-@click.option("--targets", type=InputPath(), metavar="FILE", help="qscanner: CSV with header ip,domain,port.")
+@click.option(
+    "--targets", type=InputPath(), metavar="FILE", help="qscanner: CSV with header ip,domain,port, or names."
+)
+@click.option(
+    "--resolver", metavar="RESOLVER", help="qscanner: resolver of names [first of /etc/resolv.conf]."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="qscanner: new folder for its files."
 )
@@ -138,7 +144,7 @@ def _option(context: click.Context, name: str) -> str:
 def _sweep(context: click.Context, permitted: Permitted) -> None:
     from scanner.external import zmap
 
-    sweep = _asked(context)
+    sweep = _requested_sweep(context)
     spans = sweep.spans()
     if not sweep.contact and any(permitted.needs_contact(*span, 4) for span in spans):
         raise UsageError("--contact is required: some networks are outside --allow-net; nothing was sent")
@@ -161,7 +167,7 @@ def _sweep(context: click.Context, permitted: Permitted) -> None:
     terminal.echo(f"{found} of {count} addresses answered", err=True)
 
 
-def _asked(context: click.Context) -> Sweep:
+def _requested_sweep(context: click.Context) -> Sweep:
     from scanner.external.zmap import Sweep
 
     given = context.params
@@ -206,12 +212,6 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
     given = context.params
     if given["targets"] is None or given["out"] is None:
         raise UsageError("--engine qscanner needs --targets FILE and --out DIR")
-    listed = qscanner.targets(given["targets"])
-    addresses = (ipaddress.ip_address(target.ip) for target in listed)
-    if not given["contact"] and any(
-        permitted.needs_contact(int(ip), int(ip), ip.version) for ip in addresses
-    ):
-        raise UsageError("--contact is required: some targets are outside --allow-net; nothing was sent")
     folder = given["out"].resolve()
     entered = folder.with_name(f"{folder.name}.input.csv")
     for path in (folder, entered):
@@ -219,12 +219,44 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
             raise UsageError(f"{path} exists: name another --out")
     if not folder.parent.is_dir():
         raise UsageError(f"there is no folder {folder.parent} for --out")
-    written, blocked = qscanner.write_input(listed, permitted, entered)
+    found_targets = _targets(given)
+    addresses = (ipaddress.ip_address(target.ip) for target in found_targets)
+    if not given["contact"] and any(
+        permitted.needs_contact(int(ip), int(ip), ip.version) for ip in addresses
+    ):
+        raise UsageError("--contact is required: some targets are outside --allow-net; nothing was sent")
+    written, blocked = qscanner.write_input(found_targets, permitted, entered)
     scan = qscanner.Scan(folder, given["rate"] or 50, given["program"] or "qscanner")
     terminal.echo(f"{written} targets, {blocked} blocked", err=True)
     if given["dry_run"]:
         entered.unlink()
         terminal.echo(" ".join(qscanner.arguments(scan, entered)))
         return
-    qscanner.run(scan, entered)
+    qscanner.run(scan, entered, written)
     context.invoke(imports.qscanner, folder=folder, vantage=given["vantage"] or "qscanner", out=None)
+
+
+def _targets(given: dict[str, Any]) -> list[Target]:
+    """Return the targets of the file; names are resolved. UsageError or InputError if nothing was sent."""
+    from cli.engines import addresses, name_lists
+    from cli.engines.arguments import Arguments
+    from scanner.external import qscanner
+
+    path = given["targets"]
+    if not name_lists.holds_names(path):
+        return qscanner.targets(path)
+    if not (given["contact"] or given["allow"]):
+        raise UsageError("--contact is required: the owners of these servers need it; nothing was sent")
+    name_list = name_lists.read(path)
+    if name_list.rejected:
+        line, reason = name_list.rejected[0]
+        raise InputError(f"{path}: line {line}: {reason}; nothing was sent")
+    if given["dry_run"]:
+        raise UsageError(f"{path} lists names, and a dry run does not resolve names: omit --dry-run")
+    lists = {"--blocklist": "blocklists", "--optout": "optouts", "--allow-net": "allow"}
+    options = [(option, str(value)) for option, name in lists.items() for value in given[name]]
+    options += [(f"--{name}", given[name]) for name in ("resolver", "contact") if given[name]]
+    found = addresses.resolve(name_list.names, Arguments((), tuple(options)))
+    for name, reason in found.without.items():
+        terminal.echo(f"{name} has no address ({reason})", err=True)
+    return [qscanner.Target(ip, domain, 443) for ip, domain in found.targets]

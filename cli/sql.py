@@ -1,4 +1,4 @@
-"""`firstflight sql`: runs one query on the store."""
+"""`firstflight sql`: runs a query on the store, or reads queries from a prompt."""
 
 from __future__ import annotations
 
@@ -11,26 +11,44 @@ from firstflight.errors import InputError, UsageError
 
 
 @click.command(
-    epilog='Example: firstflight sql "SELECT cdn, median(ack_to_sh_us) FROM quic_probe GROUP BY cdn" '
-    "--format JSONEachRow"
+    epilog='Example: firstflight sql "SELECT cdn, median(delay_us) FROM table1_probe GROUP BY cdn"\n\n'
+    'Example: firstflight sql "SELECT * FROM table1" --format JSONEachRow\n\n'
+    "Example: firstflight sql"
 )
-@click.argument("query")
+@click.argument("query", required=False)
 @options.output_format
-def command(query: str, output_format: str) -> None:
+@options.wide
+def command(query: str | None, output_format: str | None, wide: bool) -> None:
     """Run QUERY (ClickHouse SQL) on the store and print the result; read-only.
 
     `SELECT *` includes computed columns such as ack_to_sh_us. `-` reads the query from standard input.
+    Without QUERY, a terminal shows a prompt with history.
     """
-    from firstflight.system import interrupt, stdout, terminal
+    from firstflight.system import interrupt, stdout
     from store import ask
     from store import confined_command as confined
 
     stdout.check_open()
-    text = _from_stdin() if query == "-" else query
-    confined.asking()
-    with interrupt.exit_on_sigint():
-        answer = ask.formatted(text, output_format)
-    stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
+
+    def answer(text: str) -> None:
+        with interrupt.exit_on_sigint():
+            formatted = ask.formatted(text, options.asked_format(output_format))
+        options.write(formatted, given=output_format, wide=wide)
+
+    if query is not None:
+        text = _from_stdin() if query == "-" else query
+        confined.asking()
+        answer(text)
+    elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        from cli import sql_prompt
+
+        with sql_prompt.history() as file:
+            confined.asking()
+            sql_prompt.run(answer, file)
+    else:
+        raise UsageError(
+            "give a query, or `-` to read it from standard input; only a terminal shows a prompt without one"
+        )
 
 
 def _from_stdin() -> str:

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 
 import click
 
+from cli.run_name import opened
 from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.run import Run
 from firstflight.settings.types import DAY_S
 from firstflight.shard import parse
-from firstflight.system import terminal
+from firstflight.system import open_files, terminal
 from orchestration import execute, runner, stages
 from orchestration.stages import Scope, Stage
 from store import confined_command as confined
@@ -30,11 +31,26 @@ Example: firstflight stage watch --run 20261120T063905Z-a1b2c3 --vantage hamburg
 _OF_KEYS = stages.names(stage for stage in stages.STAGES if stage.scope is Scope.KEY)
 
 
-@click.command(epilog=_EPILOG)
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+_HELP = f"""Run stages of a run, one after the other.
+
+Stages are {_listed(stages.names(stages.always()))}. The settings can also enable
+{_listed(stages.names(stages.optional()))}. If the settings give a command for the vantage point or for the
+centre, that command runs stages that send or fetch. Finished stages are skipped; interrupted stages
+continue. If the run's stop file exists, the stage sends nothing (exit 130).
+"""
+
+
+@click.command(help=_HELP, epilog=_EPILOG)
 @click.argument(
     "names", nargs=-1, required=True, metavar="NAME...", type=click.Choice(sorted(stages.names()))
 )
-@click.option("--run", "run_name", required=True, metavar="RUN", help="Run id, or path of a run's folder.")
+@click.option(
+    "--run", "run_name", required=True, metavar="RUN", help="Run id, newest, or path of a run's folder."
+)
 @click.option(
     "--vantage",
     metavar="V",
@@ -83,14 +99,9 @@ def command(
     here: bool,
     again: bool,
 ) -> None:
-    """Run stages of a run, one after the other.
-
-    Stages are targets, as_data, resolve, probe, dissect, watch and load. The settings can also enable crawl,
-    handshake, calibrate, tcp_options and download. A stage that sends or fetches runs by the command of its
-    vantage point or of the centre, if the settings give one. Finished stages are skipped; interrupted stages
-    continue. If the run's stop file exists, nothing is sent (exit 130).
-    """
-    run = Run.open(run_name)
+    """Run stages of a run, one after the other (_HELP)."""
+    open_files.raise_limit()
+    run = opened(run_name)
     chosen = [stages.named(name) for name in names]
     for stage in chosen:
         _check_scope(stage, vantage, repetition)
@@ -139,7 +150,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Times:
-    """The period of a timed stage, as given by the options."""
+    """A timed stage's period, as given by the options."""
 
     period_s: float | None
     start: str | None
@@ -166,7 +177,7 @@ def _key(
 ) -> StageKey | None:
     """Return the key that the options name.
 
-    UsageError for an unknown vantage point, and for a shard that it does not have or whose number is missing.
+    UsageError if the vantage point or the shard is unknown, or if a required shard is missing.
     """
     if vantage is None or repetition is None:
         if shard_text is not None:
@@ -200,10 +211,10 @@ def _check_scope(stage: Stage, vantage: str | None, repetition: int | None) -> N
 def _check_schedule(run: Run, vantage: str | None) -> None:
     """Raise UsageError if Airflow started the run and this machine is not the vantage point `vantage`."""
     manifest = run.manifest
-    here = manifest.get("vantage")
-    if manifest.get("dag_run") and here != vantage:
+    site = manifest.get("vantage")
+    if manifest.get("dag_run") and site != vantage:
         raise UsageError(
-            f"run {run.id} was started by Airflow, and this is {here or 'the centre'}: run this stage at "
+            f"run {run.id} was started by Airflow, and this is {site or 'the centre'}: run this stage at "
             f"vantage point {vantage}; nothing was sent"
         )
 
@@ -211,7 +222,7 @@ def _check_schedule(run: Run, vantage: str | None) -> None:
 def _check_here(run: Run, chosen: Sequence[Stage], vantage: str | None) -> None:
     """Raise UsageError if a stage that sends or fetches belongs on a lab host, and this is not that host.
 
-    If no host of that name exists, the lab's mark is sufficient: a test's namespace has no names.
+    If no host has that name, the lab's mark is sufficient: a test's namespace has no names.
     """
     from firstflight.egress.lab import is_lab
     from lab import enter

@@ -35,6 +35,10 @@ def command() -> None:
     type=click.Path(path_type=Path),
     help="File with the password in its first line [default: generated at the first start].",
 )
+@click.option("--loader", metavar="NAME", help="A second user, who loads rows and drops no tables.")
+@click.option(
+    "--loader-password-file", type=click.Path(path_type=Path), help="File with the password of --loader."
+)
 @click.option("--no-password", is_flag=True, help="Require no password; on loopback only.")
 @click.option(
     "--certificate", type=click.Path(path_type=Path), help="Certificate chain (PEM): serve TLS only."
@@ -52,6 +56,8 @@ def serve(
     port: int,
     user: str,
     password_file: Path | None,
+    loader: str | None,
+    loader_password_file: Path | None,
     no_password: bool,
     certificate: Path | None,
     key: Path | None,
@@ -80,6 +86,10 @@ def serve(
         raise UsageError("TLS needs both --certificate and --key")
     if no_password and password_file:
         raise UsageError("--no-password and --password-file exclude each other")
+    if (loader is None) != (loader_password_file is None):
+        raise UsageError("a second user needs both --loader and --loader-password-file")
+    if loader is not None and (no_password or loader == user):
+        raise UsageError("--loader needs a name that differs from --user, and excludes --no-password")
     password: str | None
     if password_file:
         password = secrets.first_line(password_file)
@@ -90,11 +100,13 @@ def serve(
         password=password,
         read_only=read_only,
         tls=listening.tls_context(certificate, key) if certificate and key else None,
+        loader=loader,
+        loader_password=secrets.first_line(loader_password_file) if loader_password_file else "",
     )
     make_folder(place)
     with ExitStack() as stack:
         listener = stack.enter_context(listening.listener(host, port, access))
-        # Before the confinement, after which no socket is made.
+        # Before the confinement, which forbids new sockets.
         measured = None
         if metrics_port is not None:
             socket = stack.enter_context(tcp_listener.listener(metrics_host, metrics_port))
@@ -114,7 +126,7 @@ def serve(
             warnings.append(f"{error}: give the address to clients yourself")
         warnings += confine(place.path, only_reads=read_only and not place.empty)
         seal(place.path)
-        # Only now: the engine starts threads, and confinement covers only threads started after it.
+        # Imported after the confinement, which covers only later threads: the engine starts threads.
         from store.clickhouse import server
 
         serving = server.NativeServer(place.path, DATABASE, listener, access)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cli.pass_through import pass_through
+from cli.engines.command import engine
 
-command = pass_through("firstflight-tcp-options")
+command = engine("firstflight-tcp-options", "tcp_option")

@@ -37,7 +37,7 @@ _CELLS = click.option(
     "--cells",
     multiple=True,
     metavar="TEXT",
-    help="Only cells whose names contain this text (repeatable, or separated by commas).",
+    help="Only cells with this text in their names (repeatable, or separated by commas).",
 )
 
 
@@ -59,49 +59,55 @@ def command() -> None:
 )
 def listed(name: str | None, output_format: str) -> None:
     """List experiments, and stacks with missing parts; with EXPERIMENT, list its cells."""
-    from testbed import stacks
-    from testbed.experiment import experiment
-    from testbed.measures.computed_figures import COMPUTED, DERIVED
+    from testbed import experiment_files, stacks
+    from testbed.computed import COMPUTED, DERIVED
 
     if name in COMPUTED:
         raise UsageError(f"{name} has no cells, because it is computed: `firstflight testbed show {name}`")
     if name in DERIVED:
         raise UsageError(f"{name} has no cells: {_made_of(name)}")
-    chosen = {name: experiment.find(name)} if name else experiment.load()
+    chosen = {name: experiment_files.find(name)} if name else experiment_files.load()
     lines = []
-    for each, one in chosen.items():
+    for key, experiment in chosen.items():
         if output_format == "jsonl":
-            cells = one.cells()
+            cells = experiment.cells()
             lines += [
-                terminal.as_json({"experiment": each, "cell": cell.name, **cell.model_dump()})
+                terminal.as_json({"experiment": key, "cell": cell.name, **cell.model_dump()})
                 for cell in cells
             ]
         elif name:
-            lines += [cell.name for cell in one.cells()]
+            lines += [cell.name for cell in experiment.cells()]
         else:
-            lines += [f"{each}: {one.title}", f"    {one.source}; {len(one.cells())} cells of"]
-            lines += [f"    {field}: {', '.join(map(str, values))}" for field, values in one.vary.items()]
+            lines += [
+                f"{key}: {experiment.title}",
+                f"    {experiment.source}; {len(experiment.cells())} cells of",
+            ]
+            lines += [
+                f"    {field}: {', '.join(map(str, values))}" for field, values in experiment.vary.items()
+            ]
     if not name and output_format == "table":
         lines += [
-            f"{each}: {one.title}\n    {one.source}; computed by `show`" for each, one in COMPUTED.items()
+            f"{key}: {figure.title}\n    {figure.source}; computed by `show`"
+            for key, figure in COMPUTED.items()
         ]
         lines += [
-            f"{each}: {one.title}\n    {one.source}; made by `show` of the trials of {', '.join(one.sources)}"
-            for each, one in DERIVED.items()
+            f"{key}: {table.title}\n    {table.source}; made by `show` of the trials of "
+            f"{', '.join(table.sources)}"
+            for key, table in DERIVED.items()
         ]
-        here = stacks.load()
-        lines += ["", "Stacks:", *(f"    {each}: {_about(stack)}" for each, stack in here.items())]
-        counts = [sum(map(bool, given)) for given in zip(*map(_has, here.values()), strict=True)]
-        lines += ["    {} stacks: {} clients, {} servers, {} unavailable".format(len(here), *counts)]
+        stacks_here = stacks.load()
+        lines += ["", "Stacks:", *(f"    {key}: {_description(stack)}" for key, stack in stacks_here.items())]
+        counts = [sum(map(bool, given)) for given in zip(*map(_sides_of, stacks_here.values()), strict=True)]
+        lines += ["    {} stacks: {} clients, {} servers, {} unavailable".format(len(stacks_here), *counts)]
     stdout.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _has(stack: Stack) -> tuple[bool, bool, bool]:
+def _sides_of(stack: Stack) -> tuple[bool, bool, bool]:
     """Return whether a stack has a client, has a server, is unavailable."""
     return stack.client is not None, stack.server is not None, stack.unavailable is not None
 
 
-def _about(stack: Stack) -> str:
+def _description(stack: Stack) -> str:
     sides = [side for side, given in (("client", stack.client), ("server", stack.server)) if given]
     if not sides:
         return f"unavailable: {stack.unavailable}"
@@ -153,12 +159,12 @@ def run(
     from testbed.experiment import experiment
     from testbed.trials import record_file, series
 
-    name, wanted = _chosen(name, scenario)
+    name, chosen_experiment = _chosen(name, scenario)
     planned = series.plan(
         out,
         name,
-        experiment.chosen(wanted, _patterns(cells)),
-        seeds or wanted.repetitions,
+        experiment.chosen(chosen_experiment, _patterns(cells)),
+        seeds or chosen_experiment.repetitions,
         resume=resume or dry_run,
     )
     terminal.echo(
@@ -190,7 +196,7 @@ def run(
     if failed:
         raise FirstflightError(
             f"{failed} of {sum(counts.values())} trials were not done: the rows in {out / name} give the "
-            "reasons, and --resume repeats trials whose guests failed"
+            "reasons, and --resume repeats trials with failed guests"
         )
 
 
@@ -232,8 +238,8 @@ def show(
     iack-pto-reduction and ack-overhead are computed and need no trials; iack-better uses the trials of
     several experiments.
     """
-    from testbed.measures import gain_page, results
-    from testbed.measures.computed_figures import COMPUTED, DERIVED
+    from testbed import measures
+    from testbed.computed import COMPUTED, DERIVED, numeric_page
     from testbed.trials import series, versions
 
     if page is not None and (part == "trials" or output_format == "jsonl"):
@@ -249,42 +255,41 @@ def show(
         if part == "trials":
             raise UsageError(f"{name} has no trials, because it is computed: remove --part")
         if output_format == "jsonl":
-            made = "".join(terminal.as_json(row) + "\n" for row in figure.rows())
+            text = "".join(terminal.as_json(row) + "\n" for row in figure.rows())
         else:
-            made = terminal.lines(gain_page.computed(figure).text(terminal=sys.stdout.isatty()))
-        stdout.write(made.encode())
+            text = terminal.lines(numeric_page.summary(figure).text(terminal=sys.stdout.isatty()))
+        stdout.write(text.encode())
         return
     if name in DERIVED and scenario is None:
         _show_derived(str(name), part, output_format, page, out)
         return
-    name, wanted = _chosen(name, scenario)
+    name, chosen_experiment = _chosen(name, scenario)
     rows = series.rows(out, name)
     stdout.check_open()
     if part == "trials":
         given: Sequence[Row] = rows
     else:
-        series.check_conditions(out, name, wanted.cells())
-        found, summary = results.measured(wanted, out / name, rows)
+        series.check_conditions(out, name, chosen_experiment.cells())
+        found = measures.results(chosen_experiment, out / name, rows)
         if page is not None:
             from testbed import report
 
-            content = report.of_trials(name, wanted, out / name, rows, found, summary(), scenario)
+            content = report.of_trials(name, chosen_experiment, out / name, rows, found, scenario)
             terminal.echo(str(report.write(content, page)))
             return
-        given = [one.as_dict() for one in found]
+        given = [line.as_dict() for line in found.lines]
     if part == "trials" or output_format == "jsonl":
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
         notes = "".join(f"{note}\n" for note in versions.several(versions.of(rows)))
-        text = terminal.lines(summary().text(terminal=sys.stdout.isatty()) + notes)
+        text = terminal.lines(found.summary().text(terminal=sys.stdout.isatty()) + notes)
     stdout.write(text.encode())
 
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
     """Print a table that uses the trials of several experiments, or write its page."""
-    from testbed import report
-    from testbed.experiment import experiment
-    from testbed.measures.computed_figures import DERIVED
+    from testbed import experiment_files, report
+    from testbed.computed import DERIVED
     from testbed.trials import series, versions
 
     derived = DERIVED[name]
@@ -292,14 +297,14 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
     stdout.check_open()
     if part != "trials":
         for source in found:
-            series.check_conditions(out, source, experiment.find(source).cells())
+            series.check_conditions(out, source, experiment_files.find(source).cells())
     if page is not None:
         terminal.echo(str(report.write(report.of_derived(name, derived, out, found), page)))
         return
-    rows = [row for own in found.values() for row in own]
+    rows = [row for rows_of_experiment in found.values() for row in rows_of_experiment]
     lines = [] if part == "trials" else derived.lines(out, rows)
     if part == "trials" or output_format == "jsonl":
-        given = rows if part == "trials" else [one.as_dict() for one in lines]
+        given = rows if part == "trials" else [line.as_dict() for line in lines]
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
         without = [source for source in derived.sources if source not in found]
@@ -327,8 +332,9 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
     runs with the same failures count as equal. Exit status 1 if two runs differ or a guest fails.
     """
     from firstflight.system import interrupt
+    from testbed import experiment_files
+    from testbed.computed import COMPUTED, DERIVED
     from testbed.experiment import experiment
-    from testbed.measures.computed_figures import COMPUTED, DERIVED
     from testbed.trials import compare_runs
 
     if name in COMPUTED:
@@ -338,17 +344,17 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
 
     differing = failed = 0
     with interrupt.exit_on_sigint():
-        for one in [name] if name else experiment.load():
-            chosen = experiment.chosen(experiment.find(one), _patterns(cells))
+        for experiment_name in [name] if name else experiment_files.names():
+            chosen = experiment.chosen(experiment_files.find(experiment_name), _patterns(cells))
             sample = chosen if cells else compare_runs.sample(chosen)
-            for both in compare_runs.twice(one, sample, seeds, jobs):
-                made = sorted({str(each) for each in both.hashes if each is not None})
-                failed += both.failed
-                differing += not (both.failed or both.same)
-                note = " FAILED" if both.failed else "" if both.same else " DIFFER"
-                if both.not_done and not both.failed:
-                    note += f" (not done: {', '.join(both.not_done)})"
-                terminal.echo(f"{one}/{both.block.name} {' '.join(made)}{note}")
+            for pair in compare_runs.twice(experiment_name, sample, seeds, jobs):
+                hashes = sorted({str(digest) for digest in pair.hashes if digest is not None})
+                failed += pair.failed
+                differing += not (pair.failed or pair.same)
+                note = " FAILED" if pair.failed else "" if pair.same else " DIFFER"
+                if pair.not_done and not pair.failed:
+                    note += f" (not done: {', '.join(pair.not_done)})"
+                terminal.echo(f"{experiment_name}/{pair.block.name} {' '.join(hashes)}{note}")
     if failed:
         raise FirstflightError(
             f"the guests of {failed} cells failed: the rows of `firstflight testbed run` give the reasons"
@@ -358,30 +364,31 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
 
 
 def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
-    """Return name and content of the experiment that the arguments name; UsageError if there is none."""
-    from testbed import toml_file
-    from testbed.experiment import experiment
-    from testbed.measures.computed_figures import COMPUTED, DERIVED
+    """Return name and content of the requested experiment; UsageError if it does not exist."""
+    from testbed import experiment_files
+    from testbed.computed import COMPUTED, DERIVED
 
     if name in DERIVED and scenario is None:
         raise UsageError(f"{name} has no trials: {_made_of(name)}")
     if name in COMPUTED and scenario is None:
         raise UsageError(f"{name} needs no trials, because it is computed: `firstflight testbed show {name}`")
     if (name is None) == (scenario is None):
-        raise UsageError(f"name an experiment ({', '.join(experiment.load())}), or give --scenario FILE")
+        raise UsageError(
+            f"name an experiment ({', '.join(experiment_files.names())}), or give --scenario FILE"
+        )
     if scenario is not None:
         if not _FOLDER.fullmatch(scenario.stem):
             raise UsageError(
                 f"{scenario} has a name that cannot be the folder of its results: rename the file, using "
                 "letters, digits, '-', '_' and dots, starting with a letter or digit"
             )
-        return scenario.stem, toml_file.read(scenario, experiment.Experiment)
-    return str(name), experiment.find(str(name))
+        return scenario.stem, experiment_files.read(scenario)
+    return str(name), experiment_files.find(str(name))
 
 
 def _made_of(name: str) -> str:
-    """Return a hint that names the experiments behind a derived table."""
-    from testbed.measures.computed_figures import DERIVED
+    """Return a hint with the experiments that a derived table uses."""
+    from testbed.computed import DERIVED
 
     return f"`firstflight testbed show {name}` uses {', '.join(DERIVED[name].sources)}"
 

@@ -1,4 +1,4 @@
-"""`firstflight trace`: shows the packets of a row."""
+"""`firstflight trace`: shows a row's packets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firstflight.system import stdout, terminal
 @click.command(
     epilog="Example: firstflight trace 20261120T063905Z-a1b2c3 hamburg site-001.cloudflare.test 198.18.48.1"
 )
-@click.argument("run_name", metavar="RUN")
+@click.argument("run")
 @click.argument("vantage")
 @click.argument("domain")
 @click.argument("ip")
@@ -27,20 +27,21 @@ from firstflight.system import stdout, terminal
     help="Format of the output.",
 )
 def command(
-    run_name: str, vantage: str, domain: str, ip: str, repetition: int | None, slot: int | None, form: str
+    run: str, vantage: str, domain: str, ip: str, repetition: int | None, slot: int | None, form: str
 ) -> None:
     """Show the captured packets of a row, with times since the Initial.
 
-    DOMAIN and IP are the row's columns ("" for an empty DOMAIN). jsonl prints the rows of quic_packet.
+    RUN is an id, or `newest`. DOMAIN and IP are the row's columns ("" for an empty DOMAIN). jsonl prints the
+    rows of quic_packet.
     """
-    from firstflight.run.run import Run
+    from cli import run_name
     from reports import trace
 
     stdout.check_open()
-    for found in trace.trace(Run.open(run_name), vantage, domain, ip, repetition, slot):
+    for traced in trace.trace(run_name.opened(run, "quic_probe"), vantage, domain, ip, repetition, slot):
         if form == "jsonl":
-            for packet in found.packets:
-                terminal.echo(terminal.as_json({"repetition": found.row["repetition"], **packet}))
+            for packet in traced.packets:
+                terminal.echo(terminal.as_json({"repetition": traced.row["repetition"], **packet}))
         else:
-            for line in trace.describe(found):
+            for line in trace.describe(traced):
                 terminal.echo(line)

@@ -57,10 +57,18 @@ def load() -> None:
     metavar="N",
     help="Keep runs of the last N days.",
 )
-def clean(keep_days: float) -> None:
+@click.option(
+    "--keep-captures-days",
+    type=click.FloatRange(min=0, max=36_500),
+    metavar="M",
+    help="Keep captures of the last M days only [default: as long as their run].",
+)
+def clean(keep_days: float, keep_captures_days: float | None) -> None:
     """Remove runs that are completely loaded and older than N days, with their captures and inputs.
 
-    At the centre, this removes finished scheduled runs, and all lists and tables except the newest.
+    With M, also remove the captures of loaded parts older than M days, and keep their record files. `trace`
+    then has no packets for these rows. At the centre, this removes finished scheduled runs, and all lists and
+    tables except the newest.
     """
     from orchestration.site import pending_uploads
 
@@ -69,14 +77,17 @@ def clean(keep_days: float) -> None:
     for run in removed:
         terminal.echo(run)
     terminal.echo(f"{len(removed)} runs removed", err=True)
+    if keep_captures_days is not None:
+        count, size = pending_uploads.remove_captures(keep_captures_days)
+        terminal.echo(f"{count} captures and key logs removed, {size} bytes", err=True)
     _refuse(broken)
     sys.exit(0)
 
 
 def _refuse(broken: Sequence[FirstflightError]) -> None:
     """Print the errors of skipped runs; raise the first one."""
-    for one in broken[1:]:
-        terminal.echo(str(one), err=True)
+    for error in broken[1:]:
+        terminal.echo(str(error), err=True)
     if broken:
         raise broken[0]
 
@@ -91,26 +102,7 @@ def metrics(host: str, port: int) -> None:
 
     Reads the folder of runs at most every ten seconds. Stop it with Ctrl-C or SIGTERM.
     """
-    import signal
-    import threading
-
-    from firstflight.errors import Interrupted
-    from firstflight.system import exporter, tcp_listener
+    from cli.serving_metrics import serve
     from orchestration.site.metrics import metrics as collect
 
-    ended = threading.Event()
-    caught: list[int] = []
-
-    def end(number: int, _: object) -> None:
-        caught.append(number)
-        ended.set()
-
-    with tcp_listener.listener(host, port) as listener:
-        serving = exporter.Exporter(listener, collect, kept_s=10.0)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, end)
-        serving.serve_beside()
-        terminal.echo(f"metrics at {exporter.url(listener)}", err=True)
-        ended.wait()
-    if signal.SIGINT in caught:
-        raise Interrupted("interrupted; metrics are no longer served")
+    serve(host, port, collect)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cli.doctor import check_before
 from firstflight.system import terminal
 
 
@@ -24,7 +25,7 @@ from firstflight.system import terminal
     help="Number of periods to probe.",
 )
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
-@click.option("--dry-run", is_flag=True, help="Describe what would be done; fetch and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Describe the plan; fetch and send nothing.")
 def command(
     config: Path, period: float | None, periods: int, overrides: tuple[str, ...], dry_run: bool
 ) -> None:
@@ -36,17 +37,22 @@ def command(
     from firstflight import settings
     from firstflight.egress import lists
     from firstflight.run.run import Run
+    from orchestration.checks import every
     from orchestration.local import lifecycle, preview
     from orchestration.local.watching import Watching
+    from orchestration.stages import Plan
 
     given = [*([] if period is None else [f"watch.period_s={period}"]), *overrides]
     in_force, text = settings.load(config, given)
     lists.check(in_force.probe.blocklist, in_force.probe.optout)
     period_s = in_force.watch.period_s
     if dry_run:
-        for line in preview.describe_watch(in_force, period_s, periods):
+        for line in preview.describe(in_force, Plan.WATCH, periods):
             terminal.echo(line)
+        check_before(every.before(in_force, may_send=False), dry_run=True)
         return
+    every.check_names(in_force)
+    check_before(every.before(in_force, may_send=True), dry_run=False)
     run = Run.create(in_force, text, given)
     run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
     terminal.echo(f"run {run.id}: {run.path}", err=True)

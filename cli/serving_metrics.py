@@ -1,0 +1,35 @@
+"""Serves metrics at /metrics until a signal, for `uploads metrics` and `site metrics`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterable
+
+from prometheus_client.core import Metric
+
+from firstflight.errors import Interrupted
+from firstflight.system import exporter, tcp_listener, terminal
+
+KEPT_S = 10.0
+"""Seconds for which an answer is reused."""
+
+
+def serve(host: str, port: int, collect: Callable[[], Iterable[Metric]]) -> None:
+    """Print the address, serve until SIGTERM or SIGINT; Interrupted for the latter."""
+    ended = threading.Event()
+    caught: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        caught.append(number)
+        ended.set()
+
+    with tcp_listener.listener(host, port) as listener:
+        serving = exporter.Exporter(listener, collect, kept_s=KEPT_S)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
+        serving.serve_beside()
+        terminal.echo(f"metrics at {exporter.url(listener)}", err=True)
+        ended.wait()
+    if signal.SIGINT in caught:
+        raise Interrupted("interrupted; metrics are no longer served")
