@@ -1,4 +1,4 @@
-"""The answer of `firstflight calibrate`: do probes of the first answer classify as full handshakes do?"""
+"""The answer of `firstflight calibrate`: do first-answer probes and full handshakes classify alike?"""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _QUERY = {"agreement": "calibration", "delays": "calibration_delays", "categorie
 
 
 def rows(store: Store, part: str, run: str, vantage: str, most_apart_s: float) -> list[dict[str, Any]]:
-    """Return the rows of one of PARTS, of interleaved pairs if there are any, else of the stages' pairs.
+    """Return a part's rows (PARTS): for interleaved pairs, or else for the stages' pairs.
 
-    `vantage` empty: of all. UsageError if the run has no pair of either kind in the store.
+    `vantage` empty: all vantage points. UsageError if the store has no pairs of the run.
     """
     given = {"run": run, "vantage": vantage, "most_apart_s": repr(most_apart_s)}
     found = query.rows(store, _QUERY[part], given)
@@ -58,44 +58,46 @@ def rows(store: Store, part: str, run: str, vantage: str, most_apart_s: float) -
             f"run {run}{f' at {vantage}' if vantage else ''} has no pair in the store: its settings need "
             "[calibrate] or [handshake] enabled, and it must be loaded (firstflight load RUN)"
         )
-    chosen = [row for row in found if row["source"] == source]
-    return [row | _statistics(row) for row in chosen] if part == "agreement" else chosen
+    of_source = [row for row in found if row["source"] == source]
+    return [row | _statistics(row) for row in of_source] if part == "agreement" else of_source
 
 
 def formatted(store: Store, part: str, found: list[dict[str, Any]], output_format: str) -> Answer:
-    """Return the rows of a part in one of ClickHouse's formats."""
+    """Return a part's rows in a format of ClickHouse."""
     columns = PARTS[part]
     kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     values = json.dumps([{name: row[name] for name in columns} for row in found])
-    named = ", ".join(
+    columns_sql = ", ".join(
         f"tupleElement(row, {n}) AS {identifier(name)}" for n, name in enumerate(columns, start=1)
     )
-    made = f"SELECT arrayJoin(JSONExtract({literal(values)}, {literal(f'Array(Tuple({kinds}))')})) AS row"
-    return store.formatted(f"SELECT {named} FROM ({made})", output_format)
+    statement = (
+        f"SELECT arrayJoin(JSONExtract({literal(values)}, {literal(f'Array(Tuple({kinds}))')})) AS row"
+    )
+    return store.formatted(f"SELECT {columns_sql} FROM ({statement})", output_format)
 
 
 def notes(found: list[dict[str, Any]]) -> list[str]:
-    """Return sentences about the pairs of the part `agreement`: where from, and what is not compared."""
-    (whole,) = [row for row in found if row["cdn"] is None]
-    if whole["source"] == INTERLEAVED:
-        where = "interleaved pairs of the stage calibrate"
+    """Return sentences about the pairs of the part `agreement`: their source, and reasons for exclusion."""
+    (total,) = [row for row in found if row["cdn"] is None]
+    if total["source"] == INTERLEAVED:
+        origin = "interleaved pairs of the stage calibrate"
     else:
-        where = (
+        origin = (
             "addresses that the stages probe and handshake both contacted, one stage after the other "
             "([calibrate] sends interleaved pairs, which compare better)"
         )
-    median = "" if whole["apart_p50_s"] is None else f", {whole['apart_p50_s']:.1f} s apart in the median"
-    reasons = [f"{whole[reason]} {reason}" for reason in REASONS if whole[reason]]
+    median = "" if total["apart_p50_s"] is None else f", {total['apart_p50_s']:.1f} s apart in the median"
+    reasons = [f"{total[reason]} {reason}" for reason in REASONS if total[reason]]
     return [
-        f"pairs: {where}{median}",
-        f"compared: {whole['compared']} of {whole['pairs']}"
+        f"pairs: {origin}{median}",
+        f"compared: {total['compared']} of {total['pairs']}"
         + (f"; not compared: {', '.join(reasons)}" if reasons else ""),
     ]
 
 
 def _source(found: list[dict[str, Any]]) -> str | None:
     sources = sorted({str(row["source"]) for row in found})
-    return sources[0] if sources else None  # interleaved comes before stages
+    return sources[0] if sources else None  # in the alphabet, interleaved is before stages
 
 
 def _statistics(row: Mapping[str, Any]) -> dict[str, float | None]:

@@ -1,10 +1,10 @@
 """Data source and dashboards of Grafana, made from the panels of our own dashboard (schemas/panels).
 
-    python -m reports.grafana deploy/grafana
+    python -m reports.grafana var/grafana      # `make grafana`
 
 writes provisioning files (YAML) and a dashboard per page (JSON), for the data source
-`grafana-clickhouse-datasource` by the native protocol. A panel's SQL is that of its named query; in the place
-of values it has the data source's macros of the chosen time, and the dashboard's variables.
+`grafana-clickhouse-datasource` over the native protocol. A panel has the SQL of its named query. Macros of
+the data source for the chosen time, and variables of the dashboard, replace the values.
 """
 
 from __future__ import annotations
@@ -12,28 +12,38 @@ from __future__ import annotations
 import json
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from reports import panel, query
+from reports import generated, panel, query
 from reports.panel import Panel
 from schemas import sql
 
 DATABASE = "firstflight"
 DATASOURCE = {"type": "grafana-clickhouse-datasource", "uid": "firstflight"}
 _PARAMETER = re.compile(r"\{(\w+):[A-Za-z0-9]+(?:\([A-Za-z0-9]+\))?\}")
-# What takes the place of a page's filters. A variable's value becomes a quoted text, with quotes doubled.
+
+
+def _chosen(variable: str) -> str:
+    """Return the SQL for a variable's value.
+
+    Grafana's `sqlstring` doubles quotes and leaves backslashes, with which a value in the dashboard's address
+    would end the text. `percentencode` leaves only letters, digits and `-._~`.
+    """
+    return f"decodeURLComponent('${{{variable}:percentencode}}')"
+
+
+# Replacements for a page's filters.
 _MACROS = {
     "since": "toDate($__fromTime, 'UTC')",
     "until": "toDate($__toTime, 'UTC')",
-    "top": "toUInt32(${top})",
+    "top": f"toUInt32({_chosen('top')})",
 }
 _FILTERS = (*_MACROS, "vantage", "cdn", "step", "domain")
 _UNITS = {"share": "percentunit", "us": "µs", "bps": "bps", "probes": "short", "times": "short"}
 _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 9
-# Values of the variables come from the newest ninety days, whatever the dashboard shows.
+# The values of the variables are from the last ninety days, for any time range of the dashboard.
 _OFFERED = {
     name: f"SELECT arrayJoin({{first}}arraySort(groupUniqArray({name}))) AS value "
     f"FROM {DATABASE}.probe_day WHERE day > today() - 90 AND {name} != ''"
@@ -42,33 +52,33 @@ _OFFERED = {
 _LABELS = {"vantage": "vantage point", "cdn": "CDN", "step": "period", "domain": "name", "top": "first names"}
 
 
-def statement(one: Panel) -> str:
-    """Return a panel's SQL as Grafana keeps it: with macros and variables."""
-    asked = query.load(one.query)
+def statement(page_panel: Panel) -> str:
+    """Return a panel's SQL for Grafana, with macros and variables."""
+    named_query = query.load(page_panel.query)
     texts: dict[str, str] = {}
-    for parameter in asked.parameters:
-        if parameter.name in one.parameters:
-            texts[parameter.name] = parameter.literal(one.parameters[parameter.name])
+    for parameter in named_query.parameters:
+        if parameter.name in page_panel.parameters:
+            texts[parameter.name] = parameter.literal(page_panel.parameters[parameter.name])
         elif parameter.name in _MACROS:
             texts[parameter.name] = _MACROS[parameter.name]
         elif parameter.name in _FILTERS:
-            texts[parameter.name] = f"${{{parameter.name}:sqlstring}}"
+            texts[parameter.name] = _chosen(parameter.name)
         else:
             texts[parameter.name] = parameter.literal(parameter.default or "")
-    rendered = sql.query_text(asked.text, sql.Dialect(DATABASE))
-    text = _PARAMETER.sub(lambda found: texts[found[1]], rendered).strip()
-    if one.chart == "table":
+    rendered = sql.query_text(named_query.text, sql.Dialect(DATABASE))
+    text = _PARAMETER.sub(lambda match: texts[match[1]], rendered).strip()
+    if page_panel.chart in panel.TABLES:
         return text
-    columns = [f"assumeNotNull(parseDateTimeBestEffort(toString({one.x}), 'UTC')) AS time"]
-    columns += [f"toString({one.series}) AS series"] if one.series else []
-    columns += [*one.y, one.counts]
-    return f"SELECT {', '.join(columns)}\nFROM (\n{text}\n)\nWHERE {one.x} IS NOT NULL\nORDER BY time"
+    columns = [f"assumeNotNull(parseDateTimeBestEffort(toString({page_panel.x}), 'UTC')) AS time"]
+    columns += [f"toString({page_panel.series}) AS series"] if page_panel.series else []
+    columns += [*page_panel.y, page_panel.counts]
+    return f"SELECT {', '.join(columns)}\nFROM (\n{text}\n)\nWHERE {page_panel.x} IS NOT NULL\nORDER BY time"
 
 
 def dashboard(page: str) -> dict[str, Any]:
-    """Return the dashboard of one page, as Grafana provisions it."""
+    """Return a page's dashboard in Grafana's provisioning format."""
     panels = panel.of_page(page)
-    used = {parameter.name for one in panels for parameter in query.load(one.query).parameters}
+    used = {parameter.name for page_panel in panels for parameter in query.load(page_panel.query).parameters}
     used -= {"since", "until"}
     return {
         "uid": f"firstflight-{page}",
@@ -81,18 +91,20 @@ def dashboard(page: str) -> dict[str, Any]:
         "time": {"from": "now-7d" if page == "watch" else "now-1y", "to": "now"},
         "refresh": "5m",
         "templating": {"list": [_variable(name, page) for name in _FILTERS if name in used]},
-        "panels": [_panel(number, one) for number, one in enumerate(panels)],
+        "panels": [_panel(number, page_panel) for number, page_panel in enumerate(panels)],
     }
 
 
-def _panel(number: int, one: Panel) -> dict[str, Any]:
-    is_table = one.chart == "table"
-    shown = {} if is_table else {"unit": _UNITS[one.unit], "custom": {"axisLabel": one.axes["y"]}}
+def _panel(number: int, page_panel: Panel) -> dict[str, Any]:
+    is_table = page_panel.chart in panel.TABLES
+    shown = (
+        {} if is_table else {"unit": _UNITS[page_panel.unit], "custom": {"axisLabel": page_panel.axes["y"]}}
+    )
     return {
         "id": number + 1,
         "type": "table" if is_table else "timeseries",
-        "title": one.title,
-        "description": f"{one.meaning.strip()} (query {one.query}, docs/queries.md)",
+        "title": page_panel.title,
+        "description": f"{page_panel.meaning.strip()} (query {page_panel.query}, docs/queries.md)",
         "datasource": DATASOURCE,
         "gridPos": {
             "h": _HEIGHT,
@@ -102,7 +114,7 @@ def _panel(number: int, one: Panel) -> dict[str, Any]:
         },
         "fieldConfig": {
             "defaults": shown,
-            "overrides": _overrides(one),
+            "overrides": _overrides(page_panel),
         },
         "targets": [
             {
@@ -111,39 +123,42 @@ def _panel(number: int, one: Panel) -> dict[str, Any]:
                 "editorType": "sql",
                 "queryType": "table" if is_table else "timeseries",
                 "format": 1 if is_table else 0,
-                "rawSql": statement(one),
+                "rawSql": statement(page_panel),
             }
         ],
     }
 
 
-def _overrides(one: Panel) -> list[dict[str, Any]]:
-    """Return names and units of columns. The counts of a chart are in its tooltips, not among its lines."""
-    found: list[dict[str, Any]] = []
-    for column in query.load(one.query).columns if one.chart == "table" else one.y:
-        properties = [{"id": "displayName", "value": one.label(column)}] if not one.series else []
-        if one.chart == "table" and one.unit_of(column):
-            properties.append({"id": "unit", "value": _UNITS[one.unit_of(column)]})
+def _overrides(page_panel: Panel) -> list[dict[str, Any]]:
+    """Return names and units of columns. A chart's counts are in its tooltips, not among its lines."""
+    overrides: list[dict[str, Any]] = []
+    for column in query.load(page_panel.query).columns if page_panel.chart in panel.TABLES else page_panel.y:
+        properties = (
+            [{"id": "displayName", "value": page_panel.label(column)}] if not page_panel.series else []
+        )
+        if page_panel.chart in panel.TABLES and page_panel.unit_of(column):
+            properties.append({"id": "unit", "value": _UNITS[page_panel.unit_of(column)]})
         if properties:
-            found.append({"matcher": {"id": "byName", "options": column}, "properties": properties})
-    if one.chart != "table":
+            overrides.append({"matcher": {"id": "byName", "options": column}, "properties": properties})
+    if page_panel.chart not in panel.TABLES:
         hidden = {"legend": True, "tooltip": False, "viz": True}
-        found.append(
+        overrides.append(
             {
-                "matcher": {"id": "byRegexp", "options": f"/^{one.counts}/"},
+                "matcher": {"id": "byRegexp", "options": f"/^{page_panel.counts}/"},
                 "properties": [
                     {"id": "custom.hideFrom", "value": hidden},
                     {"id": "unit", "value": "short"},
                 ],
             }
         )
-    return found
+    return overrides
 
 
 def _variable(name: str, page: str) -> dict[str, Any]:
     common = {"name": name, "label": _LABELS[name]}
     if name in _OFFERED:
-        # An empty value, which comes first, is all of them; the page of one needs one.
+        # The empty value comes first and selects all. The page for a single CDN or vantage point needs a
+        # value.
         offered = _OFFERED[name].format(first="" if name == page else "[''] || ")
         return common | {
             "type": "query",
@@ -157,7 +172,7 @@ def _variable(name: str, page: str) -> dict[str, Any]:
     if name == "step":
         steps = ("hour", "day") if page == "watch" else ("day", "week", "month")
         chosen = steps[0]
-        options = [{"text": one, "value": one, "selected": one == chosen} for one in steps]
+        options = [{"text": choice, "value": choice, "selected": choice == chosen} for choice in steps]
         current = {"text": chosen, "value": chosen}
         return common | {"type": "custom", "query": ",".join(steps), "options": options, "current": current}
     text = "0" if name == "top" else ""
@@ -208,20 +223,17 @@ def provider() -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """Return all files: path below deploy/grafana -> content."""
-    head = "# Made by `python -m reports.grafana deploy/grafana`; change schemas/panels instead.\n"
-    found = {
+    """Return all files: path below the folder -> content."""
+    head = "# Made by `python -m reports.grafana`; change schemas/panels instead.\n"
+    contents = {
         "provisioning/datasources/firstflight.yaml": head + yaml.safe_dump(datasource(), sort_keys=False),
         "provisioning/dashboards/firstflight.yaml": head + yaml.safe_dump(provider(), sort_keys=False),
     }
     for page in panel.PAGES:
         text = json.dumps(dashboard(page), indent=1, ensure_ascii=False) + "\n"
-        found[f"dashboards/{page}.json"] = text
-    return found
+        contents[f"dashboards/{page}.json"] = text
+    return contents
 
 
 if __name__ == "__main__":
-    for name, content in files().items():
-        path = Path(sys.argv[1]) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+    sys.exit(generated.main("reports.grafana", files))

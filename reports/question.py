@@ -38,8 +38,8 @@ def put(store: Store, text: str, values: Mapping[str, str | int]) -> Answer:
 def bound(text: str, values: Mapping[str, str | int]) -> str:
     """Return `text` with literals for each `{name:Type}`; KeyError for one without value."""
 
-    def value_at(found: re.Match[str]) -> str:
-        value, kind = values[found[1]], found[2]
+    def value_at(match: re.Match[str]) -> str:
+        value, kind = values[match[1]], match[2]
         if "Int" in kind:
             return str(int(value))
         return sql.literal(str(value))

@@ -1,28 +1,29 @@
-"""Assets of Superset: the store as database, its tables as datasets, and one dashboard.
+"""Assets of Superset: the store as database, its tables as datasets, and a dashboard.
 
-    python -m reports.superset deploy/superset/assets
+    python -m reports.superset FOLDER
 
-writes them in the form in which Superset exports and imports (version 1.0.0), from schemas/superset.yaml and
-the record kinds and views, whose comments the columns have. deploy/superset/load.py imports the files. The
-address of the store is not in them.
+writes them in the format in which Superset exports and imports (version 1.0.0), from schemas/superset.yaml,
+the record kinds and the views, with the comments of their columns. deploy/superset/load.py imports the files.
+They do not contain the address of the store.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import yaml
 
+from reports import generated
 from schemas import records, sql, yaml_text
 
 VERSION = "1.0.0"
 NAME = "firstflight"
-# The host is replaced at each connection (deploy/superset/superset_config.py). The setting: Superset calls
-# the start of a period like the column that it rounds, and WHERE would then compare the rounded one.
+# The host is replaced at each connection (deploy/superset/superset_config.py). The setting is necessary
+# because Superset gives the start of a period the name of the rounded column, and WHERE would compare the
+# rounded value.
 STORE = f"clickhouse+native://store.invalid/{NAME}?prefer_column_name_to_alias=1&session_timezone=UTC"
 # View -> its column of time.
 VIEWS = {"probes_by_day": "day", "watch_hourly": "hour"}
@@ -32,7 +33,7 @@ _EVERYTHING = "No filter"
 
 @dataclass(frozen=True)
 class Metric:
-    """A value of a group of rows. Its name is no column's: in ORDER BY it would mean the column."""
+    """An aggregate. Its name differs from all columns, because ORDER BY would otherwise use the column."""
 
     name: str
     expression: str
@@ -59,28 +60,28 @@ class Chart:
 def _read() -> tuple[dict[str, list[Metric]], list[Chart]]:
     """Return the metrics by dataset, and the charts, of schemas/superset.yaml."""
     read = yaml_text.read((sql.HERE / "superset.yaml").read_text(encoding="utf-8"))
-    metrics = {name: [Metric(**one) for one in found] for name, found in read["metrics"].items()}
-    return metrics, [Chart(**one) for one in read["charts"]]
+    metrics = {name: [Metric(**metric) for metric in entries] for name, entries in read["metrics"].items()}
+    return metrics, [Chart(**chart) for chart in read["charts"]]
 
 
 METRICS, CHARTS = _read()
 
 
 def files() -> dict[str, str]:
-    """Return all files: path below deploy/superset/assets -> content."""
-    found: dict[str, Any] = {
+    """Return all files: path below the folder -> content."""
+    contents: dict[str, Any] = {
         "metadata.yaml": {"version": VERSION, "type": "assets"},
         f"databases/{NAME}.yaml": database(),
         f"dashboards/{NAME}.yaml": dashboard(),
     }
     for name in datasets():
-        found[f"datasets/{NAME}/{name}.yaml"] = dataset(name)
+        contents[f"datasets/{NAME}/{name}.yaml"] = dataset(name)
     for chart in CHARTS:
-        found[f"charts/{chart.title.lower().replace(' ', '_')}.yaml"] = described(chart)
-    head = "# Made by `python -m reports.superset deploy/superset/assets`; change that instead.\n"
+        contents[f"charts/{chart.title.lower().replace(' ', '_')}.yaml"] = described(chart)
+    head = "# Made by `python -m reports.superset`; change schemas/superset.yaml instead.\n"
     return {
         path: head + yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)
-        for path, content in found.items()
+        for path, content in contents.items()
     }
 
 
@@ -92,7 +93,7 @@ def datasets() -> list[str]:
 
 
 def identity(*words: str) -> str:
-    """Return the UUID of an asset: the same at each rendering, so that an import replaces it."""
+    """Return an asset's UUID: the same at each rendering, so that an import replaces it."""
     return str(uuid5(NAMESPACE_URL, "/".join(["firstflight", "superset", *words])))
 
 
@@ -114,10 +115,10 @@ def database() -> dict[str, Any]:
 
 
 def dataset(name: str) -> dict[str, Any]:
-    """Return a table or view with the comments of its columns, and its metrics."""
+    """Return a table or view with the comments on its columns, and its metrics."""
     columns: list[dict[str, Any]]
     if name in VIEWS:
-        view = next(one for one in sql.views() if one.name == name)
+        view = next(view for view in sql.views() if view.name == name)
         meaning, time = view.meaning, VIEWS[name]
         columns = [
             {"column_name": column, "type": _type_in_view(column), "description": comment}
@@ -130,8 +131,8 @@ def dataset(name: str) -> dict[str, Any]:
             {"column_name": column.name, "type": store_type(column), "description": column.comment}
             for column in kind.columns
         ]
-    for one in columns:
-        one["is_dttm"] = one["type"].startswith("Date")
+    for entry in columns:
+        entry["is_dttm"] = entry["type"].startswith("Date")
     return {
         "table_name": name,
         "main_dttm_col": time,
@@ -153,16 +154,16 @@ def dataset(name: str) -> dict[str, Any]:
 
 
 def store_type(column: records.Column) -> str:
-    """Return the type of a column in the store, as far as Superset distinguishes: not how it is kept."""
+    """Return the type of a column as Superset distinguishes it, without details of storage."""
     if column.is_instant:
         return "DateTime64(9, 'UTC')"
     scalar = column.type.removeprefix("list<").removesuffix(">")
-    named = _STORE_TYPES.get(scalar) or scalar.capitalize().replace("Uint", "UInt")
-    return f"Array({named})" if column.is_list else named
+    type_name = _STORE_TYPES.get(scalar) or scalar.capitalize().replace("Uint", "UInt")
+    return f"Array({type_name})" if column.is_list else type_name
 
 
 def _type_in_view(column: str) -> str:
-    """Return the type of a column of VIEWS, by its name; a test holds it against the engine's."""
+    """Return the type of a column of VIEWS from its name; a test compares it with the engine's type."""
     if column in ("cdn", "vantage", "purpose", "first_answer"):
         return "String"
     if column in ("day", "hour"):
@@ -174,7 +175,7 @@ def described(chart: Chart) -> dict[str, Any]:
     """Return a chart as Superset's file."""
     time = str(dataset(chart.dataset)["main_dttm_col"])
     filters: list[dict[str, Any]] = [_filter(time, "TEMPORAL_RANGE", _EVERYTHING)]
-    filters += [_filter(*one) for one in chart.where]
+    filters += [_filter(*condition) for condition in chart.where]
     params: dict[str, Any] = {"viz_type": chart.kind, "adhoc_filters": filters, "row_limit": 10000}
     if chart.kind == "big_number_total":
         (params["metric"],) = chart.metrics
@@ -236,11 +237,11 @@ def dashboard() -> dict[str, Any]:
                 "meta": {"background": "BACKGROUND_TRANSPARENT"},
             }
         used += chart.width
-        one = f"CHART-{number}"
-        position[row]["children"].append(one)
-        position[one] = {
+        chart_id = f"CHART-{number}"
+        position[row]["children"].append(chart_id)
+        position[chart_id] = {
             "type": "CHART",
-            "id": one,
+            "id": chart_id,
             "parents": ["ROOT_ID", "GRID_ID", row],
             "children": [],
             "meta": {
@@ -272,10 +273,10 @@ def dashboard() -> dict[str, Any]:
 
 
 def _dashboard_filters() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    filters: list[dict[str, Any]] = []
     for name, column in (("Time", ""), ("CDN", "cdn"), ("Vantage point", "vantage")):
         target = {"column": {"name": column}, "datasetUuid": identity("dataset", "probes_by_day")}
-        found.append(
+        filters.append(
             {
                 "id": f"NATIVE_FILTER-{column or 'time'}",
                 "type": "NATIVE_FILTER",
@@ -289,11 +290,8 @@ def _dashboard_filters() -> list[dict[str, Any]]:
                 "description": "",
             }
         )
-    return found
+    return filters
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    for path, content in files().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content, encoding="utf-8")
+    sys.exit(generated.main("reports.superset", files))

@@ -1,4 +1,4 @@
-"""Finds the packets behind a row of quic_probe in the capture, decrypted by the dissector."""
+"""Finds the packets for a row of quic_probe in the capture, decrypted by the dissector."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from firstflight.settings import Settings
 from firstflight.shard import WHOLE, all_of
 from firstflight.system import binaries, path_names
 from firstflight.system.terminal import visible
+from schemas import records
 
 Row = dict[str, Any]
 
@@ -60,24 +61,24 @@ class Trace:
 def trace(
     run: Run, vantage: str, domain: str, ip: str, repetition: int | None = None, slot: int | None = None
 ) -> list[Trace]:
-    """Return rows of `domain` at `ip` from `vantage` with their packets; by default of all repetitions and
-    slots.
+    """Return rows of `domain` at `ip` from `vantage` with their packets.
 
-    UsageError if there is no such row; InputError if a record file or capture cannot be read.
+    By default of all repetitions and slots. UsageError if there is no such row; InputError if a record file
+    or capture cannot be read.
     """
     declared = run.settings.vantage_named(vantage)
-    wanted = [repetition] if repetition is not None else range(1, int(run.manifest["repetitions"]) + 1)
-    found = []
-    for number in wanted:
+    repetitions = [repetition] if repetition is not None else range(1, int(run.manifest["repetitions"]) + 1)
+    traces = []
+    for number in repetitions:
         for shard in sorted({WHOLE, *all_of(declared.shards)}):
-            path = run.layout.quic_probe(run.key(vantage, number, shard))
-            if path.is_file():
+            key = run.key(vantage, number, shard)
+            for path in filter(Path.is_file, (run.layout.quic_probe(key), run.layout.watch_probe(key))):
                 rows = [row for row in _rows(path, domain, ip) if slot is None or row["slot"] == slot]
-                found += [_with_packets(run, row, path) for row in rows]
-    if not found:
-        where = f"repetition {repetition}" if repetition is not None else "any repetition"
-        raise UsageError(f"run {run.id} has no probe of {domain} at {ip} from {vantage} in {where}")
-    return found
+                traces += [_with_packets(run, row, path) for row in rows]
+    if not traces:
+        scope = f"repetition {repetition}" if repetition is not None else "any repetition"
+        raise UsageError(f"run {run.id} has no probe of {domain} at {ip} from {vantage} in {scope}")
+    return traces
 
 
 def _rows(path: Path, domain: str, ip: str) -> Iterator[Row]:
@@ -86,7 +87,7 @@ def _rows(path: Path, domain: str, ip: str) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path).read()
+        table = records.with_numbers(pq.ParquetFile(path).read())
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     for row in table.filter(pc.equal(table["domain"], domain.lower().rstrip("."))).to_pylist():
@@ -94,11 +95,11 @@ def _rows(path: Path, domain: str, ip: str) -> Iterator[Row]:
             yield row
 
 
-def _same_address(one: str, other: str) -> bool:
+def _same_address(first: str, second: str) -> bool:
     try:
-        return ipaddress.ip_address(one) == ipaddress.ip_address(other)
+        return ipaddress.ip_address(first) == ipaddress.ip_address(second)
     except ValueError as error:
-        raise UsageError(f"{other} is not an address") from error
+        raise UsageError(f"{second} is not an address") from error
 
 
 def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
@@ -112,7 +113,7 @@ def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
 def packets_of(capture: Path, client_cid: str, settings: Settings) -> list[Row]:
     """Return the packets of connections with that client connection ID (hex), oldest first.
 
-    With the settings of the run as many connections are kept, and as long, as when its rows were made.
+    The run's settings limit the connections that the dissector keeps, as they did when the rows were made.
     """
     if not capture.is_file():
         raise InputError(f"the capture {capture} does not exist; the row's packets cannot be shown")
@@ -141,23 +142,23 @@ def describe(found: Trace) -> Iterator[str]:
     return map(visible, _lines(found))
 
 
-def _lines(found: Trace) -> Iterator[str]:
-    row = found.row
+def _lines(traced: Trace) -> Iterator[str]:
+    row = traced.row
     origin_as = f"AS{row['asn']} {row['cdn']}" if row["asn"] is not None else "no origin AS"
     yield f"{row['domain']} at {row['ip']}, port {row['port']} ({origin_as}): {row['outcome']}"
     yield f"  {row['vantage']}, repetition {row['repetition']}, run {row['run']}"
     yield "  " + ", ".join(f"{name} {row[name]}" for name in SHOWN if row[name] not in (None, ""))
-    yield f"  row: {found.record_file}"
-    if found.capture is None:
+    yield f"  row: {traced.record_file}"
+    if traced.capture is None:
         yield "  nothing was sent, so there is no packet" if row["sent_at"] is None else "  no capture ran"
         return
-    yield f"  packets: {found.capture}"
-    origin = found.origin_ns()
+    yield f"  packets: {traced.capture}"
+    origin = traced.origin_ns()
     if origin is None:
         yield "  the capture holds no packet of this probe"
         return
     yield f"  {'us':>12}  {'':2}  {'type':<20} {'number':>6} {'bytes':>6} {'datagram':>8}  frames"
-    for packet in found.packets:
+    for packet in traced.packets:
         since = (packet["time_ns"] - origin) / 1000
         number = "" if packet["packet_number"] is None else packet["packet_number"]
         yield (
@@ -165,5 +166,5 @@ def _lines(found: Trace) -> Iterator[str]:
             f"{packet['size']:>6} {packet['datagram_size']:>8}  {packet['frames'] or 'not decrypted'}"
         )
     if (row["attempts"] or 0) > 1:
-        # Each attempt has its own connection ID; the row has the ID of one attempt.
+        # Each attempt has a separate connection ID; the row has the ID of a single attempt.
         yield f"  of {row['attempts']} attempts, this is the one that was answered, or the last"

@@ -30,7 +30,7 @@ def share(part: int, whole: int) -> str:
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Format bounds of a share, in percent."""
+    """Format a share's bounds, in percent."""
     return ABSENT if bounds is None else f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
 
 
@@ -44,7 +44,7 @@ def ms(us: float | None) -> str:
 
 
 def median(quartiles_us: Sequence[float]) -> str:
-    """Format the median of three quartiles, in milliseconds; a dash if there are none."""
+    """Format the median of three quartiles, in milliseconds; a dash for an empty sequence."""
     return ms(quartiles_us[1]) if quartiles_us else ABSENT
 
 

@@ -17,21 +17,22 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reports.dashboard import files, html, limits, queries, run_reports
-from reports.dashboard.asking import CLIENT, Asker
-from reports.dashboard.events import Events
-from reports.dashboard.filters import address
-from reports.dashboard.kept import Kept
-from reports.dashboard.metrics import Metrics
-from reports.dashboard.newest import Watcher
-from reports.dashboard.pages import Pages
-from reports.dashboard.refusal import HEADERS, refusal
-from reports.dashboard.sending import Sending
+from reports.dashboard import html, limits
+from reports.dashboard.asking.asker import CLIENT, Asker
+from reports.dashboard.asking.newest import Watcher
+from reports.dashboard.connection.refusal import HEADERS, refusal
+from reports.dashboard.connection.sending import Sending
+from reports.dashboard.pages import files, queries, run_reports
+from reports.dashboard.pages.events import Events
+from reports.dashboard.pages.filters import address
+from reports.dashboard.pages.kept import Kept
+from reports.dashboard.pages.metrics import Metrics
+from reports.dashboard.pages.panels import Pages
 
 _FRESH_S = 60
-# Pages that people also write with a slash behind.
+# Pages that also exist with a final slash.
 _PAGES = ("/watch", "/downloads", "/handshakes", "/queries")
-# What the framework says -> one sentence.
+# The framework's message -> our sentence.
 _SENTENCES = {
     "Not Found": "there is no such page here: the list of queries links to all pages",
     "Method Not Allowed": "these pages can only be read: use GET",
@@ -77,7 +78,7 @@ def application(*, public: bool) -> Starlette:
         exception_handlers={HTTPException: _refused, Exception: _fault},
         lifespan=lifespan,
     )
-    # Starlette's redirection would have the host name that the client has written.
+    # Starlette's redirection would contain the host name from the client's request.
     app.router.redirect_slashes = False
     app.state.asker = asker
     app.state.events = events
@@ -90,7 +91,7 @@ def application(*, public: bool) -> Starlette:
 
 
 async def _find_name(request: Request) -> Response:
-    """`/name/?domain=...`, the form of the overview: leads to the name's page."""
+    """`/name/?domain=...`, the form of the overview: redirects to the name's page."""
     domain = request.query_params.get("domain", "").strip().rstrip(".").lower()
     if not domain:
         raise HTTPException(400, "write a name like www.example.com")
@@ -108,8 +109,8 @@ async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG
 
 
 async def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    # The server makes this page outside of what adds headers.
-    return refusal(500, "a fault of firstflight itself: the dashboard's standard error says more")
+    # The server sends this page outside of the middleware that adds headers.
+    return refusal(500, "a fault of firstflight itself: the dashboard's standard error has the details")
 
 
 def _error_page(status: int, sentence: str, headers: dict[str, str]) -> Response:
@@ -117,7 +118,7 @@ def _error_page(status: int, sentence: str, headers: dict[str, str]) -> Response
 
 
 class _Headers:
-    """Adds the headers of every answer; only successful ones may be kept, and only in public mode by all."""
+    """Adds headers to every answer. Only in public mode, caches may keep successful answers."""
 
     def __init__(self, app: ASGIApp, public: bool) -> None:
         self._app = app
@@ -132,8 +133,8 @@ class _Headers:
                 if own_policy:
                     headers["Content-Security-Policy"] = own_policy
                 streamed = headers.get("Content-Type", "").startswith("text/event-stream")
-                kept = message["status"] == 200 and not streamed
-                headers["Cache-Control"] = self._kept if kept else "no-store"
+                cacheable = message["status"] == 200 and not streamed
+                headers["Cache-Control"] = self._kept if cacheable else "no-store"
                 if message["status"] == 503:
                     headers["Retry-After"] = "10"
             await send(message)
@@ -144,8 +145,8 @@ class _Headers:
 class _PerClient:
     """Limits the requests of each client in public mode.
 
-    Otherwise refuses host names but localhost: a page elsewhere whose name leads to this machine's loopback
-    could read the answers.
+    Otherwise refuses all host names except localhost: a page elsewhere, with a name that resolves to this
+    machine's loopback address, could read the answers.
     """
 
     def __init__(self, app: ASGIApp, allowances: limits.Allowances | None) -> None:

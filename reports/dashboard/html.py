@@ -41,26 +41,26 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def sheet() -> str:
-    """Return the style sheet: the report's, and what only the dashboard needs."""
+    """Return the style sheet: the report's, and additions for the dashboard."""
     return "\n".join(path.read_text(encoding="utf-8") for path in (_REPORT, _TEMPLATES / "dashboard.css"))
 
 
 def shown(value: Any) -> Any:
-    """Return a value as a cell shows it: null as n/a, lists as JSON, no marks of text direction."""
+    """Return a value as text for a cell: null as n/a, lists as JSON, without marks of text direction."""
     if value is None:
         return "n/a"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
         return lines(json.dumps(value, ensure_ascii=False))
-    # Six significant digits; CSV and Parquet have all of them.
+    # Six significant digits; CSV and Parquet have all digits.
     if isinstance(value, float):
         return f"{value:.6g}"
     return lines(value) if type(value) is str else value
 
 
 def plain(text: str) -> str:
-    """Return a text of the store without line ends and marks of text direction."""
+    """Return a text from the store without line breaks and marks of text direction."""
     return str(lines(text))
 
 
@@ -70,7 +70,7 @@ def whole(number: Any) -> str:
 
 
 def measured(value: Any, unit: str) -> str:
-    """Return a value with its unit as people read it: shares in percent, microseconds in milliseconds."""
+    """Return a value with the unit for display: shares in percent, microseconds in milliseconds."""
     if value is None:
         return "n/a"
     if unit == "share":

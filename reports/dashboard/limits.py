@@ -1,4 +1,4 @@
-"""What the dashboard lets its clients ask for: limits of each question, and questions per client."""
+"""Limits of the dashboard: of each question, and per client."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
-from store.access import memory_bytes
+from firstflight.system.memory import usable_bytes
 from store.base import Limits
 
 _GIB = 1 << 30
 # Never above the role's own limit, which the engine would refuse.
-_MEMORY = min(_GIB, memory_bytes() // 4)
+_MEMORY = min(_GIB, usable_bytes() // 4)
 OWN = Limits(seconds=60, memory_bytes=_MEMORY, rows=1_000_000, result_bytes=256 << 20)
-"""For the people of this machine."""
+"""For clients on this machine."""
 PUBLIC = Limits(seconds=10, memory_bytes=_MEMORY // 2, rows=100_000, result_bytes=32 << 20)
 """For anybody (`--public`)."""
 
@@ -28,7 +28,7 @@ class _Bucket:
 
 
 class ClientRate:
-    """Token buckets, one per client: `burst` tokens at once, `per_second` in the long run."""
+    """Token buckets, one per client: a burst of `burst` tokens, and `per_second` in the long run."""
 
     def __init__(self, per_second: float, burst: float) -> None:
         self._per_second = per_second
@@ -36,7 +36,7 @@ class ClientRate:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def wait_s(self, client: str, now: float) -> float:
-        """Take a token of `client`'s and return 0, or return the seconds until there is one.
+        """Take a token of `client` and return 0, or return the seconds until a token is available.
 
         `now` is in seconds of any monotonic clock. IPv6 clients share the bucket of their /64. The clients
         that asked least recently are forgotten first, so memory is bounded.
@@ -48,11 +48,11 @@ class ClientRate:
         return 0
 
     def charge(self, client: str, now: float, tokens: float) -> None:
-        """Take `tokens` of `client`'s for what is known only afterwards; it may owe some then."""
+        """Take `tokens` of `client` for a cost that is known afterwards; the balance may become negative."""
         self._filled(client, now).tokens -= tokens
 
     def owed_s(self, client: str, now: float) -> float:
-        """Return the seconds until `client` owes no tokens; 0 if it owes none."""
+        """Return the seconds until `client` owes no tokens; 0 if the balance is not negative."""
         return max(0.0, -self._filled(client, now).tokens / self._per_second)
 
     def _filled(self, client: str, now: float) -> _Bucket:
@@ -67,7 +67,7 @@ class ClientRate:
 
 
 class Allowances:
-    """What one client of a public dashboard may use: requests, seconds of the store, bytes of answers."""
+    """The limits for a client of a public dashboard: requests, seconds of the store, bytes of answers."""
 
     def __init__(self) -> None:
         self.requests = ClientRate(per_second=2, burst=30)
@@ -76,7 +76,7 @@ class Allowances:
 
 
 def client_key(client: str) -> str:
-    """Return what stands for a client: its IPv4 address, or the /64 of its IPv6 address."""
+    """Return a client's key: its IPv4 address, or the /64 network that contains its IPv6 address."""
     try:
         address = ip_address(client.partition("%")[0])
     except ValueError:

@@ -14,8 +14,8 @@ import uvicorn
 
 from firstflight.errors import Interrupted, UsageError
 from firstflight.system import tcp_listener, terminal
-from reports.dashboard import connections
 from reports.dashboard.app import application
+from reports.dashboard.connection import connections
 from store import find
 from store.clickhouse import listening
 
@@ -36,7 +36,7 @@ class Options:
 
 
 class _Server(uvicorn.Server):
-    """Bounds TLS handshakes; at the end it ends the streams of events first, which would last for long."""
+    """Limits TLS handshakes. On shutdown it first closes the streams of events, which would last for long."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         if self.config.is_ssl:
@@ -53,14 +53,15 @@ class _Server(uvicorn.Server):
 def serve(options: Options) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    When it is ready, one line on standard error ends with ` at URL`. UsageError for an address that cannot be
-    used, or that others can reach without `public`; Interrupted after SIGINT.
+    When the dashboard is ready, it prints a line on standard error with ` at URL` as the last words.
+    UsageError for an address that cannot be used, or that others can reach without `public`; Interrupted
+    after SIGINT.
     """
     find()  # an address of a store that is not valid is wrong use, not an error page
     if (options.certificate is None) != (options.key is None):
         raise UsageError("TLS needs both --certificate and --key")
     if listening.needs_password(options.host) and not options.public:
-        raise UsageError(f"others can reach {options.host}: add --public, which limits what they may ask")
+        raise UsageError(f"others can reach {options.host}: add --public, which limits their queries")
     if options.certificate and options.key:
         listening.tls_context(options.certificate, options.key)
     with connections.Listener(tcp_listener.listener(options.host, options.port)) as listener:
@@ -87,7 +88,7 @@ def serve(options: Options) -> None:
             caught.append(number)
             server.should_exit = True
 
-        # The server puts its own handlers in front of these, and calls them at its end.
+        # The server installs its own handlers, and calls these when it stops.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
         host, port = listener.getsockname()[:2]

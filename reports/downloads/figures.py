@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from reports import wording
-from reports.figures import cdf, style, svg
+from reports.figures import cdf, style
 
 # Steps per decade in sql/download_curves.sql.
 _PER_DECADE = 40
@@ -19,7 +20,7 @@ _TICKS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 
 @dataclass(frozen=True)
 class Unit:
-    """What a figure shows: the axis' name, and how many of the store's unit (bit/s, us) make one of it."""
+    """A figure's unit: the name of the axis, and its size in the store's unit (bit/s, us)."""
 
     axis: str
     divisor: float
@@ -91,7 +92,7 @@ def _curves(
 
 
 def looks(panels: Iterable[Panel]) -> dict[str, style.Look]:
-    """Return a look for each curve of a figure: those with most samples, if they are too many."""
+    """Return a look for each curve in a figure; if there are too many, for the curves with most samples."""
     counts: dict[str, int] = {}
     for panel in panels:
         for curve in panel.curves:
@@ -109,8 +110,8 @@ def described(panels: Sequence[Panel]) -> str:
     return wording.plain_long(" ".join(parts))
 
 
-def draw(panels: Sequence[Panel], size: style.Size, name: str, title: str, description: str) -> str:
-    """Draw the panels as inline SVG, with one legend."""
+def draw(panels: Sequence[Panel], size: style.Size) -> Figure:
+    """Draw the panels, with one legend."""
     drawn = looks(panels)
     with style.drawing():
         columns = 1 if size.narrow or len(panels) == 1 else 2
@@ -119,14 +120,26 @@ def draw(panels: Sequence[Panel], size: style.Size, name: str, title: str, descr
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
         for number, axes in enumerate(grid.flat):
             if number < len(panels):
-                alike = [panel for panel in panels if panel.unit == panels[number].unit]
-                _panel(axes, panels[number], drawn, _span(alike))
+                same_unit = [panel for panel in panels if panel.unit == panels[number].unit]
+                _panel(axes, panels[number], drawn, _span(same_unit))
                 cdf.share_axis(axes, "Downloads [%]" if number % columns == 0 else None)
             else:
                 axes.set_visible(False)
         keys = [Line2D([], [], label=style.name(label), **look.line) for label, look in drawn.items()]
         figure.legend(handles=keys, loc="outside upper left", ncols=2 if size.narrow else 5)
-        return svg.inline(figure, f"{name}-{size.name}", title, description)
+        return figure
+
+
+def log_axis(axes: Axes, span: tuple[float, float], label: str) -> None:
+    """Set a logarithmic horizontal axis of this range."""
+    low, high = span
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    ticks = [factor * tick for tick in _TICKS for factor in ((1,) if high / low > 100 else (1, 2, 5))]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    axes.set_xticks(shown, [f"{tick:,g}" for tick in shown])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel(label)
 
 
 def _span(panels: Sequence[Panel]) -> tuple[float, float]:
@@ -136,15 +149,9 @@ def _span(panels: Sequence[Panel]) -> tuple[float, float]:
 
 
 def _panel(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look], span: tuple[float, float]) -> None:
-    """Draw the curves of a panel as steps, on a logarithmic axis of this range."""
+    """Draw a panel's curves as steps, on a logarithmic axis of this range."""
     low, high = span
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    ticks = [factor * tick for tick in _TICKS for factor in ((1,) if high / low > 100 else (1, 2, 5))]
-    shown = [tick for tick in ticks if low <= tick <= high]
-    axes.set_xticks(shown, [f"{tick:,g}" for tick in shown])
-    axes.set_xticks([], minor=True)
-    axes.set_xlabel(panel.unit.axis)
+    log_axis(axes, span, panel.unit.axis)
     axes.set_title(style.name(panel.title))
     for curve in panel.curves:
         if curve.label in drawn:

@@ -1,7 +1,7 @@
-"""The survey of TCP options of a run, beside the percentages of the ANRW 2023 paper (section 6.1).
+"""The survey of TCP options in a run, and the percentages of the ANRW 2023 paper (section 6.1).
 
-Values have the form of the paper's tables (`tables`): table `6.1`; row: what is counted, names or
-addresses, of ours after the vantage point; column: the option, in percent, or a count.
+Values have the form of the paper's tables (`tables`): table `6.1`; row: names or addresses, in our rows after
+the vantage point; column: the option, in percent, or a count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TABLE = "6.1"
 TITLE = "TCP options (section 6.1): percent of the names, and of the addresses, that answered."
 NO_SURVEY = "The run has no survey in the store: its settings need [tcp_options] enabled."
 _NAMES = "names"
-# Columns of the query: the published column, or ours, and how it is printed.
+# Columns of the query -> the published column, or ours, and its printed title.
 _COUNTS = {"asked": "asked", "answered": "answered"}
 _SHARES = {
     "none_share": ("none", "none"),
@@ -35,7 +35,7 @@ _SHARES = {
 
 
 def published() -> list[Value]:
-    """Return the paper's percentages; what they are shares of is not given, its text speaks of domains."""
+    """Return the paper's percentages. The paper does not define the whole; its text is about domains."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         return [
             Value(row["edition"], TABLE, _NAMES, row["row"], float(row["value"]))
@@ -45,37 +45,37 @@ def published() -> list[Value]:
 
 
 def collect(store: Store, run: str) -> list[Value]:
-    """Return the values of a run in the store (an id, or `newest`); none without rows of tcp_option."""
-    found = []
+    """Return a run's values in the store (an id, or `newest`); empty without rows of tcp_option."""
+    values = []
     for row in query.rows(store, "tcp_option_shares", {"run": run}):
         name = f"{row['vantage']} {row['counted_by']}"
-        found += [Value(OURS, TABLE, name, column, float(row[column])) for column in _COUNTS]
+        values += [Value(OURS, TABLE, name, column, float(row[column])) for column in _COUNTS]
         for column, (public, _) in _SHARES.items():
             share = row[column]
-            found.append(Value(OURS, TABLE, name, public, None if share is None else round(100 * share, 1)))
-    return found
+            values.append(Value(OURS, TABLE, name, public, None if share is None else round(100 * share, 1)))
+    return values
 
 
 def text(values: Sequence[Value]) -> str:
-    """Return the table for people."""
+    """Return the table as text."""
     table = aligned(TITLE, grid(values))
-    return table if any(one.edition == OURS for one in values) else f"{table}\n{NO_SURVEY}\n"
+    return table if any(value.edition == OURS for value in values) else f"{table}\n{NO_SURVEY}\n"
 
 
 def grid(values: Sequence[Value]) -> list[list[str]]:
     """Return the table as lines of cells, head first: our names, published percentages, our addresses."""
     lines: dict[tuple[str, str], dict[str, float | None]] = {}
-    for one in values:
-        lines.setdefault((one.row, one.edition), {})[one.column] = one.value
+    for value in values:
+        lines.setdefault((value.row, value.edition), {})[value.column] = value.value
     titles = _COUNTS | dict(_SHARES.values())
     body = [["", "", *titles.values()]]
     for row, edition in sorted(lines, key=lambda key: (not key[0].endswith(_NAMES), key[1] != OURS, key[0])):
-        cells = [_shown(column, lines[row, edition]) for column in titles]
+        cells = [_value_text(column, lines[row, edition]) for column in titles]
         body.append([row, EDITIONS[edition], *cells])
     return body
 
 
-def _shown(column: str, line: dict[str, float | None]) -> str:
+def _value_text(column: str, line: dict[str, float | None]) -> str:
     """Return a value as text: empty if the edition does not give it, `-` without anything to count."""
     if column not in line:
         return ""

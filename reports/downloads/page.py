@@ -1,4 +1,4 @@
-"""Writes the page about a run's downloads: the ANRW paper's tables and figures, beside the published ones."""
+"""Writes the page about a run's downloads: the ANRW paper's tables and figures, with published values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.system import files
-from reports.downloads import figures, option_survey, published, tables
+from reports.downloads import figures, option_survey, published, size_figure, tables
 from reports.downloads.figures import MBIT, MS, Panel
 from reports.page import html, provenance
 from reports.question import Answer, ask
@@ -22,6 +22,18 @@ TITLES = {
     "3": "Throughput from each CDN",
     "3n": "Throughput from each CDN, mean of each name",
 }
+"""Figure of the paper (3n: over means of names) -> the title."""
+FILES = {
+    "1": "throughput-and-rtt",
+    "2": "throughput-by-set",
+    "3": "throughput-by-cdn",
+    "3n": "throughput-by-cdn-means",
+    "sizes": "throughput-by-size",
+}
+"""Figure -> its identifier on the page, which is also the base name of the files."""
+HEADINGS = {"1": "Names with a download", "2": "Sets compared"}
+"""Table of the paper -> the heading on the page."""
+BY_SIZE = "Throughput by size of the file"
 COLUMNS = ["", "", "", *(f"{level:.0%}" for level in published.LEVELS), "samples", "names", "limited"]
 
 
@@ -54,46 +66,84 @@ def collect(store: Store, run: str) -> Content:
     )
 
 
-def write(gathered: Content, folder: Path) -> Path:
-    """Write the page to `folder`/downloads.html and return its path. Equal rows give equal bytes.
+def write(gathered: Content, folder: Path, figures: Path | None = None) -> Path:
+    """Write the page to `folder`/downloads.html and return the path. Equal rows give equal bytes.
 
-    FirstflightError: the file cannot be written.
+    `figures`: a folder for the figures and their data as files, to which the page links. FirstflightError: a
+    file cannot be written.
     """
-    path = folder / NAME
-    files.write_text(path, render(gathered))
+    path, drawn = folder / NAME, _figures(gathered)
+    if figures is not None:
+        html.write_figures(drawn.values(), figures)
+    files.write_text(path, render(gathered, drawn, html.address(figures, folder)))
     return path
 
 
-def render(gathered: Content) -> str:
-    """Return the page as HTML."""
+def write_figures(gathered: Content, folder: Path) -> list[Path]:
+    """Write the figures and their data as files to `folder` and return the paths; errors as `write`."""
+    return html.write_figures(_figures(gathered).values(), folder)
+
+
+def _figures(gathered: Content) -> dict[str, html.Drawn]:
+    """Return the figures in reading order, by the keys of FILES."""
     rows, cities = gathered.curves.rows, gathered.provenance.cities
     drawn: dict[str, html.Drawn] = {}
     for figure, title in TITLES.items():
         panels = figures.figure1(rows, cities) if figure == "1" else figures.of_vantages(rows, figure, cities)
         if any(panel.curves for panel in panels):
             drawn[figure] = _drawn(figure, title, panels, gathered.curves)
+    sizes = gathered.sizes
+    if any(row["downloads"] for row in sizes.rows):
+        drawn["sizes"] = html.drawn(
+            FILES["sizes"],
+            partial(size_figure.draw, sizes.rows, cities),
+            sizes.rows,
+            title=BY_SIZE,
+            description=size_figure.described(sizes.rows, cities),
+            sizes=sizes,
+        )
+    return drawn
+
+
+def render(gathered: Content, drawn: Mapping[str, html.Drawn] | None = None, figures_at: str = "") -> str:
+    """Return the page as HTML.
+
+    `drawn`: the figures, if they are already drawn. `figures_at`: the address of their folder, or empty.
+    """
+    rows, cities = gathered.curves.rows, gathered.provenance.cities
+    sets = {row["of_set"] for row in gathered.sizes.rows if row["downloads"]}
     return html.render(
         "downloads.html",
         page=gathered,
         run=gathered.provenance,
         titles=TITLES,
-        figures=drawn,
+        names=FILES,
+        by_size=BY_SIZE,
+        figures=_figures(gathered) if drawn is None else drawn,
+        figures_at=figures_at,
         grids={table: tables.grid(table, gathered.values) for table in tables.TABLES},
         captions=tables.TABLES,
+        headings=HEADINGS,
         survey=option_survey.grid(gathered.survey),
         survey_caption=option_survey.TITLE,
-        has_survey=any(one.edition == tables.OURS for one in gathered.survey),
+        has_survey=any(value.edition == tables.OURS for value in gathered.survey),
         columns=COLUMNS,
         numbers={figure: numbers(figure, rows, cities) for figure in TITLES},
-        undrawn={figure: _undrawn(figure, rows, cities) for figure in TITLES},
+        undrawn={figure: _labels_not_drawn(figure, rows, cities) for figure in TITLES}
+        | {"sizes": sorted(sets - set(size_figure.looks(gathered.sizes.rows)))},
     )
 
 
 def _drawn(figure: str, title: str, panels: Sequence[Panel], answer: Answer) -> html.Drawn:
-    name = f"figure{figure}"
-    draw = partial(figures.draw, panels, name=name, title=title, description=figures.described(panels))
-    data = [row for row in answer.rows if _figure_of(row["figure"]) == figure]
-    return html.drawn(name, draw, data, curves=answer)
+    return html.drawn(
+        FILES[figure],
+        partial(figures.draw, panels),
+        [row for row in answer.rows if _figure_of(row["figure"]) == figure],
+        title=title,
+        source=f"Figure {figure.removesuffix('n')}",
+        description=figures.described(panels),
+        curves=answer,
+    )
 
 
 def _figure_of(part: str) -> str:
@@ -101,7 +151,7 @@ def _figure_of(part: str) -> str:
     return "1" if part in ("1a", "1b") else part
 
 
-def _undrawn(figure: str, rows: Sequence[Mapping[str, Any]], cities: Mapping[str, str]) -> list[str]:
+def _labels_not_drawn(figure: str, rows: Sequence[Mapping[str, Any]], cities: Mapping[str, str]) -> list[str]:
     panels = figures.figure1(rows, cities) if figure == "1" else figures.of_vantages(rows, figure, cities)
     labels = {curve.label for panel in panels for curve in panel.curves}
     return sorted(labels - set(figures.looks(panels)))
@@ -110,7 +160,7 @@ def _undrawn(figure: str, rows: Sequence[Mapping[str, Any]], cities: Mapping[str
 def numbers(
     figure: str, rows: Sequence[Mapping[str, Any]], cities: Mapping[str, str]
 ) -> list[tuple[str, list[list[str]]]]:
-    """Return a figure in numbers: of each part its unit and its lines, ours first, then each edition's.
+    """Return a figure in numbers: for each part the unit and the lines, ours first, then each edition's.
 
     A line has edition, vantage point, curve, the quantiles at published.LEVELS in that unit, and our counts.
     """
@@ -128,18 +178,28 @@ def numbers(
             for row in rows
             if row["figure"] == part
         ]
-        # The paper does not say whether its Figure 3 is of downloads or of means: it stands beside both.
+        # The paper does not say whether its Figure 3 shows downloads or means, so it is listed with both.
         lines += [
-            [tables.EDITIONS[one.edition], one.vantage, one.curve, *map(_number, one.values), "", "", ""]
-            for one in sorted(published.quantiles(), key=lambda one: list(tables.EDITIONS).index(one.edition))
-            if one.figure == part.removesuffix("n")
+            [
+                tables.EDITIONS[quantile.edition],
+                quantile.vantage,
+                quantile.curve,
+                *map(_number, quantile.values),
+                "",
+                "",
+                "",
+            ]
+            for quantile in sorted(
+                published.quantiles(), key=lambda quantile: list(tables.EDITIONS).index(quantile.edition)
+            )
+            if quantile.figure == part.removesuffix("n")
         ]
         found.append((unit.axis, lines))
     return found
 
 
 def _number(value: float | None) -> str:
-    """Return a value with three significant digits; a dash for None or nothing to count."""
+    """Return a value with three significant digits; a dash if it is missing."""
     if value is None or value != value:
         return "–"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

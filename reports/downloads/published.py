@@ -1,4 +1,4 @@
-"""Percentiles of the ANRW 2023 paper's Figures 1 to 3 and of its authors' later edition."""
+"""Percentiles from Figures 1 to 3 of the ANRW 2023 paper and from its authors' later edition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Published quantiles of a curve at LEVELS: Mbit/s, or ms in Figure 1b; None beyond the axis."""
+    """Published quantiles for a curve at LEVELS: Mbit/s, or ms in Figure 1b; `None` beyond the axis."""
 
     edition: str
     figure: str

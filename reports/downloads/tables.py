@@ -1,7 +1,8 @@
-"""Tables 1 and 2 of the ANRW 2023 paper from a run's downloads, beside the published values.
+"""Tables 1 and 2 of the ANRW 2023 paper from a run's downloads, with the published values.
 
-Values are in one form, ours and published ones: edition, table, row, column, value. Editions: `ours`, `anrw`
-(the paper), `warmup` (its authors' later edition with warm-up downloads). Table 1 counts, table 2 is percent.
+Our values and the published ones have the same form: edition, table, row, column, value. Editions: `ours`,
+`anrw` (the paper), `warmup` (its authors' later edition with warm-up downloads). Table 1 has counts, Table 2
+has percentages.
 """
 
 from __future__ import annotations
@@ -13,20 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import UsageError
-from reports import query, question
+from reports import chosen_run, query, question
 from reports.numbers import bootstrap
 from schemas import sql
 from store import Store
 
 PUBLISHED = Path(__file__).parents[1] / "published" / "anrw_tables.csv"
 OURS = "ours"
-NEWEST = "newest"
 EDITIONS = {OURS: "ours", "anrw": "ANRW 2023", "warmup": "with warm-ups"}
 TABLES = {
     "1": "Table 1: names with a successful download in the first repetition (_Q: over QUIC).",
     "2": "Table 2: throughput of one set over that of another, percent of the pairs; + is faster.",
 }
-# Columns of the view anrw_table2 that make a published column, and how it is called there.
+# Published column -> the columns of the view anrw_table2 that it sums.
 BINS = {
     "<0.5": ("below_05",),
     "0.5-0.6": ("from_05",),
@@ -47,9 +47,13 @@ _COUNTS = ("pairs", "names", "limited")
 _NAMES = {name: name.upper() for name in ("bl", "ecn", "sack", "ws14", "all14", "all7", "warmup")}
 
 
+# Sets that others are compared with, in this order, as in the papers' tables; QUIC stacks last.
+_VERSUS = ("bl", "all14", *(name for name in _NAMES if name not in ("bl", "all14")))
+
+
 @dataclass(frozen=True)
 class Value:
-    """One value of one table; None: nothing to count."""
+    """A value in a table; `None`: nothing to count."""
 
     edition: str
     table: str
@@ -63,7 +67,7 @@ class Value:
 
 
 def published() -> list[Value]:
-    """Return the values of the paper and of its later edition, of Tables 1 and 2."""
+    """Return the values of Tables 1 and 2 from the paper and from its later edition."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         return [
             Value(row["edition"], row["table"], row["row"], row["column"], float(row["value"]))
@@ -73,7 +77,7 @@ def published() -> list[Value]:
 
 
 def collect(store: Store, run: str) -> list[Value]:
-    """Return the values of a run in the store (an id, or `newest`). UsageError if it has no download."""
+    """Return a run's values in the store (an id, or `newest`). UsageError if it has no download."""
     run = chosen(store, run)
     first, second = (query.rows(store, name, {"run": run}) for name in ("anrw_table1", "anrw_table2"))
     if not first and not second:
@@ -85,34 +89,31 @@ def collect(store: Store, run: str) -> list[Value]:
 
 
 def chosen(store: Store, run: str) -> str:
-    """Return the id of a run; of `newest` that of the newest with downloads. UsageError if there is none."""
-    if run != NEWEST:
-        return run
-    found = question.ask(store, "newest_downloads").rows
-    if not found:
-        raise UsageError(
-            f"the store in {store.location} has no download: run a campaign with [download] enabled, or load "
-            "one (firstflight load RUN)"
-        )
-    return str(found[0]["run"])
+    """Return a run's id; `newest`: the newest with downloads. UsageError if no run has downloads."""
+    return chosen_run.choose(store, run, chosen_run.DOWNLOADS).run
 
 
 def intervals(store: Store, run: str) -> dict[str, bootstrap.Interval | None]:
     """Return the interval over names of the share of faster downloads (0 to 1), by row of Table 2.
 
-    Names are resampled, since the downloads of one name are not independent.
+    Names are resampled, because a name's downloads are not independent.
     """
     answer = question.put(store, sql.query("download_patterns", store.dialect), {"run": run})
     of_row: dict[str, list[bootstrap.Pattern]] = {}
     for row in answer.rows:
         cell = {("", 0): (row["faster"], row["pairs"])}
         of_row.setdefault(_pair(row), []).append(bootstrap.Pattern(row["names"], cell))
-    return {row: bootstrap.intervals(found).share_max for row, found in of_row.items()}
+    return {row: bootstrap.intervals(patterns).share_max for row, patterns in of_row.items()}
 
 
 def _pair(row: dict[str, Any]) -> str:
     """Return a pair of sets as the paper writes it."""
     return "/".join(_NAMES.get(row[side], row[side]) for side in ("set", "versus"))
+
+
+def _sort_key(name: str) -> tuple[int, str]:
+    """Return a set's sort key. In a pair, the set with the lower key is the denominator."""
+    return (_VERSUS.index(name), "") if name in _VERSUS else (len(_VERSUS), name)
 
 
 def _table1(rows: Iterable[dict[str, Any]]) -> Iterator[Value]:
@@ -124,7 +125,9 @@ def _table1(rows: Iterable[dict[str, Any]]) -> Iterator[Value]:
 def _table2(
     rows: Iterable[dict[str, Any]], of_names: Mapping[str, bootstrap.Interval | None]
 ) -> Iterator[Value]:
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (_sort_key(row["versus"]), _sort_key(row["set"]))):
+        if _sort_key(row["set"]) < _sort_key(row["versus"]):
+            continue  # the same pair in the other direction
         name = _pair(row)
         faster = row["faster"]
         low, high = of_names.get(name) or (None, None)
@@ -146,17 +149,17 @@ def _percent(share: float | None) -> float | None:
 
 
 def text(values: Sequence[Value]) -> str:
-    """Return the tables for people: our rows, then the published ones; of Table 2 by pair."""
+    """Return the tables as text: our rows, then the published ones; Table 2 by pair."""
     return "\n".join(aligned(title, grid(table, values)) for table, title in TABLES.items())
 
 
 def grid(table: str, values: Sequence[Value]) -> list[list[str]]:
     """Return one of TABLES as lines of cells, the head first: row, edition, then a cell for each column."""
-    values = [one for one in values if one.table == table]
+    values = [value for value in values if value.table == table]
     columns = _columns(table, values)
     lines: dict[tuple[str, str], dict[str, float | None]] = {}
-    for one in values:
-        lines.setdefault((one.row, one.edition), {})[one.column] = one.value
+    for value in values:
+        lines.setdefault((value.row, value.edition), {})[value.column] = value.value
     if table == "2":  # published pairs that we do not have come last
         ours = [row for row, edition in lines if edition == OURS]
         order = {row: place for place, row in enumerate(dict.fromkeys([*ours, *(row for row, _ in lines)]))}
@@ -164,7 +167,7 @@ def grid(table: str, values: Sequence[Value]) -> list[list[str]]:
     else:
         keys = sorted(lines, key=lambda key: list(EDITIONS).index(key[1]))
     body = [
-        [row, EDITIONS[edition], *(_shown(table, column, lines[row, edition]) for column in columns)]
+        [row, EDITIONS[edition], *(_value_text(table, column, lines[row, edition]) for column in columns)]
         for row, edition in keys
     ]
     return [["", "", *columns], *body]
@@ -184,14 +187,14 @@ def aligned(title: str, lines: Sequence[Sequence[str]]) -> str:
 
 
 def _columns(table: str, values: Sequence[Value]) -> list[str]:
-    there = list(dict.fromkeys(one.column for one in values))
+    columns = list(dict.fromkeys(value.column for value in values))
     if table == "1":
-        named = [column for column in there if column not in ("Total", "Others")]
-        return [column for column in ("Total", *sorted(named), "Others") if column in there]
-    return [column for column in (*_COUNTS, "+", "+low", "+high", "-", *BINS) if column in there]
+        named = [column for column in columns if column not in ("Total", "Others")]
+        return [column for column in ("Total", *sorted(named), "Others") if column in columns]
+    return [column for column in (*_COUNTS, "+", "+low", "+high", "-", *BINS) if column in columns]
 
 
-def _shown(table: str, column: str, line: dict[str, float | None]) -> str:
+def _value_text(table: str, column: str, line: dict[str, float | None]) -> str:
     """Return a value as text: empty if the edition does not give it, `-` without anything to count."""
     if column not in line:
         return ""

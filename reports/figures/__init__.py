@@ -1,1 +1,1 @@
-"""The figures of a report page: each module collects its numbers and draws them as inline SVG."""
+"""A report page's figures: each module collects its numbers and draws them as inline SVG."""

@@ -1,18 +1,20 @@
 """Figure 10 of the paper: a measured delay minus the ACK Delay that the server reports, in two readings.
 
-`paper` is what the published code computes, from the ACK to the ServerHello; `physical` is what the paper's
-text describes, from the Initial to the ACK, including the round trip. docs/definitions.md defines both.
+`paper` is the published code's computation, from the ACK to the ServerHello. `physical` follows the paper's
+text: from the Initial to the ACK, including the round trip. docs/definitions.md defines both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports.figures import cdf, style, svg
+from reports import wording
+from reports.figures import cdf, style
 from reports.question import Answer, ask
 from store import Store
 
@@ -20,6 +22,8 @@ WAYS = {
     "paper": "ACK to ServerHello, minus ACK Delay [ms]",
     "physical": "Initial to ACK, minus ACK Delay [ms]",
 }
+MEASURED = {"paper": "Time from ACK to ServerHello", "physical": "Time from Initial to ACK"}
+"""Way -> the measured quantity, for a title."""
 OUTCOMES = {"coalesced": "ACK and ServerHello coalesced", "iack": "Instant ACK"}
 
 
@@ -48,10 +52,8 @@ def draw(
     way: str,
     looks: Mapping[str, style.Look],
     size: style.Size,
-    title: str,
-    description: str,
-) -> str:
-    """Draw one reading as inline SVG: a panel for coalesced answers, one for instant ACKs."""
+) -> Figure:
+    """Draw one reading: a panel for coalesced answers, one for instant ACKs."""
     with style.drawing():
         rows, columns = (2, 1) if size.narrow else (1, 2)
         height = 540 if size.narrow else 310
@@ -73,4 +75,15 @@ def draw(
         keys = [Line2D([], [], label=style.name(cdn), **looks[cdn].line) for cdn in names]
         if keys:
             figure.legend(handles=keys, loc="outside upper left", ncols=3 if size.narrow else 5)
-        return svg.inline(figure, f"figure10-{way}-{size.name}", title, description)
+        return figure
+
+
+def describe(panels: Mapping[str, Sequence[cdf.Curve]]) -> str:
+    """Return the text alternative: the median of each curve."""
+    parts = []
+    for outcome, curves in panels.items():
+        text = "; ".join(
+            f"{curve.label}: half of the probes at most {wording.ms(curve.half_us)} ms" for curve in curves
+        )
+        parts.append(f"{OUTCOMES[outcome]}: {text or 'no probes'}.")
+    return wording.plain_long(" ".join(parts))

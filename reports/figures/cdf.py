@@ -25,6 +25,16 @@ class Curve:
     shares: list[float]
     probes: int
 
+    @property
+    def at_zero(self) -> float:
+        """The share at 0."""
+        return self.shares[0] if self.values_us[0] == 0 else 0.0
+
+    @property
+    def half_us(self) -> int:
+        """The smallest value that half of the rows do not exceed, in microseconds."""
+        return next(us for us, share in zip(self.values_us, self.shares, strict=True) if share >= 0.5)
+
 
 def curves(rows: Iterable[Mapping[str, Any]], value: str) -> list[Curve]:
     """Return the curves in ordered rows of (cdn, `value`, at_most, of_probes)."""
@@ -50,7 +60,7 @@ def draw(axes: Axes, curve: Curve, look: style.Look) -> None:
 
 
 def corners(curve: Curve) -> tuple[list[float], list[float]]:
-    """Return the corners of a curve's steps: positions on the axis, and shares."""
+    """Return the corners in a curve's steps: positions on the axis, and shares."""
     first = curve.values_us[0] == 0
     xs = [position(curve.values_us[0])]
     ys = [curve.shares[0] if first else 0.0]

@@ -1,4 +1,4 @@
-"""Draws values of an experiment beside published ones: by category as dots, or as curves over a number."""
+"""Draws values of an experiment next to published ones: dots by category, or curves over a number."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from reports.figures import style, svg
+from reports.figures import style
 from reports.numbers.compared import Panel, Series, labels
 
 _ROW = 27
-"""Height of a category, in CSS pixels."""
+"""Height for a category, in CSS pixels."""
 _PANEL = 235
-"""Height of a panel with curves."""
+"""Height for a panel with curves."""
 _FRAME = 66
-"""Title and axis of a panel."""
+"""Title and axis for a panel."""
 _SPREAD = 0.56
-"""Of a category's height: what its dots take."""
+"""The part of a category's height that its dots take."""
 _FINE_DECADES = 1.3
 
 
 def looks(panels: Sequence[Panel]) -> dict[str, style.Look]:
-    """Return a look for each label; without those that could not be distinguished any more."""
+    """Return a look for each label; labels beyond the number of distinguishable looks have no look."""
     counts = labels(panels)
-    # The same label looks the same whatever else is drawn, so the order is that of appearance.
+    # In the order of appearance, so that a label has the same look whatever else is drawn.
     found = style.looks((label, len(counts) - place) for place, label in enumerate(counts))
     return {label: found[label] for label in counts if label in found}
 
 
-def draw(panels: Sequence[Panel], size: style.Size, name: str, title: str, description: str) -> str:
-    """Draw the panels as inline SVG, with one legend."""
+def draw(panels: Sequence[Panel], size: style.Size) -> Figure:
+    """Draw the panels, with one legend."""
     drawn = looks(panels)
     columns = 1 if size.narrow or len(panels) == 1 else 2
     rows = -(-len(panels) // columns)
@@ -53,7 +54,7 @@ def draw(panels: Sequence[Panel], size: style.Size, name: str, title: str, descr
             (_dots if panel.across is None else _curves)(axes, panel, drawn)
             axes.set_title(style.name(panel.title))
         figure.legend(handles=keys, loc="outside upper left", ncols=per_line, handlelength=1.8)
-        return svg.inline(figure, f"{name}-{size.name}", title, description)
+        return figure
 
 
 def _height(panel: Panel) -> int:
@@ -73,25 +74,25 @@ def _keys(panels: Sequence[Panel], drawn: Mapping[str, style.Look]) -> list[Line
         )
         for label, look in drawn.items()
     ]
-    if any(one.published for panel in panels for one in panel.series):
+    if any(series.published for panel in panels for series in panel.series):
         keys.append(Line2D([], [], label="published", linestyle="", marker="o", **_hollow(style.FAINT)))
     return keys
 
 
 def _dots(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
-    """Draw the values of each category on a line of its own, one series below the other."""
+    """Draw each category on a separate line, one series below the other."""
     categories = panel.categories
-    shown = [one for one in panel.series if one.label in drawn]
-    for place, one in enumerate(shown):
-        shift = _SPREAD * ((place + 0.5) / len(shown) - 0.5)
-        values = [value for _, value in one.points]
-        heights = [categories.index(str(where)) + shift for where, _ in one.points]
-        axes.plot(values, heights, linestyle="", **_marker(one, drawn[one.label]))
-    axes.set_yticks(range(len(categories)), [style.name(one) for one in categories])
+    drawn_series = [series for series in panel.series if series.label in drawn]
+    for place, series in enumerate(drawn_series):
+        shift = _SPREAD * ((place + 0.5) / len(drawn_series) - 0.5)
+        values = [value for _, value in series.points]
+        heights = [categories.index(str(where)) + shift for where, _ in series.points]
+        axes.plot(values, heights, linestyle="", **_marker(series, drawn[series.label]))
+    axes.set_yticks(range(len(categories)), [style.name(category) for category in categories])
     axes.set_ylim(len(categories) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(panel.axis)
-    values = [value for one in shown for _, value in one.points]
+    values = [value for series in drawn_series for _, value in series.points]
     if values and min(values) >= 0:
         axes.set_xlim(0, max(values) * 1.08 or 1)
     elif values:
@@ -101,15 +102,19 @@ def _dots(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
 
 def _curves(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
     """Draw our series as curves, and published values as markers."""
-    shown = [one for one in panel.series if one.label in drawn]
-    for one in shown:
-        points = sorted((float(where), value) for where, value in one.points)
-        line = {"linestyle": ""} if one.published else {"linestyle": drawn[one.label].dash, "linewidth": 1.6}
-        axes.plot(*zip(*points, strict=True), **line, **_marker(one, drawn[one.label]))
-    places = [float(where) for one in shown for where, _ in one.points]
+    drawn_series = [series for series in panel.series if series.label in drawn]
+    for series in drawn_series:
+        points = sorted((float(where), value) for where, value in series.points)
+        line = (
+            {"linestyle": ""}
+            if series.published
+            else {"linestyle": drawn[series.label].dash, "linewidth": 1.6}
+        )
+        axes.plot(*zip(*points, strict=True), **line, **_marker(series, drawn[series.label]))
+    places = [float(where) for series in drawn_series for where, _ in series.points]
     if places and min(places) > 0 and max(places) >= 10 * min(places):
         _logarithmic(axes, min(places), max(places))
-    values = [value for one in shown for _, value in one.points]
+    values = [value for series in drawn_series for _, value in series.points]
     if values and min(values) < 0 < max(values):
         axes.axhline(0, color=style.FAINT, linewidth=0.8)
     elif values and min(values) >= 0:
@@ -130,8 +135,8 @@ def _logarithmic(axes: Axes, low: float, high: float) -> None:
     axes.minorticks_off()
 
 
-def _marker(one: Series, look: style.Look) -> dict[str, Any]:
-    if one.published:
+def _marker(series: Series, look: style.Look) -> dict[str, Any]:
+    if series.published:
         return {"marker": look.marker, **_hollow(look.colour)}
     return {"marker": look.marker, "color": look.colour, "markersize": 6.5}
 

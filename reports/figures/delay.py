@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports.figures import cdf, labels, style, svg
+from reports import wording
+from reports.figures import cdf, labels, style
 from reports.question import Answer, ask
 from store import Store
 
@@ -51,7 +53,7 @@ def all_vantages(store: Store, when: Mapping[str, str], cities: Mapping[str, str
     curves, numbers = ask(store, "figure14", **when), ask(store, "figure14_numbers", **when)
     panels = []
     for vantage, rows in groupby(curves.rows, key=lambda row: str(row["vantage"])):
-        iack = {row["cdn"]: row["iack"] for row in numbers.rows if row["at_vantage"] == vantage}
+        iack = {row["cdn"]: row["iack"] for row in numbers.rows if row["vantage"] == vantage}
         panels.append(_panel(cities.get(vantage, vantage), cdf.curves(rows, "delay_us"), iack))
     return Delays(panels, curves, numbers)
 
@@ -65,11 +67,12 @@ def draw(
     panels: Sequence[Panel],
     looks: Mapping[str, style.Look],
     size: style.Size,
-    name: str,
-    title: str,
-    description: str,
-) -> str:
-    """Draw the panels as inline SVG; a single panel has labels beside its curves, several share a legend."""
+    published_ms: Mapping[str, float] | None = None,
+) -> Figure:
+    """Draw the panels; a single panel has labels next to its curves, several share a legend.
+
+    `published_ms`: medians of instant ACKs by CDN, as triangles on the axis.
+    """
     with style.drawing():
         columns = 1 if size.narrow or len(panels) == 1 else 2
         rows = -(-len(panels) // columns)
@@ -84,6 +87,11 @@ def draw(
                 axes.set_visible(False)
                 continue
             _draw_panel(axes, panels[number], looks, titled=not single)
+            for curve in panels[number].curves:
+                median_ms = (published_ms or {}).get(curve.label)
+                if median_ms is not None and curve.label in looks:
+                    position = cdf.position(1000 * median_ms)
+                    axes.plot(position, 0, "^", markersize=7, color=looks[curve.label].colour, clip_on=False)
             below = number + columns >= len(panels)
             axes.set_xlabel(X_LABEL if below else "")
             axes.tick_params(labelbottom=below)
@@ -92,7 +100,7 @@ def draw(
         if not single or _label(grid[0, 0], panels[0], looks):
             keys = [Line2D([], [], label=style.name(cdn), **looks[cdn].line) for cdn in names]
             figure.legend(handles=keys, loc="outside upper left", ncols=3 if size.narrow else 6)
-        return svg.inline(figure, f"{name}-{size.name}", title, description)
+        return figure
 
 
 def _draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, style.Look], *, titled: bool) -> None:
@@ -104,10 +112,23 @@ def _draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, style.Look], *, ti
 
 
 def _label(axes: Axes, panel: Panel, looks: Mapping[str, style.Look]) -> list[str]:
-    """Write the names beside the curves; return the names for which there was no space."""
+    """Write the names next to the curves; return the names for which there was no space."""
     lines = [
         labels.Line(style.name(curve.label), *cdf.corners(curve), looks[curve.label])
         for curve in panel.curves
         if curve.label in looks
     ]
     return labels.beside(axes, lines)
+
+
+def describe(panels: Sequence[Panel]) -> str:
+    """Return the text alternative: the share at 0 and the median of each curve."""
+    parts = []
+    for panel in panels:
+        curves = "; ".join(
+            f"{curve.label}: {wording.percent(curve.at_zero)} % at 0, half of the probes within "
+            f"{wording.ms(curve.half_us)} ms"
+            for curve in panel.curves
+        )
+        parts.append(f"{panel.title}: {curves or 'no CDN sends instant ACKs'}.")
+    return wording.plain_long(" ".join(parts))

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports.figures import style, svg
+from reports import wording
+from reports.figures import style
 from reports.numbers import rfc9002
 from reports.question import Answer, ask
 from store import Store
@@ -26,7 +28,7 @@ _RFC: dict[str, Any] = {"color": style.INK, "linewidth": 1.2, "linestyle": (0, (
 
 @dataclass(frozen=True)
 class Point:
-    """Instant ACKs of a CDN at a vantage point: quartiles in us, and how many exceed the first PTO."""
+    """Instant ACKs for a CDN at a vantage point: quartiles in us, and how many exceed the first PTO."""
 
     cdn: str
     vantage: str
@@ -45,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Points:
-    """All points of a run, and the query with its answer."""
+    """All points in a run, and the query with its answer."""
 
     points: list[Point]
     answer: Answer
@@ -68,10 +70,8 @@ def draw(
     points: Sequence[Point],
     looks: Mapping[str, style.Look],
     size: style.Size,
-    title: str,
-    description: str,
-) -> str:
-    """Draw curves and points as inline SVG."""
+) -> Figure:
+    """Draw curves and points."""
     with style.drawing():
         height = 430 if size.narrow else 440
         figure = style.canvas(size, height)
@@ -101,7 +101,7 @@ def draw(
             for cdn in names
         ]
         figure.legend(handles=keys, loc="outside upper left", ncols=2 if size.narrow else 5, handlelength=1.8)
-        return svg.inline(figure, f"figure4-{size.name}", title, description)
+        return figure
 
 
 def _curves(axes: Axes, low: float, high: float) -> None:
@@ -120,7 +120,7 @@ def _curves(axes: Axes, low: float, high: float) -> None:
 
 
 def _spurious(axes: Axes, low: float, high: float) -> None:
-    """Shade where the PTO ends before the ServerHello (3 RTT in the paper); draw the RFC's limit dashed."""
+    """Shade where the PTO expires before the ServerHello (3 RTT in the paper); dash the RFC's limit."""
     axes.axhspan(rfc9002.PAPER_SPURIOUS, _MOST, color="#f6e3d7", linewidth=0)
     rtts = np.geomspace(low, high, 200)
     limit = [rfc9002.spurious_improvement(rtt * 1000) for rtt in rtts]
@@ -140,3 +140,14 @@ def _mark(axes: Axes, points: Sequence[Point], look: style.Look) -> None:
         axes.plot([point.rtt_us[0] / 1000, point.rtt_us[2] / 1000], [y, y], color=look.colour, linewidth=1.4)
     edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.7}
     axes.plot(xs, ys, color=look.colour, marker=look.marker, markersize=7, linestyle="", **edge)
+
+
+def describe(found: Sequence[Point]) -> str:
+    """Return the text alternative: the point of each CDN."""
+    text = "; ".join(
+        f"{point.cdn} from {point.vantage}: RTT {wording.ms(point.rtt_us[1])} ms, shorter by "
+        f"{point.improvements[1]:.1f} RTT"
+        for point in found
+    )
+    curves = "Curves of 3 delta / RTT fall as the RTT grows; above 9 RTT retransmissions are spurious."
+    return wording.plain_long(f"{curves} {text or 'No CDN sent an instant ACK'}.")

@@ -1,26 +1,27 @@
-"""Draws maps of which of two is better over two conditions: a cell for each place, with its value."""
+"""Draws maps that compare two methods over two conditions: a cell for each place, with its value."""
 
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from reports.figures import style, svg
+from reports.figures import style
 from reports.numbers.gridded import Map, Maps
 
 FILLS = {0: "#b9d8ea", 1: "#f5cda9", -1: "#eeeeee"}
-"""Of the first, the second and neither: light enough for text of style.INK; signs tell them apart as well."""
+"""For the first, the second and neither: light enough for text of style.INK; signs distinguish them, too."""
 _CELL = 22
-"""Height of a cell, in CSS pixels."""
+"""Height for a cell, in CSS pixels."""
 _FRAME = 64
-"""Title and axis of a map."""
+"""Title and axis for a map."""
 _COLUMNS = 3
 _KEYS = 40
 _TEXT = 10.5
 
 
-def draw(maps: Maps, size: style.Size, name: str, title: str, description: str) -> str:
-    """Draw the maps as inline SVG, with one legend."""
+def draw(maps: Maps, size: style.Size) -> Figure:
+    """Draw the maps, with one legend."""
     columns = 1 if size.narrow else min(_COLUMNS, len(maps.maps))
     rows = -(-len(maps.maps) // columns)
     down, across = maps.places
@@ -41,21 +42,21 @@ def draw(maps: Maps, size: style.Size, name: str, title: str, description: str) 
             for which, label in zip((0, 1, -1), maps.names, strict=True)
         ]
         figure.legend(handles=keys, loc="outside upper left", ncols=1 if size.narrow else 3, handlelength=1.4)
-        return svg.inline(figure, f"{name}-{size.name}", title, description)
+        return figure
 
 
-def _map(axes: Axes, one: Map, down: list[float], across: list[float]) -> None:
+def _map(axes: Axes, map_: Map, down: list[float], across: list[float]) -> None:
     axes.grid(visible=False)
     for row, y in enumerate(down):
         for column, x in enumerate(across):
-            which = one.better(y, x)
+            which = map_.better(y, x)
             if which is None:
                 continue
             axes.add_patch(
                 Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=FILLS[which], edgecolor="white")
             )
             if which >= 0:
-                value = one.values[y, x]
+                value = map_.values[y, x]
                 axes.text(column, row, written(value), ha="center", va="center", fontsize=_TEXT)
     axes.set_xlim(-0.5, len(across) - 0.5)
     axes.set_ylim(len(down) - 0.5, -0.5)
@@ -64,7 +65,7 @@ def _map(axes: Axes, one: Map, down: list[float], across: list[float]) -> None:
     axes.tick_params(length=0, labelsize=_TEXT)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
-    axes.set_title(style.name(one.title))
+    axes.set_title(style.name(map_.title))
 
 
 def written(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Places a curve's name beside it, away from other curves and names."""
+"""Places the name of a curve next to it, away from other curves and names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAR = np.array([[1e9, 1e9]])
 
 @dataclass(frozen=True)
 class Line:
-    """A drawn line in the coordinates of the axes, and the text to write beside it."""
+    """A drawn line in the coordinates of the axes, and the text."""
 
     text: str
     xs: Sequence[float]
@@ -27,7 +27,7 @@ class Line:
 
 
 def beside(axes: Axes, lines: Sequence[Line]) -> list[str]:
-    """Write each line's text beside it, short lines first; return the texts for which there was no space."""
+    """Write each line's text next to it, short lines first; return the texts for which there was no space."""
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes of a page belong to a figure"
     figure.draw_without_rendering()  # fixes the layout
@@ -35,13 +35,13 @@ def beside(axes: Axes, lines: Sequence[Line]) -> list[str]:
     scale = 72 / figure.dpi
     frame = axes.get_window_extent()
     box = np.array([frame.x0, frame.y0, frame.x1, frame.y1]) * scale
-    drawn = [_dense(to_pixels(np.column_stack([line.xs, line.ys])) * scale) for line in lines]
+    drawn = [_interpolated(to_pixels(np.column_stack([line.xs, line.ys])) * scale) for line in lines]
     taken: list[NDArray[np.float64]] = []
     unplaced = []
     for number in sorted(range(len(lines)), key=lambda n: len(drawn[n])):
         line = lines[number]
         others = np.vstack([_FAR, *(points for other, points in enumerate(drawn) if other != number)])
-        found = _best(drawn[number], others, taken, box, len(line.text) * _CHARACTER)
+        found = _best_box(drawn[number], others, taken, box, len(line.text) * _CHARACTER)
         if found is None:
             unplaced.append(line.text)
             continue
@@ -51,7 +51,7 @@ def beside(axes: Axes, lines: Sequence[Line]) -> list[str]:
     return unplaced
 
 
-def _dense(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _interpolated(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return points at most 4 pixels apart along a line."""
     pieces = [points[:1]]
     for start, end in pairwise(points):
@@ -60,23 +60,23 @@ def _dense(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.vstack(pieces)
 
 
-def _best(
-    own: NDArray[np.float64],
+def _best_box(
+    points: NDArray[np.float64],
     others: NDArray[np.float64],
     taken: Sequence[NDArray[np.float64]],
     box: NDArray[np.float64],
     width: float,
 ) -> NDArray[np.float64] | None:
-    """Return the box (left, bottom, right, top) beside `own` with most space; None if each overlaps."""
+    """Return the box (left, bottom, right, top) next to `points` with most space; `None` if all overlap."""
     best, best_room = None, 3.0
-    for x, y in own:
+    for x, y in points:
         for dx, dy in ((7, -_LINE / 2), (-7 - width, -_LINE / 2), (7, -_LINE - 3), (-7 - width, 3)):
             label = np.array([x + dx, y + dy, x + dx + width, y + dy + _LINE])
             if (label[:2] < box[:2] + 2).any() or (label[2:] > box[2:] - 2).any():
                 continue
-            if _inside(own, label, 1.0):
+            if _inside(points, label, 1.0):
                 continue
-            if any(_apart(label, other) < 4 for other in taken):
+            if any(_box_distance(label, other) < 4 for other in taken):
                 continue
             room = min(_distance(others, label), 30.0)
             if room > best_room:
@@ -94,6 +94,6 @@ def _distance(points: NDArray[np.float64], label: NDArray[np.float64]) -> float:
     return float(np.hypot(gap[:, 0], gap[:, 1]).min())
 
 
-def _apart(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    gap = np.maximum(np.maximum(one[:2] - other[2:], other[:2] - one[2:]), 0)
+def _box_distance(box: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    gap = np.maximum(np.maximum(box[:2] - other[2:], other[:2] - box[2:]), 0)
     return float(np.hypot(*gap))

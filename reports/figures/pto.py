@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports.figures import style, svg
+from reports import wording
+from reports.figures import style
 from reports.figures.first_pto import Point
 from reports.numbers import rfc9002
 
@@ -16,9 +18,9 @@ SAMPLES = 30
 PAPER_DELTA_MS = 4.0
 """How much earlier the instant ACK arrives in the paper's Figure 2."""
 EXAMPLE_RTT_MS = 9.0
-"""The RTT at which the paper compares implementations; its Figure 2 names none."""
+"""The RTT of the paper's comparison of implementations; its Figure 2 gives no RTT."""
 MEASURED = 3
-"""Number of measured CDNs drawn beside the example."""
+"""Number of measured CDNs that are drawn in addition to the example."""
 
 _WITH = style.Look("#0072B2", "-", "o")
 _WITHOUT = style.Look("#D55E00", (0, (5, 2)), "s")
@@ -38,8 +40,8 @@ class Case:
 def cases(points: Sequence[Point], vantage: str | None, city: str) -> list[Case]:
     """Return the paper's example, then the CDNs with most instant ACKs at `vantage`, at their medians."""
     found = [_case("Example", EXAMPLE_RTT_MS, PAPER_DELTA_MS)]
-    here = [point for point in points if point.vantage == vantage]
-    for point in sorted(here, key=lambda point: (-point.probes, point.cdn))[:MEASURED]:
+    vantage_points = [point for point in points if point.vantage == vantage]
+    for point in sorted(vantage_points, key=lambda point: (-point.probes, point.cdn))[:MEASURED]:
         rtt, delta = point.rtt_us[1] / 1000, point.delta_us[1] / 1000
         found.append(_case(f"{point.cdn}, {city}", rtt, delta))
     return found
@@ -60,8 +62,8 @@ def rows(found: Sequence[Case]) -> list[dict[str, Any]]:
     ]
 
 
-def draw(drawn: Sequence[Case], size: style.Size, title: str, description: str) -> str:
-    """Draw a panel per case as inline SVG."""
+def draw(drawn: Sequence[Case], size: style.Size) -> Figure:
+    """Draw a panel per case."""
     with style.drawing():
         columns = 1 if size.narrow or len(drawn) == 1 else 2
         rows = -(-len(drawn) // columns)
@@ -100,4 +102,15 @@ def draw(drawn: Sequence[Case], size: style.Size, title: str, description: str) 
             loc="outside upper left",
             ncols=2,
         )
-        return svg.inline(figure, f"figure2-{size.name}", title, description)
+        return figure
+
+
+def describe(found: Sequence[Case]) -> str:
+    """Return the text alternative: the first and the last PTO of each case."""
+    return wording.plain_long(
+        " ".join(
+            f"{case.title}: with an instant ACK the PTO goes from {case.instant[0]:.1f} to "
+            f"{case.instant[-1]:.1f} ms, without from {case.waiting[0]:.1f} to {case.waiting[-1]:.1f} ms."
+            for case in found
+        )
+    )

@@ -20,7 +20,7 @@ GRID = "#e3e3e3"
 
 @dataclass(frozen=True)
 class Size:
-    """Width of a figure in CSS pixels, drawn at scale 1; text has the same size at all widths."""
+    """A figure's width in CSS pixels, drawn at scale 1; text has the same size at all widths."""
 
     name: str
     width: int
@@ -38,7 +38,7 @@ SIZES = (WIDE, NARROW)
 
 @dataclass(frozen=True)
 class Look:
-    """Line and marker of one CDN, the same in all figures of a page."""
+    """A CDN's line and marker, the same in all figures on a page."""
 
     colour: str
     dash: Any
@@ -72,12 +72,12 @@ MOST = len(_LOOKS)
 
 
 def looks(cdns: Iterable[tuple[str, int]]) -> dict[str, Look]:
-    """Return a look for each CDN that figures draw: the `MOST` CDNs with most probes, and `Others`, by name.
+    """Return a look for each CDN in figures: the `MOST` CDNs with most probes, alphabetically, and `Others`.
 
     Figures omit all other CDNs, and the page lists them.
     """
-    named = sorted((-probes, cdn) for cdn, probes in cdns if cdn != "Others")
-    drawn = sorted(cdn for _, cdn in named[:MOST])
+    ordered = sorted((-probes, cdn) for cdn, probes in cdns if cdn != "Others")
+    drawn = sorted(cdn for _, cdn in ordered[:MOST])
     return {**dict(zip(drawn, _LOOKS, strict=False)), "Others": _OTHERS}
 
 

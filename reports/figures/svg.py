@@ -1,4 +1,4 @@
-"""Converts a matplotlib figure for a page: plain SVG with text, a title, and no inline style.
+"""Converts a matplotlib figure to a file, or for a page to plain SVG with text, a title, no inline style.
 
 The page's strict content policy forbids inline style, and several figures share one page. So style attributes
 become presentation attributes, identifiers get a prefix, and style sheets and metadata are removed.
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
 from matplotlib.figure import Figure
+
+from reports.figures import style
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "{http://www.w3.org/1999/xlink}href"
@@ -21,11 +25,32 @@ _DROPPED = {"font-family", "font-style"}  # the page sets the family; all text i
 ElementTree.register_namespace("", _SVG)
 
 
+FORMATS = ("svg", "png", "pdf")
+"""Formats of files."""
+_DPI = 216
+"""Of a PNG: three pixels per CSS pixel."""
+# No date and no version, so that equal figures are equal bytes.
+_METADATA: Mapping[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def content(figure: Figure, output_format: str, name: str) -> bytes:
+    """Return the figure as a file in a format of FORMATS; `name` makes identifiers in an SVG."""
+    out = io.BytesIO()
+    # Labels of axes are made when a figure is saved.
+    with style.drawing(), matplotlib.rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}):
+        figure.savefig(out, format=output_format, dpi=_DPI, metadata=_METADATA[output_format])
+    return out.getvalue()
+
+
 def inline(figure: Figure, name: str, title: str, description: str) -> str:
     """Return the figure as an <svg> element; `name` must be unique on the page."""
     out = io.BytesIO()
     # Text stays text; identifiers depend only on `name` and there is no date: same figure, same bytes.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "text.parse_math": False}):
+    with style.drawing(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     root = ElementTree.fromstring(out.getvalue())
     _drop(root)
@@ -61,9 +86,9 @@ def _rename(root: ElementTree.Element, name: str) -> None:
     text = ElementTree.tostring(root, encoding="unicode")
     used = set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
     for element in root.iter():
-        own = element.attrib.pop("id", None)
-        if own in used:
-            element.set("id", f"{name}-{own}")
+        element_id = element.attrib.pop("id", None)
+        if element_id in used:
+            element.set("id", f"{name}-{element_id}")
         target = element.attrib.pop(_XLINK, None)
         if target is not None:
             element.set("href", f"#{name}-{target.removeprefix('#')}")
@@ -78,10 +103,10 @@ def _plain_style(element: ElementTree.Element) -> None:
         if not colon or key in _DROPPED:
             continue
         if key == "font":
-            found = _FONT.search(value)
-            assert found, f"matplotlib wrote a font that cannot be parsed: {value}"
-            element.set("font-size", found["size"])
-            if found["weight"]:
-                element.set("font-weight", found["weight"])
+            match = _FONT.search(value)
+            assert match, f"matplotlib wrote a font that cannot be parsed: {value}"
+            element.set("font-size", match["size"])
+            if match["weight"]:
+                element.set("font-weight", match["weight"])
         else:
             element.set(key, value)

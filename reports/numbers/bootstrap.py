@@ -2,7 +2,7 @@
 
 Names are resampled, not probes: a name behaves alike at every vantage point and repetition, so its probes are
 not independent. Names with equal results everywhere form one pattern. A resample of N names is a multinomial
-draw of pattern counts, which is equivalent and needs little memory for a quarter of a million names.
+draw of pattern counts. This is equivalent, and needs little memory for a quarter of a million names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Pattern:
-    """`names` names with the same `cells`: (vantage, repetition) -> (hits, number of probes) of one name."""
+    """`names` names with the same `cells`: (vantage, repetition) -> (hits, number of probes) of each name."""
 
     names: int
     cells: dict[tuple[str, int], tuple[int, int]]
@@ -31,14 +31,14 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Bounds (shares, 0 to 1) of the highest share and of the variation; None if nothing was counted."""
+    """Intervals of the highest share and of the variation (shares, 0 to 1); `None` if nothing was counted."""
 
     share_max: Interval | None
     variation: Interval | None
 
 
 def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> list[Pattern]:
-    """Return patterns of one CDN from rows of queries/name_patterns.sql, the paper's way or by outcome."""
+    """Return a CDN's patterns from rows of queries/name_patterns.sql, the paper's way or by outcome."""
     return [
         Pattern(row["names"], _cells(row["pattern"], by_outcome=by_outcome))
         for row in rows
@@ -47,14 +47,14 @@ def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> l
 
 
 def _cells(probes: Sequence[Sequence[Any]], *, by_outcome: bool) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return hits and number of probes per cell of a name."""
-    found: dict[tuple[str, int], tuple[int, int]] = {}
+    """Return hits and number of probes per cell for a name."""
+    cells: dict[tuple[str, int], tuple[int, int]] = {}
     for vantage, repetition, counted, instant, answered, iack in probes:
-        hits, of = found.get((vantage, repetition), (0, 0))
-        found[vantage, repetition] = (
+        hits, of = cells.get((vantage, repetition), (0, 0))
+        cells[vantage, repetition] = (
             (hits + iack, of + answered) if by_outcome else (hits + instant, of + counted)
         )
-    return found
+    return cells
 
 
 def intervals(found: Sequence[Pattern], resamples: int = RESAMPLES, seed: int = SEED) -> Intervals:

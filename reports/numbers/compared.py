@@ -1,4 +1,4 @@
-"""Values of an experiment beside published ones: what a figure of them shows, without drawing it."""
+"""Values of an experiment next to published ones: a figure's data, without drawing it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Where = str | float
-"""Where a value is: a category, or a number on the horizontal axis."""
+"""A value's position: a category, or a number on the horizontal axis."""
 _MOST_LISTED = 40
 
 
 @dataclass(frozen=True)
 class Series:
-    """Values under one name. A `published` series has the look of ours with the same label, and no line."""
+    """Values under one name. A `published` series looks like ours with the same label, but has no line."""
 
     label: str
     points: tuple[tuple[Where, float], ...]
@@ -21,10 +21,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One system of axes. `axis`: what the values are, with the unit.
+    """One system of axes. `axis`: the quantity of the values, with the unit.
 
-    `across`: what the numbers on the horizontal axis are, with the unit; None: each place is a category, with
-    a line of its own.
+    `across`: the quantity on the horizontal axis, with the unit; `None`: positions are categories, each on a
+    separate line.
     """
 
     title: str
@@ -35,41 +35,41 @@ class Panel:
     @property
     def categories(self) -> list[str]:
         """Return the categories, in the order of their first value."""
-        return list(dict.fromkeys(str(where) for one in self.series for where, _ in one.points))
+        return list(dict.fromkeys(str(x) for series in self.series for x, _ in series.points))
 
 
 def series(
     label: str, values: Sequence[tuple[Where, float | None]], *, published: bool = False
 ) -> tuple[Series, ...]:
-    """Return the values that are known as a series; empty if none is."""
-    known = tuple((where, value) for where, value in values if value is not None)
+    """Return the known values as a series; empty if all are unknown."""
+    known = tuple((x, value) for x, value in values if value is not None)
     return (Series(label, known, published),) if known else ()
 
 
 def labels(panels: Sequence[Panel]) -> dict[str, int]:
-    """Return each label with the number of its values, in order of appearance."""
-    found: dict[str, int] = {}
+    """Return each label with its number of values, in order of appearance."""
+    counts: dict[str, int] = {}
     for panel in panels:
-        for one in panel.series:
-            found[one.label] = found.get(one.label, 0) + len(one.points)
-    return found
+        for series in panel.series:
+            counts[series.label] = counts.get(series.label, 0) + len(series.points)
+    return counts
 
 
 def described(panels: Sequence[Panel]) -> str:
-    """Return the text alternative: the values of each panel, or their range where they are many."""
-    return " ".join(_described(panel) for panel in panels)
+    """Return the text alternative: the values of each panel, or the range of many values."""
+    return " ".join(_panel_text(panel) for panel in panels)
 
 
-def _described(panel: Panel) -> str:
-    many = sum(len(one.points) for one in panel.series) > _MOST_LISTED
+def _panel_text(panel: Panel) -> str:
+    many = sum(len(series.points) for series in panel.series) > _MOST_LISTED
     parts = []
-    for one in panel.series:
-        values = [value for _, value in one.points]
-        shown = f"{min(values):.4g} to {max(values):.4g}" if many else ", ".join(map(_point, one.points))
-        parts.append(f"{one.label}{' (published)' if one.published else ''}: {shown}")
+    for series in panel.series:
+        values = [value for _, value in series.points]
+        shown = f"{min(values):.4g} to {max(values):.4g}" if many else ", ".join(map(_point, series.points))
+        parts.append(f"{series.label}{' (published)' if series.published else ''}: {shown}")
     return f"{panel.title}, {panel.axis}: {'; '.join(parts)}."
 
 
 def _point(point: tuple[Where, float]) -> str:
-    where, value = point
-    return f"{where if isinstance(where, str) else f'at {where:g}'} {value:.4g}"
+    x, value = point
+    return f"{x if isinstance(x, str) else f'at {x:g}'} {value:.4g}"

@@ -1,4 +1,4 @@
-"""Which of two is better over two conditions: what maps of them show, without drawing them."""
+"""Comparisons of two methods over two conditions: the data of maps, without drawing them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Map:
-    """How much better the first of two is, at places (down, across); a place may be missing.
+    """How much better the first method is, at places (down, across); a place may be missing.
 
-    Values no more than `same` from zero say that neither is.
+    A value of at most `same` from zero means that neither is better.
     """
 
     title: str
@@ -18,7 +18,7 @@ class Map:
     same: float
 
     def better(self, down: float, across: float) -> int | None:
-        """Return 0 or 1, which of the two is better; -1 if neither is; None if it is not known."""
+        """Return 0 or 1, the index of the better one; -1 if neither is better; `None` if it is unknown."""
         value = self.values.get((down, across))
         if value is None:
             return None
@@ -27,7 +27,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Maps:
-    """Maps with the same axes, whose names have the unit. `names`: of the two, and what neither is called."""
+    """Maps with the same axes; their names have the unit. `names`: of the first, the second, neither."""
 
     down: str
     across: str
@@ -37,33 +37,33 @@ class Maps:
     @property
     def places(self) -> tuple[list[float], list[float]]:
         """Return the places of the axes, in order."""
-        at = {place for one in self.maps for place in one.values}
+        at = {place for map_ in self.maps for place in map_.values}
         return sorted({down for down, _ in at}), sorted({across for _, across in at})
 
 
 def described(maps: Maps) -> str:
-    """Return the text alternative: for each map where which of the two is better."""
-    return " ".join(_described(maps, one) for one in maps.maps)
+    """Return the text alternative: for each map, the places where each of the two is better."""
+    return " ".join(_map_text(maps, map_) for map_ in maps.maps)
 
 
-def _described(maps: Maps, one: Map) -> str:
+def _map_text(maps: Maps, map_: Map) -> str:
     parts = []
     for which, name in ((0, maps.names[0]), (1, maps.names[1])):
-        at = [place for place in sorted(one.values) if one.better(*place) == which]
+        at = [place for place in sorted(map_.values) if map_.better(*place) == which]
         if at:
             shown = ", ".join(
-                f"{down:g} and {across:g} ({one.values[down, across]:.4g})" for down, across in at
+                f"{down:g} and {across:g} ({map_.values[down, across]:.4g})" for down, across in at
             )
             parts.append(f"{name} at {maps.down} and {maps.across} {shown}")
-    return f"{one.title}: {'; '.join(parts) or maps.names[2]}."
+    return f"{map_.title}: {'; '.join(parts) or maps.names[2]}."
 
 
 def counts(maps: Sequence[Map]) -> dict[int, int]:
     """Return at how many places the first (0), the second (1) or neither (-1) is better."""
     found = dict.fromkeys((0, 1, -1), 0)
-    for one in maps:
-        for place in one.values:
-            which = one.better(*place)
+    for map_ in maps:
+        for place in map_.values:
+            which = map_.better(*place)
             if which is not None:
                 found[which] += 1
     return found

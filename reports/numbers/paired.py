@@ -8,8 +8,8 @@ import math
 def mcnemar(only_first: int, only_second: int) -> tuple[float, float]:
     """Return the two-sided p-values of McNemar's test: exact (conditional) and mid-p.
 
-    `only_first`, `only_second`: pairs that one method alone calls positive; 0 and 0 gives 1 and 1. Source:
-    Fagerland, Lydersen, Laake, The McNemar test for binary matched-pairs data, 2013.
+    `only_first`, `only_second`: numbers of pairs that only one method calls positive; 0 and 0 gives 1 and 1.
+    Source: Fagerland, Lydersen, Laake, The McNemar test for binary matched-pairs data, 2013.
     """
     fewer, of = min(only_first, only_second), only_first + only_second
     log_all = math.lgamma(of + 1) - of * math.log(2)
@@ -24,7 +24,7 @@ def mcnemar(only_first: int, only_second: int) -> tuple[float, float]:
 def kappa(both: int, only_first: int, only_second: int, neither: int) -> float | None:
     """Return Cohen's kappa, the agreement beyond chance (Cohen 1960).
 
-    None without pairs, and where chance alone agrees always: both methods call all pairs the same.
+    `None` without pairs, and if chance explains all agreement: both methods give every pair the same result.
     """
     pairs = both + only_first + only_second + neither
     first, second = both + only_first, both + only_second
@@ -35,7 +35,7 @@ def kappa(both: int, only_first: int, only_second: int, neither: int) -> float |
 
 
 def share(count: int, of: int) -> tuple[float, float, float] | None:
-    """Return a share with Wilson's 95 % interval (Wilson 1927); None if `of` is 0."""
+    """Return a share with Wilson's 95 % interval (Wilson 1927); `None` if `of` is 0."""
     if of == 0:
         return None
     z = 1.959963984540054

@@ -1,6 +1,6 @@
 """A client's probe timeout (RFC 9002), and the effect of an instant ACK on it.
 
-Times are in microseconds. The probe timeout (PTO) is that of the Initial and Handshake spaces, before
+Times are in microseconds. The probe timeout (PTO) is the one of the Initial and Handshake spaces, before
 back-off: it excludes max_ack_delay (RFC 9002 6.2.1), and samples are not reduced by ACK Delay (5.3).
 """
 
@@ -30,10 +30,10 @@ def first_pto(rtt_us: float) -> float:
 
 
 def evolution(rtt_us: float, delta_us: float, samples: int) -> tuple[list[float], list[float]]:
-    """Return the PTO after each of `samples` samples: with an instant ACK, and with a first answer delayed by
-    `delta_us`.
+    """Return the PTO after each of `samples` samples, with and without an instant ACK.
 
-    All later samples are one RTT; with an instant ACK, the first one is, too.
+    Without an instant ACK the first answer is late by `delta_us`. All later samples are one RTT; with an
+    instant ACK, the first one is, too.
     """
     later = [rtt_us] * (samples - 1)
     return list(pto_series([rtt_us, *later])), list(pto_series([rtt_us + delta_us, *later]))
@@ -50,7 +50,7 @@ def paper_improvement(rtt_us: float, delta_us: float) -> float:
 
 
 PAPER_SPURIOUS = 9.0
-"""Improvement, in RTTs, from which delta is 3 RTT or more: the PTO ends before the ServerHello arrives."""
+"""Improvement, in RTTs, from which delta is 3 RTT or more: the PTO expires before the ServerHello arrives."""
 
 
 def spurious_improvement(rtt_us: float) -> float:

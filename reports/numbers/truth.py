@@ -1,4 +1,4 @@
-"""Reads declared values to print beside measured ones, for example from `firstflight lab truth --table1`."""
+"""Reads declared values to print with measured ones, for example from `firstflight lab truth --table1`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firstflight.errors import InputError
 
 @dataclass(frozen=True)
 class Declared:
-    """The declared values of a CDN; shares are fractions from 0 to 1, None if not declared."""
+    """A CDN's declared values; shares are fractions from 0 to 1, `None` if not declared."""
 
     cdn: str
     domains: int | None
@@ -30,13 +30,13 @@ def read(path: Path) -> dict[str, Declared]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    found: dict[str, Declared] = {}
+    declared: dict[str, Declared] = {}
     for number, record in _records(path, text):
         try:
             domains, share, variation = (
-                _given(record[name]) for name in ("domains", "iack_share_max", "variation")
+                _text_or_none(record[name]) for name in ("domains", "iack_share_max", "variation")
             )
-            one = Declared(
+            cdn = Declared(
                 str(record["cdn"]),
                 int(domains) if domains is not None else None,
                 float(share) if share is not None else None,
@@ -46,8 +46,8 @@ def read(path: Path) -> dict[str, Declared]:
             raise InputError(
                 f"{path}, line {number}: expected cdn, domains, iack_share_max, variation ({error!r})"
             ) from error
-        found[one.cdn] = one
-    return found
+        declared[cdn.cdn] = cdn
+    return declared
 
 
 def _records(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
@@ -66,5 +66,5 @@ def _records(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
     return records
 
 
-def _given(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return None if value is None or value == "" else str(value)

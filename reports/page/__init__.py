@@ -1,1 +1,1 @@
-"""The static report page of one run."""
+"""A run's static report page."""

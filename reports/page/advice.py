@@ -18,10 +18,10 @@ Why = Literal["waits everywhere", "none counts", "no answer"]
 
 @dataclass(frozen=True)
 class Advice:
-    """Advice for a certificate that fits; for one that does not, an instant ACK is always better."""
+    """Advice for a certificate within the limit; beyond the limit, an instant ACK is always better."""
 
     no_loss: Answer | None
-    """None: the delay of the certificate is unknown."""
+    """`None`: the delay of the certificate is unknown."""
     server_flight_lost: Answer | None = "WFC"
     client_flight_lost: Answer | None = "IACK"
     beyond_limit: Answer | None = "IACK"
@@ -29,7 +29,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Row:
-    """A CDN at a vantage point, or one without a point, and why it has none."""
+    """A CDN at a vantage point, or a CDN without a point and the reason."""
 
     cdn: str
     point: Point | None
@@ -38,15 +38,15 @@ class Row:
 
 
 def rows(points: Sequence[Point], outcomes: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return a row per point, and one for each CDN of `outcomes` without points, in the order of these."""
-    found = []
+    """Return a row per point, and one per CDN of `outcomes` without points, in the order of `outcomes`."""
+    table_rows = []
     for outcome in outcomes:
         cdn = str(outcome["cdn"])
-        mine = [point for point in points if point.cdn == cdn]
-        found += [Row(cdn, point, Advice(_no_loss(point))) for point in mine]
-        if not mine:
-            found.append(_without_point(cdn, outcome))
-    return found
+        cdn_points = [point for point in points if point.cdn == cdn]
+        table_rows += [Row(cdn, point, Advice(_no_loss(point))) for point in cdn_points]
+        if not cdn_points:
+            table_rows.append(_without_point(cdn, outcome))
+    return table_rows
 
 
 def _without_point(cdn: str, outcome: Mapping[str, Any]) -> Row:

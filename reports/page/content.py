@@ -1,17 +1,24 @@
-"""Collects the content of a report page, from the store only."""
+"""Collects a report page's content, from the store only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from firstflight.errors import UsageError
+from reports import published_values
 from reports.figures import ack_delay, delay, first_pto, pto
 from reports.page import advice, coverage, handshakes, provenance
 from reports.question import Answer, ask
 from reports.tables import table1
 from store import Store
+
+_PUBLISHED = {
+    "table1": ("domains", "iack_share_max", "variation", "variation_one_vantage"),
+    "delay": ("ack_to_sh_ms",),
+    "ack_delay": ("coalesced_below_zero_share", "iack_below_zero_share"),
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a page about one run. None: the run has no probes for that part."""
+    """The content of the page about a run. `None`: the run has no probes for that part."""
 
     provenance: provenance.Provenance
     run_answer: Answer
@@ -42,10 +49,12 @@ class Content:
     advice: list[advice.Row]
     handshakes: handshakes.Handshakes | None
     runs: Answer
+    published: Mapping[str, Mapping[str, Mapping[str, float]]]
+    """Values of the IMC 2024 paper by part, column and row; empty if they are hidden."""
 
 
 def collect(store: Store, run: str, vantage: str | None = None, day: date | None = None) -> Content:
-    """Collect the content about `run`; `vantage` and `day` choose Figure 8 (None: most instant CDNs).
+    """Collect the content about `run`; `vantage` and `day` choose Figure 8 (`None`: most instant CDNs).
 
     UsageError if the store does not have the run, or no answers for that vantage point and day.
     """
@@ -59,7 +68,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         )
     known = provenance.read(run, run_row.rows)
     outcomes = ask(store, "outcomes", run=run)
-    shown = _shown(ask(store, "figure8_choices", **when), vantage, day)
+    shown = _figure8_choice(ask(store, "figure8_choices", **when), vantage, day)
     cities = known.cities
     figure8 = None
     if shown is not None:
@@ -84,11 +93,12 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         advice=advice.rows(figure4.points, outcomes.rows),
         handshakes=handshakes.collect(store, run),
         runs=ask(store, "runs"),
+        published=published_values.parts(_PUBLISHED),
     )
 
 
 def newest(store: Store) -> str | None:
-    """Return the default run of a page: the newest that sent probes, else the newest."""
+    """Return a page's default run: the newest that sent probes, else the newest."""
     database = store.dialect.database
     for question in (
         f"SELECT run FROM {database}.newest_run",
@@ -101,23 +111,23 @@ def newest(store: Store) -> str | None:
     return None
 
 
-def _shown(choices: Answer, vantage: str | None, day: date | None) -> Shown | None:
+def _figure8_choice(choices: Answer, vantage: str | None, day: date | None) -> Shown | None:
     found = [Shown(str(row["vantage"]), str(row["day"])) for row in choices.rows]
-    chosen = [
+    matching = [
         choice
         for choice in found
         if vantage in (None, choice.vantage) and (day is None or day.isoformat() == choice.day)
     ]
-    if chosen:
-        return chosen[0]
+    if matching:
+        return matching[0]
     if vantage is None and day is None:
         return None
     raise UsageError(
-        f"no probe was answered {' '.join(_asked(vantage, day))}; Figure 8 can show {_choices(found)}"
+        f"no probe was answered {' '.join(_requested(vantage, day))}; Figure 8 can show {_choices(found)}"
     )
 
 
-def _asked(vantage: str | None, day: date | None) -> list[str]:
+def _requested(vantage: str | None, day: date | None) -> list[str]:
     return [f"at {vantage}"] * (vantage is not None) + [f"on {day}"] * (day is not None)
 
 

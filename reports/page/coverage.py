@@ -1,4 +1,4 @@
-"""Compares what a run should contain with what is in the store: vantage points, repetitions, rows."""
+"""Compares the expected content of a run with the store: vantage points, repetitions, rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PART = re.compile(r"(?P<vantage>.+), repetition (?P<repetition>[0-9]+)(?:, shar
 
 @dataclass(frozen=True)
 class Cell:
-    """A vantage point in a repetition: its row of sql/coverage.sql, or None; `lacks` says what is missing."""
+    """A vantage point in a repetition: its row of sql/coverage.sql or `None`, and a note on missing parts."""
 
     row: Mapping[str, Any] | None
     lacks: str | None
@@ -21,7 +21,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of a run. `cells[vantage]` has one cell per repetition."""
+    """A run's coverage. `cells[vantage]` has one cell per repetition."""
 
     repetitions: list[int]
     cells: dict[str, list[Cell]]
@@ -42,14 +42,15 @@ def compare(
 ) -> Coverage:
     """Compare the rows of sql/coverage.sql with the run's manifest and settings.
 
-    Both may be empty (record files loaded without their run): then only gaps between the rows are found. A
-    campaign's manifest has its stages, that of a scheduled run which parts were not loaded (`missing`).
+    Both may be empty (record files loaded without their run): then only gaps between the rows are found. The
+    manifest of a campaign lists its stages; the manifest of a scheduled run lists the parts that were not
+    loaded (`missing`).
     """
     present = {(str(row["vantage"]), int(row["repetition"])): row for row in rows}
     shards = {
-        str(one.get("name")): int(one.get("shards") or 1)
-        for one in settings.get("vantage", [])
-        if isinstance(one, dict)
+        str(vantage.get("name")): int(vantage.get("shards") or 1)
+        for vantage in settings.get("vantage", [])
+        if isinstance(vantage, dict)
     }
     declared = manifest.get("vantage_points") or list(shards)
     vantages = declared + sorted({vantage for vantage, _ in present} - set(declared))
@@ -76,12 +77,12 @@ def _not_loaded(manifest: Mapping[str, Any]) -> dict[tuple[str, int], list[str]]
 
     The shard of a part that is not divided is empty.
     """
-    found: dict[tuple[str, int], list[str]] = {}
+    parts: dict[tuple[str, int], list[str]] = {}
     for text in manifest.get("missing") or []:
         part = _PART.fullmatch(str(text))
         if part is not None:
-            found.setdefault((part["vantage"], int(part["repetition"])), []).append(part["shard"] or "")
-    return found
+            parts.setdefault((part["vantage"], int(part["repetition"])), []).append(part["shard"] or "")
+    return parts
 
 
 def _part_lacks(row: Mapping[str, Any] | None, shards: Sequence[str]) -> str | None:
@@ -91,7 +92,7 @@ def _part_lacks(row: Mapping[str, Any] | None, shards: Sequence[str]) -> str | N
 
 
 def _probe_stages(manifest: Mapping[str, Any], vantage: str, repetition: int) -> list[Mapping[str, Any]]:
-    """Return the entries of a key's probe stage, one per shard."""
+    """Return the entries for a key's probe stage, one per shard."""
     return [
         entry
         for entry in manifest["stages"]
@@ -104,7 +105,7 @@ def _probe_stages(manifest: Mapping[str, Any], vantage: str, repetition: int) ->
 def _stage_lacks(
     row: Mapping[str, Any] | None, stages: Sequence[Mapping[str, Any]], shards: int
 ) -> str | None:
-    """Return what a campaign's key lacks. The store has the rows of all its shards together."""
+    """Return the missing parts in a campaign's key. The store has the rows of all shards together."""
     if not stages:
         return "the probe stage was never started" if row is None else None
     if row is None and all(stage.get("state") == "done" for stage in stages):
@@ -115,9 +116,9 @@ def _stage_lacks(
     if row is None or (shards > 1 and faults):
         return "; ".join(faults)
     counts = [stage.get("rows_out") for stage in stages]
-    made = sum(count for count in counts if isinstance(count, int))
-    if None not in counts and made != row["probes"]:
-        return f"{row['probes']} of the {made} probes that the stage reported are in the store"
+    reported = sum(count for count in counts if isinstance(count, int))
+    if None not in counts and reported != row["probes"]:
+        return f"{row['probes']} of the {reported} probes that the stage reported are in the store"
     return None
 
 

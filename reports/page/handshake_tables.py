@@ -1,4 +1,4 @@
-"""Prints the section about completed handshakes: tables for people, rows of one part for programs."""
+"""Prints the section about completed handshakes: tables of text, or the rows of a part for programs."""
 
 from __future__ import annotations
 
@@ -9,31 +9,23 @@ from typing import Any
 
 from firstflight.errors import UsageError
 from firstflight.system.terminal import visible
-from reports import question
+from reports import chosen_run
 from reports.page import handshakes
 from reports.page.handshakes import Handshakes
 from reports.tables.columns import Column, drawn
 from reports.wording import plain
 from store import Store
 
-NEWEST = "newest"
 _QUARTILES = "_quartiles_us"
-_LONGEST = 60  # characters of external text, so that a line of a table stays one line
+_LONGEST = 60  # characters of external text, so that a line in a table stays one line
 
 
 def collect(store: Store, run: str) -> tuple[str, Handshakes]:
-    """Return the id of `run` (an id, or `newest`: the newest with handshakes) and what its handshakes found.
+    """Return the id of `run` (an id, or `newest`: the newest with handshakes), and its handshakes.
 
     UsageError if the store has no handshake of the run.
     """
-    if run == NEWEST:
-        newest = question.ask(store, "newest_handshakes").rows
-        if not newest:
-            raise UsageError(
-                f"the store in {store.location} has no handshake: run a campaign with [handshake] enabled, "
-                "or load one (firstflight load RUN)"
-            )
-        run = str(newest[0]["run"])
+    run = chosen_run.choose(store, run, chosen_run.HANDSHAKES).run
     found = handshakes.collect(store, run)
     if found is None:
         raise UsageError(
@@ -44,39 +36,43 @@ def collect(store: Store, run: str) -> tuple[str, Handshakes]:
 
 
 def rows(run: str, found: Handshakes, part: str) -> list[dict[str, Any]]:
-    """Return the rows of one of PARTS, `run` first; quartiles become *_p25_us, _p50_us, _p75_us."""
-    return [{"run": run, **_flat(row)} for row in getattr(found, part).rows]
+    """Return the rows of a part (PARTS), `run` first; quartiles become *_p25_us, _p50_us, _p75_us."""
+    return [{"run": run, **_flat_columns(row)} for row in getattr(found, part).rows]
 
 
 def text(run: str, found: Handshakes, part: str | None = None, *, terminal: bool) -> str:
-    """Format one of PARTS (None: all that have rows) as tables; `terminal`: use colours and lines."""
-    made = [f"Handshakes of run {visible(run)}, all addresses. -: nothing counted.\n"]
+    """Format a part (PARTS; `None`: all with rows) as tables; `terminal`: use colours and lines."""
+    parts = [f"Handshakes of run {visible(run)}, all addresses. -: nothing counted.\n"]
     for name in [part] if part else PARTS:
         title, columns = PARTS[name]
         shown = rows(run, found, name)
         if shown:
             cells = [
-                Column(one.title, [one.show(row[one.key]) for row in shown], right=one.show is not _text)
-                for one in columns
+                Column(
+                    column.title,
+                    [column.show(row[column.key]) for row in shown],
+                    right=column.show is not _text,
+                )
+                for column in columns
             ]
             more = f"Only the first {handshakes.MOST} rows.\n" if len(shown) == handshakes.MOST else ""
-            made += [f"{title}\n", drawn(cells, terminal=terminal) + more]
+            parts += [f"{title}\n", drawn(cells, terminal=terminal) + more]
         elif part:
-            made.append(f"The run has no rows of {part}.\n")
-    return "\n".join(made)
+            parts.append(f"The run has no rows of {part}.\n")
+    return "\n".join(parts)
 
 
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _flat_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
     for name, value in row.items():
         if not name.endswith(_QUARTILES):
-            made[name] = value
+            columns[name] = value
             continue
         for quarter, us in zip(("p25", "p50", "p75"), value or [None] * 3, strict=True):
             # The engine writes quartiles of nothing as not-a-number.
             absent = us is None or math.isnan(us)
-            made[f"{name.removesuffix(_QUARTILES)}_{quarter}_us"] = None if absent else us
-    return made
+            columns[f"{name.removesuffix(_QUARTILES)}_{quarter}_us"] = None if absent else us
+    return columns
 
 
 def _text(value: object) -> str:
@@ -104,14 +100,14 @@ def _ms(us: float | None) -> str:
 
 @dataclass(frozen=True)
 class Shown:
-    """A column for people: its title of two lines, the column of the answer, how a value is written."""
+    """A column in a printed table: a title of two lines, the column of the answer, the format of a value."""
 
     title: str
     key: str
     show: Callable[[Any], str] = _count
 
 
-_CDN = Shown("\nCDN", "of_cdn", _text)
+_CDN = Shown("\nCDN", "cdn", _text)
 _HANDSHAKES = Shown("\nHandshakes", "handshakes")
 _NAMES = Shown("\nNames", "names")
 PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
@@ -159,7 +155,7 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
         "QUIC stacks by transport parameters; unknown ones by their parameters.",
         (
             _CDN,
-            Shown("\nStack", "named", _text),
+            Shown("\nStack", "stack", _text),
             _HANDSHAKES,
             _NAMES,
             Shown("\nFingerprints", "fingerprints"),
@@ -196,7 +192,7 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
         ),
     ),
     "chain_sizes": (
-        "Certificate messages above the limit: three times what was sent before the address was valid.",
+        "Certificate messages above the limit: three times the bytes sent before the address was validated.",
         (
             _CDN,
             _HANDSHAKES,
@@ -252,7 +248,7 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
     "locations": (
         "Edge locations that responses name; RTT: median of the smallest round trips.",
         (
-            Shown("\nVantage point", "vantage_point", _text),
+            Shown("\nVantage point", "vantage", _text),
             _CDN,
             Shown("\nLocation", "location", _text),
             _HANDSHAKES,

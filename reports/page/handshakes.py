@@ -1,4 +1,4 @@
-"""The section about completed handshakes: how they ended, who runs what, certificates, servers."""
+"""The section about completed handshakes: outcomes, stacks, certificates, servers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from schemas import sql
 from store import Store
 
 MOST = 60
-"""The maximum number of rows of a table on the page."""
-# Values of the named queries' parameters that leave nothing out.
+"""The maximum number of rows in a table on the page."""
+# Values of the named queries' parameters that select everything.
 _ALL = {"vantage": "", "cdn": "", "since": "1970-01-01", "until": "2149-06-06"}
 
 
@@ -44,14 +44,16 @@ QUERIES: Mapping[str, str] = {
     "servers": "handshake_servers",
     "locations": "edge_locations",
 }
-"""Answer of Handshakes -> its named query."""
+"""Answer of Handshakes -> the named query."""
 
 
 def collect(store: Store, run: str) -> Handshakes | None:
-    """Collect the section about `run`; None if the run has no handshakes."""
+    """Collect the section about `run`; `None` if the run has no handshakes."""
     outcomes = ask(store, "handshake_outcomes", run=run)
     if not outcomes.rows:
         return None
     values: dict[str, str | int] = {"run": run, "limit": MOST, **_ALL}
-    named = {answer: put(store, sql.query(name, store.dialect), values) for answer, name in QUERIES.items()}
-    return Handshakes(outcomes=outcomes, **named)
+    statements = {
+        answer: put(store, sql.query(name, store.dialect), values) for answer, name in QUERIES.items()
+    }
+    return Handshakes(outcomes=outcomes, **statements)

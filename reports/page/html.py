@@ -1,10 +1,11 @@
-"""Fills the templates of pages: one HTML file each, that needs no server, network or script."""
+"""Fills the templates of pages. Each page is a single HTML file that needs no server, network or script."""
 
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -13,25 +14,32 @@ from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from firstflight.run.provenance import tool_version
-from firstflight.system import spreadsheet
+from firstflight.system import files, spreadsheet
 from firstflight.system.terminal import lines
 from reports import wording
-from reports.figures import style
+from reports.figures import style, svg
 from reports.question import Answer
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
-Drawing = Callable[..., str]
+Drawing = Callable[..., Figure]
 """Draws a figure in a `size`."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on the page, in two widths of which one is shown, with its data and queries."""
+    """A figure on the page in two widths (one is visible), with its data and queries.
+
+    `name`: the identifier, and the base name of the files; `source`: the figure in a paper, or empty.
+    """
 
     name: str
+    title: str
+    source: str
+    draw: Drawing
     wide: Markup
     narrow: Markup
     data: list[dict[str, Any]]
@@ -42,16 +50,49 @@ class Drawn:
         """The data as CSV, in a data: URL."""
         return csv_url(self.data)
 
+    def write(self, folder: Path) -> list[Path]:
+        """Write the wide figure in all formats, and its data as CSV, to `folder`; return the paths.
 
-def drawn(name: str, draw: Drawing, data: list[dict[str, Any]], **questions: Answer) -> Drawn:
-    """Draw a figure in both widths; `questions`: its answers, by what their SQL is called on the page."""
-    wide, narrow = (Markup(draw(size=size)) for size in style.SIZES)
-    return Drawn(name, wide, narrow, data, tuple(questions.items()))
+        FirstflightError if a file cannot be written.
+        """
+        contents = {kind: svg.content(self.draw(size=style.WIDE), kind, self.name) for kind in svg.FORMATS}
+        contents["csv"] = csv(self.data).encode()
+        for ending, content in contents.items():
+            with files.replacing(folder / f"{self.name}.{ending}") as part:
+                part.write_bytes(content)
+        return [folder / f"{self.name}.{ending}" for ending in contents]
+
+
+def drawn(
+    name: str,
+    draw: Drawing,
+    data: list[dict[str, Any]],
+    *,
+    title: str,
+    description: str,
+    source: str = "",
+    **questions: Answer,
+) -> Drawn:
+    """Draw a figure in both widths; `questions`: its answers, by the name of their SQL on the page."""
+    wide, narrow = (
+        Markup(svg.inline(draw(size=size), f"{name}-{size.name}", title, description)) for size in style.SIZES
+    )
+    return Drawn(name, title, source, draw, wide, narrow, data, tuple(questions.items()))
+
+
+def write_figures(figures: Iterable[Drawn], folder: Path) -> list[Path]:
+    """Write figures and their data to `folder` and return the paths."""
+    return [path for figure in figures for path in figure.write(folder)]
+
+
+def address(folder: Path | None, page: Path) -> str:
+    """Return the address of `folder`, relative to a page in the folder `page`; empty for `None`."""
+    return "" if folder is None else quote(os.path.relpath(folder, page))
 
 
 def csv_url(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV with a header, in a data: URL; a field that a row does not have is empty."""
-    return "data:text/csv;charset=utf-8," + quote(_csv(rows))
+    return "data:text/csv;charset=utf-8," + quote(csv(rows))
 
 
 def render(template: str, **values: Any) -> str:
@@ -63,7 +104,7 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=_shown,
+        finalize=_without_marks,
     )
     for name in ("count", "percent", "ratio", "interval", "ms", "median", "middle_half", "plain", "listed"):
         environment.filters[name] = getattr(wording, name)
@@ -78,15 +119,15 @@ def render(template: str, **values: Any) -> str:
     )
 
 
-def _shown(value: Any) -> Any:
+def _without_marks(value: Any) -> Any:
     """Remove marks of text direction from a value, because they would move adjacent text."""
     return lines(value) if type(value) is str else value
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV with a header; arrays are JSON, and no text is a formula."""
     if not rows:
         return ""
     names = dict.fromkeys(name for row in rows for name in row)
-    made = ({key: json.dumps(v) if isinstance(v, list) else v for key, v in row.items()} for row in rows)
-    return spreadsheet.table(names, made)
+    lines = ({key: json.dumps(v) if isinstance(v, list) else v for key, v in row.items()} for row in rows)
+    return spreadsheet.table(names, lines)

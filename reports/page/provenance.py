@@ -35,9 +35,9 @@ class Provenance:
     def cities(self) -> dict[str, str]:
         """Vantage point -> city, for display."""
         return {
-            str(one["name"]): str(one.get("city") or one["name"])
-            for one in self.settings.get("vantage", [])
-            if isinstance(one, dict) and "name" in one
+            str(vantage["name"]): str(vantage.get("city") or vantage["name"])
+            for vantage in self.settings.get("vantage", [])
+            if isinstance(vantage, dict) and "name" in vantage
         }
 
     @property
@@ -57,10 +57,10 @@ class Provenance:
     @property
     def hashes(self) -> dict[str, str]:
         """Output file -> SHA-256."""
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for stage in self.stages:
-            found |= {str(path): str(digest) for path, digest in (stage.get("outputs") or {}).items()}
-        return dict(sorted(found.items()))
+            digests |= {str(path): str(digest) for path, digest in (stage.get("outputs") or {}).items()}
+        return dict(sorted(digests.items()))
 
     def facts(self, coverage: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
         """Return the known (name, value) pairs of the page's table; `coverage`: rows of sql/coverage.sql."""
@@ -74,20 +74,20 @@ class Provenance:
             ("State when it was loaded", self.state),
             ("Begun", _minute(self.started_at)),
             ("First and last probe", _span(coverage)),
-            ("Version of firstflight", ", ".join(_all(coverage, "tool_versions")) or self.tool_version),
+            ("Version of firstflight", ", ".join(_distinct(coverage, "tool_versions")) or self.tool_version),
             ("Seed", self.manifest.get("seed")),
-            ("Target list", _joined(targets.get("source"), ", ".join(_all(coverage, "lists")),
-                                    _of(targets.get("date")))),
-            ("Routing table", _joined(as_data.get("rib"), _of(as_data.get("date")))),
-            ("Resolver", ", ".join(_all(coverage, "resolvers"))),
-            ("Rule set", ", ".join(_all(coverage, "rulesets"))),
+            ("Target list", _joined(targets.get("source"), ", ".join(_distinct(coverage, "lists")),
+                                    _of_date(targets.get("date")))),
+            ("Routing table", _joined(as_data.get("rib"), _of_date(as_data.get("date")))),
+            ("Resolver", ", ".join(_distinct(coverage, "resolvers"))),
+            ("Rule set", ", ".join(_distinct(coverage, "rulesets"))),
             ("Probe template (SHA-256)", ", ".join(self._stage_facts("template_sha256"))),
             ("Answer window, settling time", _joined(window, settle)),
             ("Probes per second", ", ".join(self._stage_facts("rate"))),
             ("Attempts", probe.get("attempts")),
             ("Settings (SHA-256)", self.manifest.get("settings_sha256")),
         ]  # fmt: skip
-        return [(what, str(value)) for what, value in pairs if value not in (None, "")]
+        return [(name, str(value)) for name, value in pairs if value not in (None, "")]
 
     def _stage_facts(self, key: str) -> list[str]:
         values = {str(s["facts"][key]) for s in self.stages if key in (s.get("facts") or {})}
@@ -126,7 +126,7 @@ def _mapping(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _all(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:
+def _distinct(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:
     return sorted({str(value) for row in rows for value in row[column] if value is not None})
 
 
@@ -144,7 +144,7 @@ def _joined(*parts: object) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def _of(date: object) -> str:
+def _of_date(date: object) -> str:
     return f"of {date}" if date else ""
 
 

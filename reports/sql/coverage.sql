@@ -10,6 +10,8 @@ SELECT
     countIf(outcome IN ('iack', 'coalesced', 'sh_first')) AS answered,
     countIf(outcome IN ('send_failed', 'blocked')) AS not_sent,
     countIf(cdn IS NULL) AS without_cdn,
+    -- The lab's addresses (RFC 2544, RFC 3849).
+    countIf(isIPAddressInRange(ip, '198.18.0.0/15') OR isIPAddressInRange(ip, '2001:db8::/32')) AS in_lab,
     arraySort(groupUniqArray(list_id)) AS lists,
     arraySort(groupUniqArray(resolver)) AS resolvers,
     arraySort(groupUniqArray(src_ip)) AS sources,

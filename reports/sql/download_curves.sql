@@ -1,6 +1,6 @@
--- Successful TCP downloads, a row for each curve of Figures 1 to 3: quantiles (5, 10, 25, 50, 75, 90, 95 %), and in `steps`
--- how many have at most 10 ^ (steps / 40) bits per second, or us. Figure 3n has the mean of each name as one sample. Downloads
--- that this machine may have limited are counted in `limited` alone.
+-- Successful TCP downloads, a row for each curve of Figures 1 to 3: quantiles (5, 10, 25, 50, 75, 90, 95 %), and in
+-- `at_most` how many downloads have at most 10 ^ (steps / 40) bits per second, or us. Figure 3n has the mean of each
+-- name as one sample. Downloads that this machine may have limited are counted only in `limited`.
 WITH samples AS
 (
     SELECT
@@ -12,7 +12,7 @@ WITH samples AS
         toFloat64(anrw_throughput_bps) AS bps,
         toFloat64(rtt_mean_us) AS rtt_us
     FROM ${database}.download AS d
-    WHERE run = {run:String} AND outcome IN ('done', 'stopped_limit') AND d.set NOT IN ('quiche', 'libcurl', 'aioquic')
+    WHERE run = {run:String} AND outcome IN ('done', 'stopped_limit') AND protocol = 'tcp'
 )
 SELECT
     figure,

@@ -1,5 +1,5 @@
--- Throughput of successful downloads by size of the file, set and vantage point: quartiles in bits per second. Downloads that
--- this machine may have limited are counted in `limited` alone.
+-- Throughput of successful downloads by size of the file, set and vantage point: quartiles in bits per second.
+-- Downloads that this machine may have limited are counted only in `limited`.
 SELECT
     vantage,
     multiIf(body_bytes < 2000000, 'below 2 MB', body_bytes < 5000000, '2 to 5 MB', '5 MB and more') AS size,

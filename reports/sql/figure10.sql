@@ -1,6 +1,6 @@
 -- How many of a CDN's probes had a difference of at most difference_us between a delay and the ACK Delay that the
 -- server reports. paper: from the ACK to the ServerHello (0 when coalesced); physical: from the Initial to the ACK.
--- Counts are exact at each difference_us; there are 40 of them per decade away from zero.
+-- Counts are exact at each difference_us. There are 40 values of difference_us per decade away from zero.
 SELECT
     way,
     outcome,

@@ -1,6 +1,6 @@
 -- The numbers of Figure 14; rows without vantage combine all vantage points, with one weight per probe.
 SELECT
-    if(grouping(vantage) = 1, NULL, toString(vantage)) AS at_vantage,
+    if(grouping(quic_probe.vantage) = 1, NULL, toString(quic_probe.vantage)) AS vantage,
     quic_probe.cdn AS cdn,
     countIf(attempts = 1 AND outcome IN ('iack', 'coalesced')) AS drawn,
     countIf(attempts = 1 AND outcome = 'iack') AS iack,
@@ -12,5 +12,5 @@ SELECT
 FROM ${database}.quic_probe
 WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
     AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
-GROUP BY GROUPING SETS ((vantage, cdn), (cdn))
-ORDER BY cdn = 'Others', cdn, at_vantage IS NOT NULL, at_vantage
+GROUP BY GROUPING SETS ((quic_probe.vantage, quic_probe.cdn), (quic_probe.cdn))
+ORDER BY cdn = 'Others', cdn, vantage IS NOT NULL, vantage

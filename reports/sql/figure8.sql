@@ -1,5 +1,5 @@
 -- How many of a CDN's probes had the ServerHello at most delay_us after the ACK (0 = in the same datagram).
--- Counts are exact at each delay_us; there are 40 of them per decade above 100 us, fewer below.
+-- Counts are exact at each delay_us. There are 40 values of delay_us per decade above 100 us, fewer below.
 SELECT
     cdn,
     delay_us,

@@ -1,6 +1,6 @@
 -- How the handshakes of the run ended, by CDN, and how long completed ones took. An address without origin AS is in Others.
 SELECT
-    coalesce(CAST(h.cdn AS Nullable(String)), 'Others') AS of_cdn,
+    coalesce(CAST(h.cdn AS Nullable(String)), 'Others') AS cdn,
     count() AS handshakes,
     uniqExact(domain) AS names,
     countIf(outcome = 'done') AS done,
@@ -14,5 +14,5 @@ SELECT
     quantilesExactInclusive(0.25, 0.5, 0.75)(response_us) AS response_quartiles_us
 FROM ${database}.quic_handshake AS h
 WHERE run = {run:String}
-GROUP BY of_cdn
-ORDER BY of_cdn = 'Others', of_cdn
+GROUP BY cdn
+ORDER BY cdn = 'Others', cdn

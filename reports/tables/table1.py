@@ -6,22 +6,26 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from firstflight.errors import UsageError
-from reports import question
+from reports import chosen_run, published_values, question
 from reports.numbers import bootstrap
 from schemas import sql
 from store import Store
 
+PUBLISHED = ("domains", "iack_share_max", "variation")
+"""Columns of the paper's Table 1 (reports/published/imc2024.csv)."""
+
 
 @dataclass(frozen=True)
 class Row:
-    """One CDN. Shares are fractions from 0 to 1, None if nothing was counted; intervals are (low, high)."""
+    """A CDN. Shares are fractions from 0 to 1, `None` if nothing was counted; intervals are (low, high)."""
 
     cdn: str
-    domains: int  # most distinct names counted in one repetition at one vantage point
+    domains: int  # the largest count of distinct names, over repetitions and vantage points
     iack_share_max: float | None
     iack_share_max_interval: bootstrap.Interval | None
     variation: float | None
     variation_interval: bootstrap.Interval | None
+    variation_one_vantage: float | None  # the largest over vantage points of a variation at only one
     instant: int  # probes; instant / counted is the highest share
     counted: int
     strict_domains: int
@@ -38,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Table 1 of a run, and the numbers of vantage points and repetitions it covers."""
+    """Table 1 for a run, and the numbers of vantage points and repetitions it covers."""
 
     run: str
     vantages: int
@@ -50,8 +54,17 @@ class Table:
     names_sql: str  # the query for the patterns that intervals are computed from
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """Return one dict per CDN, with the run as the first key."""
-        return [{"run": self.run, **asdict(row)} for row in self.rows]
+        """Return one dict per CDN, with the run as the first key, and published_* unless they are hidden."""
+        published = {name: published_values.imc2024("table1", name) for name in PUBLISHED}
+        shown = published if published_values.shown() else {}
+        return [
+            {
+                "run": self.run,
+                **asdict(row),
+                **{f"published_{name}": values.get(row.cdn) for name, values in shown.items()},
+            }
+            for row in self.rows
+        ]
 
 
 def collect(
@@ -61,8 +74,8 @@ def collect(
     resamples: int = bootstrap.RESAMPLES,
     seed: int = bootstrap.SEED,
 ) -> Table:
-    """Collect Table 1 of `run` (None: the newest in the store). UsageError if the store has no such probe."""
-    run = run or newest(store)
+    """Collect Table 1 of `run` (`None`: the newest in the store). UsageError if it has no such probes."""
+    run = chosen_run.choose(store, run, chosen_run.PROBES).run
     found = store.rows(
         f"SELECT uniqExact(vantage) AS vantages, uniqExact(repetition) AS repetitions "
         f"FROM {store.dialect.database}.quic_probe WHERE run = {{run:String}}",
@@ -91,13 +104,3 @@ def collect(
         )
     counted = found["vantages"], found["repetitions"]
     return Table(run, *counted, resamples, seed, rows, shares.sql, names.sql)
-
-
-def newest(store: Store) -> str:
-    """Return the newest run in the store. UsageError if the store has no probes."""
-    found = store.rows(f"SELECT run FROM {store.dialect.database}.newest_run")
-    if not found:
-        raise UsageError(
-            f"the store in {store.location} holds no probes: run a campaign or `firstflight load RUN`"
-        )
-    return str(found[0]["run"])

@@ -1,7 +1,7 @@
 """Table 3 of the IMC 2024 paper: the ACK Delay that servers report in Initial and Handshake packets.
 
-Each capture is named after a server and is one repetition. Only the server's first ACK frame in each packet
-number space counts (docs/definitions.md, 'From a capture').
+Each capture is named after a server and is one repetition. In each packet number space, only the server's
+first ACK frame counts (docs/definitions.md, 'From a capture').
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from typing import Any
 
 from firstflight.errors import InputError
 from firstflight.system import binaries
+from reports import published_values
 
 SUFFIXES = (".pcap", ".pcapng", ".pcap.gz", ".pcapng.gz", ".pcap.zst", ".pcapng.zst")
+
+PUBLISHED = tuple(f"{space}_ms_{number}" for space in ("initial", "handshake") for number in (1, 2, 3))
+"""Columns of the paper's Table 3 (reports/published/imc2024.csv), one for each repetition."""
 
 EXPONENT_ZERO = frozenset({"s2n-quic"})
 """Servers that write ACK Delay in Initial and Handshake packets in microseconds (exponent 0)."""
@@ -24,7 +28,7 @@ EXPONENT_ZERO = frozenset({"s2n-quic"})
 
 @dataclass(frozen=True)
 class Row:
-    """A server. None: no ACK frame in that space, or none that could be decrypted."""
+    """A server. `None`: no ACK frame in that space, or only in packets that could not be decrypted."""
 
     server: str
     initial_ack_delay_raw: int | None
@@ -34,21 +38,24 @@ class Row:
     handshake_is_open: bool
     """False: packets could not be decrypted, so a missing Handshake ACK has no meaning."""
     initial_meant_ms: float | None
-    """The delay that the server means, where that differs from the paper's reading (raw x 8 us)."""
+    """The server's intended delay, where it differs from the paper's reading (raw x 8 us)."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return name and value of each column, for JSON lines."""
-        return asdict(self)
+        """Return name and value of each column, for JSON lines, and published_* unless they are hidden."""
+        row = asdict(self)
+        for name in PUBLISHED if published_values.shown() else ():
+            row[f"published_{name}"] = published_values.imc2024("table3", name).get(self.server)
+        return row
 
 
 def collect(folder: Path) -> tuple[list[Row], list[str]]:
-    """Return one row per readable capture in `folder`, sorted by name, and one message per other capture.
+    """Return one row per readable capture in `folder`, sorted by server, and one message per other capture.
 
     InputError if no capture is readable.
     """
     captures = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
     if not captures:
-        raise InputError(f"there is no capture in {folder}: expected NAME.pcap with NAME.keys beside it")
+        raise InputError(f"there is no capture in {folder}: expected NAME.pcap with NAME.keys next to it")
     rows, faults = _dissect(captures)
     # A truncated capture counts if it has rows.
     readable = [
@@ -64,11 +71,11 @@ def _dissect(captures: Sequence[Path]) -> tuple[Mapping[str, list[dict[str, Any]
     argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_connection", *map(str, captures)]
     done = subprocess.run(argv, capture_output=True, check=False)
     faults = binaries.unreadable(done.returncode, done.stderr)
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows_of_servers: dict[str, list[dict[str, Any]]] = {}
     for line in done.stdout.splitlines():
         row = json.loads(line)
-        found.setdefault(row["source_file"], []).append(row)
-    return found, faults
+        rows_of_servers.setdefault(row["source_file"], []).append(row)
+    return rows_of_servers, faults
 
 
 def _server(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""`/events`: server-sent events that say when the store has new rows, and until when it has data."""
+"""`/events`: server-sent events that announce new rows in the store, and the newest data's time."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from reports.dashboard.asking import CLIENT
-from reports.dashboard.faults import NoAnswer
-from reports.dashboard.newest import FRESH_S, Watcher
+from reports.dashboard.asking.asker import CLIENT
+from reports.dashboard.asking.faults import NoAnswer
+from reports.dashboard.asking.newest import FRESH_S, Watcher
 
 MOST = 250
-"""Browsers that wait for events at the same time; others ask again later."""
+"""Maximum number of browsers that wait for events; others try again later."""
 MOST_EACH = 12
-"""Of these, browsers of one client of a public dashboard."""
+"""Maximum for a single client of a public dashboard."""
 LONGEST_S = 3600.0
-"""Then a stream ends, and the browser opens another if it is still there."""
-# Something is sent at least this often, so that a client that went away is noticed.
+"""A stream's duration; afterwards the browser opens another one if it is still open."""
+# Maximum interval between messages, which reveal that a client has disconnected.
 _ALIVE_S = 15.0
 
 
 class Events:
-    """Sends `newest` events to each open browser; after `end` none waits any more."""
+    """Sends `newest` events to each open browser, until `end`."""
 
     def __init__(self, watcher: Watcher, *, public: bool = False) -> None:
         self._watcher = watcher

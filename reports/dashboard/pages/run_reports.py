@@ -1,4 +1,4 @@
-"""The static reports of runs, where there are any: pages of their own beside the folder of runs."""
+"""Serves the static reports of runs, which are separate pages next to the folder of runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from starlette.responses import FileResponse, Response
 from firstflight.run.run import RUN_ID, runs_root
 
 VARIABLE = "FIRSTFLIGHT_REPORTS"
-"""The folder with a folder per run; by default `reports` beside the folder of runs."""
+"""The folder with a folder per run; by default `reports` next to the folder of runs."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
-"""A report is one file with its style sheet in it, and no script."""
+"""A report is a single file that includes its style sheet, without scripts."""
 
 
 def address(run: str) -> str:
-    """Return the address of a run's report; empty if there is none."""
+    """Return the address for a run's report; empty if it does not exist."""
     return f"/reports/{run}" if RUN_ID.fullmatch(run) and _file(run).is_file() else ""
 
 
 async def page(request: Request) -> Response:
-    """`/reports/RUN`: the report of a run, as it was made. HTTPException if there is none."""
+    """`/reports/RUN`: a run's report, unchanged. HTTPException if it does not exist."""
     run = request.path_params["run"]
     if not address(run):
         raise HTTPException(404, f"there is no report of a run {run!r}: `firstflight report` makes it")

@@ -1,4 +1,4 @@
-"""Sends answers of a public dashboard: within a total time, and within what a client may leave unread."""
+"""Sends the answers of a public dashboard, with limits on the total time and on unread bytes per client."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from collections import Counter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reports.dashboard.connections import ABORT, MOST_EACH
+from reports.dashboard.connection.connections import ABORT, MOST_EACH
+from reports.dashboard.connection.refusal import refusal
 from reports.dashboard.limits import ClientRate, client_key
-from reports.dashboard.refusal import refusal
 
 ANSWER_S = 60.0
-"""From a request until its answer begins, with all waiting for turns."""
+"""Time from a request to the answer's first byte, with all waiting."""
 _BEGIN_S, _BYTES_PER_S = 30.0, 100_000
-"""An answer of N bytes is read within _BEGIN_S + N / _BYTES_PER_S."""
-# What one client, and all together, have not read yet; a client may always have one answer.
+"""An answer of N bytes must be read within _BEGIN_S + N / _BYTES_PER_S."""
+# Limits on the unread bytes of a client, and of all clients. A client may always have one answer.
 _UNREAD_EACH, _UNREAD_ALL = 32 << 20, 256 << 20
-# Smaller answers count for the client alone: the number of connections bounds them.
+# Smaller answers count only for the client: the number of connections limits them.
 _SMALL = 256 << 10
 _PIECE = 64 << 10
 
 
 class Sending:
-    """Middleware around everything else, which sees answers as they are sent."""
+    """Outermost middleware, which sees answers as they are sent."""
 
     def __init__(self, app: ASGIApp, rate: ClientRate) -> None:
         """`rate`: the bytes that each client may be sent."""
@@ -71,8 +71,8 @@ class Sending:
 
     def reserve(self, client: str, size: int) -> bool:
         """Count `size` bytes as unread; False if that is too much."""
-        own = self._unread[client]
-        if own and own + size > _UNREAD_EACH:
+        unread = self._unread[client]
+        if unread and unread + size > _UNREAD_EACH:
             return False
         if size > _SMALL and self._unread.total() + size > _UNREAD_ALL:
             return False
@@ -80,18 +80,18 @@ class Sending:
         return True
 
     def release(self, client: str, size: int) -> None:
-        """Count them as read, or as lost."""
+        """Count `size` bytes as read, or as lost."""
         self._unread[client] -= size
         if not self._unread[client]:
             del self._unread[client]
 
     def charge(self, client: str, size: int) -> None:
-        """Take them from what the client may be sent."""
+        """Charge `size` bytes to the client."""
         self._rate.charge(client, time.monotonic(), size)
 
 
 class _Answer:
-    """One answer on its way."""
+    """An answer that is being sent."""
 
     limit: asyncio.Timeout
 
@@ -125,13 +125,13 @@ class _Answer:
             self._all.charge(self._client, len(body))
 
     async def out_of_time(self) -> None:
-        """Say so if nothing was sent yet; otherwise end the connection."""
+        """Send an error page if nothing was sent yet; otherwise close the connection."""
         if self._is_sent:
             await self._abort()
         else:
             self._is_refused = True
-            late = refusal(504, "there was no answer in time: ask for less at once")
-            await late(self._scope, self._receive, self._send)
+            timeout = refusal(504, "there was no answer in time: request less data")
+            await timeout(self._scope, self._receive, self._send)
 
     async def _begin(self, size: int) -> None:
         if self._start is not None:
@@ -140,7 +140,7 @@ class _Answer:
             self._is_sent = True
             start, self._start = self._start, None
             await self._send(start)
-        # A stream of events ends by itself, and the connection ends if nothing of it is read.
+        # A stream of events stops by itself, and its connection closes if the client reads no data.
         until = asyncio.get_running_loop().time() + _BEGIN_S + size / _BYTES_PER_S
         self.limit.reschedule(None if self._is_stream else until)
 
@@ -152,7 +152,7 @@ class _Answer:
 
     async def _refuse(self) -> None:
         self._is_refused = True
-        busy = refusal(503, "too much of earlier answers is not read yet: read it, and try again", 10)
+        busy = refusal(503, "earlier answers are still unread: read them, and try again", 10)
         await busy(self._scope, self._receive, self._send)
 
     async def _abort(self) -> None:
@@ -165,5 +165,5 @@ class _Answer:
 
 
 def _too_much(owed_s: float) -> Response:
-    sentence = "you have been sent too much: wait a moment and try again"
+    sentence = "you have received too much data: wait a moment and try again"
     return refusal(429, sentence, math.ceil(owed_s))

@@ -1,4 +1,4 @@
-"""Files that pages load: style sheets, the charts' script and library. Nothing comes from another host."""
+"""Files that pages load: style sheets, the charts' script and library. No other hosts are involved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TYPES = {"dashboard.js": "text/javascript", "uplot.js": "text/javascript", "upl
 
 
 def routes() -> list[Route]:
-    """Return the routes of all files."""
+    """Return a route for each file."""
     return [Route("/dashboard.css", _sheet), *(Route(f"/{name}", _file) for name in _TYPES)]
 
 

@@ -14,11 +14,12 @@ from starlette.responses import HTMLResponse, Response
 
 from firstflight.errors import UsageError
 from reports import panel as panels
-from reports.dashboard import drawn, filters, html, run_reports
-from reports.dashboard.asking import Asker, Question
-from reports.dashboard.faults import STATUS, NoAnswer
-from reports.dashboard.kept import Kept, Page
-from reports.dashboard.newest import Newest, Watcher
+from reports.dashboard import html
+from reports.dashboard.asking.asker import Asker, Question
+from reports.dashboard.asking.faults import STATUS, NoAnswer
+from reports.dashboard.asking.newest import Newest, Watcher
+from reports.dashboard.pages import drawn, filters, run_reports
+from reports.dashboard.pages.kept import Kept, Page
 from reports.panel import Panel
 
 TITLES = {
@@ -27,7 +28,7 @@ TITLES = {
     "downloads": "Downloads",
     "handshakes": "Handshakes",
 }
-# What a page without rows of its kind says.
+# Page -> the message if the store has no rows for it.
 _EMPTY = {
     "watch": "no watch has been loaded into the store: run `firstflight watch`",
     "downloads": "no downloads have been loaded into the store: enable them in a campaign's settings",
@@ -37,7 +38,7 @@ _EMPTY = {
 
 @dataclass(frozen=True)
 class Shown:
-    """A panel on a page: its table or why there is none, and the ends of the addresses of its query."""
+    """A panel on a page: the table or an error, and the query's parameters as part of an address."""
 
     panel: Panel
     link: str
@@ -45,9 +46,14 @@ class Shown:
     fault: str = ""
     status: int = 200
 
+    @property
+    def of_newest(self) -> bool:
+        """Whether the panel is about the newest run, whatever the filters are."""
+        return self.panel.parameters.get("run") == "newest"
+
 
 class Pages:
-    """Answers the pages, from the store or as kept."""
+    """Answers the pages, from the store or from the cache."""
 
     def __init__(self, asker: Asker, watcher: Watcher, kept: Kept) -> None:
         self._asker = asker
@@ -55,23 +61,23 @@ class Pages:
         self._kept = kept
 
     async def overview(self, request: Request) -> Response:
-        """`/`: shares by CDN, what changed, probes and coverage by vantage point."""
+        """`/`: shares by CDN, changes, probes and coverage by vantage point."""
         return await self._page(request, "overview", {})
 
     async def cdn(self, request: Request) -> Response:
-        """`/cdn/NAME`: delays, shares, outcomes and amplification of one CDN."""
+        """`/cdn/NAME`: delays, shares, outcomes and amplification for a CDN."""
         return await self._page(request, "cdn", {"cdn": request.path_params["name"]})
 
     async def name(self, request: Request) -> Response:
-        """`/name/DOMAIN`: the history and the addresses of one name; `/name/?domain=...` leads there."""
+        """`/name/DOMAIN`: the history and the addresses for a name; `/name/?domain=...` redirects there."""
         return await self._page(request, "name", {"domain": request.path_params["name"]})
 
     async def vantage(self, request: Request) -> Response:
-        """`/vantage/NAME`: runs, losses, clock, lateness and pauses of one vantage point."""
+        """`/vantage/NAME`: runs, losses, clock, lateness and pauses for a vantage point."""
         return await self._page(request, "vantage", {"vantage": request.path_params["name"]})
 
     async def watch(self, request: Request) -> Response:
-        """`/watch`: Figures 9 and 15, and what of the plan was sent."""
+        """`/watch`: Figures 9 and 15, and the share of planned probes that was sent."""
         return await self._page(request, "watch", {})
 
     async def downloads(self, request: Request) -> Response:
@@ -89,60 +95,75 @@ class Pages:
             raise HTTPException(STATUS[error.fault], str(error)) from error
         _refuse_unknown(page, fixed, newest)
         try:
-            chosen = filters.parsed(page, request.query_params.multi_items(), newest)
+            page_filters = filters.parsed(page, request.query_params.multi_items(), newest)
         except UsageError as error:
             raise HTTPException(STATUS["parameter"], str(error)) from error
 
         async def make() -> Page:
-            return await self._made(page, fixed, chosen, newest)
+            return await self._made(page, fixed, page_filters, newest)
 
-        address = f"{request.url.path}?{urlencode(sorted(chosen.given.items()))}"
-        made = await self._kept.page(address, newest.stamp, make)
-        return HTMLResponse(made.content, made.status)
+        address = f"{request.url.path}?{urlencode(sorted(page_filters.given.items()))}"
+        cached_page = await self._kept.page(address, newest.stamp, make)
+        return HTMLResponse(cached_page.content, cached_page.status)
 
     async def _made(
-        self, page: str, fixed: Mapping[str, str], chosen: filters.Filters, newest: Newest
+        self, page: str, fixed: Mapping[str, str], parsed_filters: filters.Filters, newest: Newest
     ) -> Page:
-        asked = {**chosen.asked, **fixed}
+        page_filters = {**parsed_filters.asked, **fixed}
         if page in _EMPTY and page not in newest.tables:
             shown: Sequence[Shown] = []
         else:
-            # Panels of one query and the same values share its answer.
+            # Panels with the same query and values share its answer.
             answers: dict[tuple[str, str], asyncio.Task[bytes]] = {}
             try:
                 shown = await asyncio.gather(
-                    *(self._shown(one, asked, answers, newest) for one in panels.of_page(page))
+                    *(self._shown(panel, page_filters, answers, newest) for panel in panels.of_page(page))
                 )
             finally:
                 for task in answers.values():
                     task.cancel()
-        if page == "name" and not chosen.given and all(one.table and not one.table.rows for one in shown):
+        summary = await self._summary(newest) if page == "overview" else []
+        if (
+            page == "name"
+            and not parsed_filters.given
+            and all(page_panel.table and not page_panel.table.rows for page_panel in shown)
+        ):
             raise HTTPException(404, f"the store has no probes of the name {fixed['domain']!r}")
-        status = max((one.status for one in shown), default=200)
+        status = max((page_panel.status for page_panel in shown), default=200)
         rendered = html.render(
             "panels.html",
             page=page,
             here={"overview": "/"}.get(page, f"/{page}"),
             title=TITLES.get(page) or next(iter(fixed.values())),
             fixed=fixed,
-            chosen=chosen,
+            chosen=parsed_filters,
             newest=newest,
             shown=shown,
+            summary=summary,
             empty=_EMPTY.get(page, ""),
-            options={"cdn": newest.cdns, "vantage": newest.vantages, "step": chosen.steps},
+            options={"cdn": newest.cdns, "vantage": newest.vantages, "step": parsed_filters.steps},
             to=filters.address,
             report=run_reports.address,
         )
         return Page(rendered.encode(), status)
 
+    async def _summary(self, newest: Newest) -> list[drawn.Number]:
+        """Return the numbers of the newest run; empty without a run, or without an answer."""
+        question = Question("run_summary", {"run": "newest"}, "JSONEachRow", newest.rolled_up)
+        try:
+            answer = await self._asker.answer(question)
+        except NoAnswer:
+            return []
+        return drawn.summary(json.loads(answer)) if answer.strip() else []
+
     async def _shown(
         self,
         panel: Panel,
-        asked: Mapping[str, str],
+        page_filters: Mapping[str, str],
         answers: dict[tuple[str, str], asyncio.Task[bytes]],
         newest: Newest,
     ) -> Shown:
-        given = panel.given(asked)
+        given = panel.given(page_filters)
         shown = Shown(panel, urlencode(given))
         key = (panel.query, shown.link)
         if key not in answers:
@@ -152,11 +173,11 @@ class Pages:
             answer = await answers[key]
         except NoAnswer as error:
             return replace(shown, fault=str(error), status=STATUS[error.fault])
-        return replace(shown, table=await asyncio.to_thread(_table, panel, answer, {**asked, **given}))
+        return replace(shown, table=await asyncio.to_thread(_table, panel, answer, {**page_filters, **given}))
 
 
-def _table(panel: Panel, answer: bytes, asked: Mapping[str, str]) -> drawn.Table:
-    return drawn.table(panel, json.loads(answer), asked)
+def _table(panel: Panel, answer: bytes, page_filters: Mapping[str, str]) -> drawn.Table:
+    return drawn.table(panel, json.loads(answer), page_filters)
 
 
 def _refuse_unknown(page: str, fixed: Mapping[str, str], newest: Newest) -> None:

@@ -14,13 +14,13 @@ from starlette.responses import HTMLResponse, Response
 from firstflight.errors import UsageError
 from reports import query
 from reports.dashboard import html
-from reports.dashboard.asking import Asker, Question
-from reports.dashboard.faults import STATUS, NoAnswer
+from reports.dashboard.asking.asker import Asker, Question
+from reports.dashboard.asking.faults import STATUS, NoAnswer
 from schemas.sql import Dialect
 from store import DATABASE
 
 MOST_SHOWN = 500
-"""Rows of an answer that its page shows; the files have all of them."""
+"""Maximum number of rows on an answer's page; the files have all rows."""
 # Ending of the address -> (format of the store, media type).
 _FILES = {
     ".csv": ("CSVWithNames", "text/csv; charset=utf-8"),
@@ -38,15 +38,15 @@ async def index(request: Request) -> Response:  # noqa: ARG001
 async def page(request: Request) -> Response:
     """`/queries/NAME[.csv|.parquet]`: the answer to the parameters in the address.
 
-    A parameter that is empty has its default value, except texts, which may be empty. HTTPException for an
-    unknown query and, as a file, for any failure; the page shows its form with what went wrong.
+    An empty parameter has the default value, except texts, which may be empty. HTTPException for an unknown
+    query and, for a file, on any failure; the page shows the form and the error.
     """
     name = request.path_params["name"]
-    ending = next((one for one in _FILES if name.endswith(one)), "")
+    ending = next((suffix for suffix in _FILES if name.endswith(suffix)), "")
     name = name.removesuffix(ending)
     if name not in query.names():
         raise HTTPException(404, f"there is no query {name!r}: the list of queries has all names")
-    asked = query.load(name)
+    named_query = query.load(name)
     asker: Asker = request.app.state.asker
     given: Mapping[str, str] = {}
     text = fault = ""
@@ -54,9 +54,9 @@ async def page(request: Request) -> Response:
     content = b""
     output_format, media_type = _FILES.get(ending, ("JSONCompact", "text/html"))
     try:
-        given = parameters(asked, request.query_params.multi_items())
-        if ending or not lacking(asked, given):
-            text = asked.rendered(given, Dialect(DATABASE))
+        given = parameters(named_query, request.query_params.multi_items())
+        if ending or not lacking(named_query, given):
+            text = named_query.rendered(given, Dialect(DATABASE))
             content = await asker.answer(Question(name, given, output_format))
     except UsageError as error:
         status, fault = STATUS["parameter"], str(error)
@@ -71,8 +71,11 @@ async def page(request: Request) -> Response:
     return HTMLResponse(
         html.render(
             "query.html",
-            asked=asked,
-            values={one.name: given.get(one.name, one.default) or "" for one in asked.parameters},
+            asked=named_query,
+            values={
+                parameter.name: given.get(parameter.name, parameter.default) or ""
+                for parameter in named_query.parameters
+            },
             fault=fault,
             sql=text,
             answer=_table(answer) if answer else None,
@@ -83,26 +86,32 @@ async def page(request: Request) -> Response:
     )
 
 
-def parameters(asked: query.NamedQuery, items: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the parameters in an address. UsageError for one that is given twice."""
-    empty_is_text = {one.name for one in asked.parameters if one.type == "String"}
+def parameters(named_query: query.NamedQuery, items: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the parameters in an address. UsageError if a parameter is given twice."""
+    empty_is_text = {parameter.name for parameter in named_query.parameters if parameter.type == "String"}
     given: dict[str, str] = {}
     for key, value in items:
         if key in given:
             raise UsageError(f"the parameter {key} is given twice: write it once")
-        if value or key in empty_is_text or key not in {one.name for one in asked.parameters}:
+        if (
+            value
+            or key in empty_is_text
+            or key not in {parameter.name for parameter in named_query.parameters}
+        ):
             given[key] = value
     return given
 
 
-def lacking(asked: query.NamedQuery, given: Mapping[str, str]) -> list[str]:
-    """Return the parameters that need a value and have none: the page is an empty form then."""
+def lacking(named_query: query.NamedQuery, given: Mapping[str, str]) -> list[str]:
+    """Return the required parameters if no value is given: the page is then an empty form."""
     if given:
         return []
-    return [one.name for one in asked.parameters if one.default is None]
+    return [parameter.name for parameter in named_query.parameters if parameter.default is None]
 
 
 def _table(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns (name, whether it is a number) and the first rows of an answer in JSONCompact."""
-    columns = [(one["name"], "Int" in one["type"] or "Float" in one["type"]) for one in answer["meta"]]
+    columns = [
+        (column["name"], "Int" in column["type"] or "Float" in column["type"]) for column in answer["meta"]
+    ]
     return {"columns": columns, "rows": answer["data"][:MOST_SHOWN], "count": len(answer["data"])}

@@ -1,4 +1,4 @@
-"""A queue for the store: clients that wait are served one after the other, however much each asks."""
+"""A queue for the store in which waiting clients take turns, for any number of questions per client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 
 MOST_WAITING = 64
-"""Questions of one client that wait: more than any page of panels asks."""
+"""Maximum number of waiting questions from a client: more than the number of any page."""
 
 
 class TooManyWait(Exception):
@@ -14,17 +14,17 @@ class TooManyWait(Exception):
 
 
 class FairQueue:
-    """`slots` places, `each` of one client at most; the client that had one longest ago is next."""
+    """`slots` places, at most `each` per client. Waiting clients take turns."""
 
     def __init__(self, slots: int, each: int) -> None:
         self._slots = slots
         self._each = each
         self._running: Counter[str] = Counter()
-        # The client that had a place longest ago comes first.
+        # In the order of turns: a client that gets a place moves to the end.
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def take(self, client: str) -> None:
-        """Wait for a place, which `give_back` ends. TooManyWait if too many questions of `client` wait."""
+        """Wait for a place; `give_back` frees it. TooManyWait if too many questions of `client` wait."""
         queue = self._waiting.setdefault(client, deque())
         if len(queue) >= MOST_WAITING:
             raise TooManyWait
@@ -49,7 +49,14 @@ class FairQueue:
 
     def _grant(self) -> None:
         while self._running.total() < self._slots:
-            client = next((one for one in self._waiting if self._running[one] < self._each), None)
+            client = next(
+                (
+                    waiting_client
+                    for waiting_client in self._waiting
+                    if self._running[waiting_client] < self._each
+                ),
+                None,
+            )
             if client is None:
                 return
             queue = self._waiting.pop(client)

@@ -1,8 +1,9 @@
-"""The server of the store that the dashboard asks: an embedded one is behind `firstflight store serve`.
+"""The server of the store for the dashboard. `firstflight store serve` serves an embedded store.
 
-If the same user already serves the store, the dashboard joins. Otherwise it starts `store serve` as a child,
-on loopback with a password in the file STORE.address (mode 0600), and stops it at the end. So other programs
-of the user can load and query while the dashboard is open, and a question needs no process of its own.
+If the same user already serves the store, the dashboard uses that server. Otherwise it starts `store serve`
+as a child, on loopback, with a password in the file STORE.address (mode 0600), and stops it when it exits. So
+the user's other programs can load and query while the dashboard is open, and a question needs no separate
+process.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 
 from firstflight.system import children, lock
-from reports.dashboard.faults import NoAnswer
+from reports.dashboard.asking.faults import NoAnswer
 from store import find
 from store.location import EmbeddedLocation, nothing_there
 from store.served_address import LOCK
@@ -24,7 +25,7 @@ from store.url import ServerLocation
 WAIT_S = 5.0
 """How long a question waits while another process holds the store."""
 _START_S = 60.0
-"""How long it waits for `store serve` to start, which takes seconds of CPU time."""
+"""How long to wait for `store serve` to start, which takes seconds of CPU time."""
 _STOP_S = 20.0
 _LOOK_S = 0.05
 
@@ -57,7 +58,7 @@ class ServedStore:
             return await self._started(place, wait_s)
 
     async def stop(self) -> None:
-        """End the child, if there is one; queries that it runs end, too."""
+        """Stop the child, if any, and the queries that it runs."""
         if self._process is None:
             return
         if self._process.returncode is None:
@@ -89,7 +90,7 @@ class ServedStore:
             if now() >= until:
                 holder = lock.holder_pid(place.path / LOCK)
                 if holder not in (None, self._process.pid):
-                    by = f"process {holder}: try again when it has ended"
+                    by = f"process {holder}: try again when it has exited"
                     raise NoAnswer("busy", f"the store in {place.path} is in use by {by}")
                 if now() >= self._started_at + _START_S:
                     raise NoAnswer("busy", f"the server of the store in {place.path} starts: try again later")
@@ -109,7 +110,7 @@ class ServedStore:
         self._reading = asyncio.create_task(self._read(self._process))
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Read what the child says; its last line is the reason if it could not serve."""
+        """Read the child's output; the last line is the reason if it could not serve."""
         assert process.stderr is not None
         while True:
             try:

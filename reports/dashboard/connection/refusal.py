@@ -18,7 +18,7 @@ HEADERS = {
 
 
 def refusal(status: int, sentence: str, retry_after_s: int | None = None) -> Response:
-    """Return a page that says why there is no answer; nobody may keep it."""
+    """Return a page that explains why there is no answer; caches must not keep it."""
     headers = HEADERS | {"Cache-Control": "no-store"}
     if retry_after_s is not None:
         headers["Retry-After"] = str(retry_after_s)

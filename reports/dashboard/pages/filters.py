@@ -1,4 +1,4 @@
-"""The filters of a page, which are all in its address: days, CDN, vantage point, rank, length of a period."""
+"""A page's filters, all in its address: days, CDN, vantage point, rank, length of a period."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from firstflight.errors import UsageError
 from reports import query
-from reports.dashboard.newest import Newest
+from reports.dashboard.asking.newest import Newest
 
 FIELDS: Mapping[str, Sequence[str]] = {
     "overview": ("since", "until", "vantage", "cdn", "top", "step"),
@@ -20,13 +20,13 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "downloads": ("since", "until", "vantage", "cdn", "step"),
     "handshakes": ("since", "until", "vantage", "cdn", "step"),
 }
-"""Page -> its filters, in the order of its form."""
+"""Page -> its filters, in the order of the form."""
 STEPS = ("day", "week", "month")
 WATCH_STEPS = ("hour", "day")
 _TYPES = {"since": "Date", "until": "Date", "top": "UInt32", "vantage": "String", "cdn": "String"}
 _LONGEST = 200
 _DAYS = {"watch": 7}
-# Pages that show no probes, but what has days of its own.
+# Pages without probes; their rows have separate ranges of days.
 _WITHOUT_PROBES = ("watch", "downloads", "handshakes")
 _YEAR = 365
 # Without a step in the address: days of up to a quarter, weeks of up to two years; hours of two weeks.
@@ -35,7 +35,7 @@ _MOST_DAYS, _MOST_WEEKS_DAYS, _MOST_HOURS_DAYS = 92, 731, 14
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters of a page: as given in its address, and as its queries get them."""
+    """A page's filters: as given in its address, and as passed to its queries."""
 
     page: str
     given: Mapping[str, str]
@@ -48,17 +48,17 @@ class Filters:
 
     @property
     def steps(self) -> Sequence[str]:
-        """The lengths of a period that the page offers."""
+        """The lengths for a period that the page offers."""
         return WATCH_STEPS if self.page == "watch" else STEPS
 
     def kept(self, page: str) -> str:
-        """Return the end of the address of another page with the same filters: empty, or `?...`."""
+        """Return the query string for another page with the same filters: empty, or `?...`."""
         shared = {key: value for key, value in self.given.items() if key in FIELDS[page]}
         return f"?{urlencode(shared)}" if shared else ""
 
 
 def parsed(page: str, items: Sequence[tuple[str, str]], newest: Newest) -> Filters:
-    """Return the filters in an address; empty ones have their defaults. UsageError for any that is wrong."""
+    """Return the filters in an address; empty ones have their defaults. UsageError for an invalid filter."""
     given: dict[str, str] = {}
     for key, value in items:
         if key not in FIELDS[page]:
@@ -79,9 +79,9 @@ def parsed(page: str, items: Sequence[tuple[str, str]], newest: Newest) -> Filte
     since = date.fromisoformat(given["since"]) if "since" in given else _first(page, until, newest)
     if since > until:
         raise UsageError(f"since={since} is after until={until}: exchange them")
-    asked = dict(given) | {"since": str(since), "until": str(until)}
-    asked.setdefault("step", _step(page, (until - since).days + 1))
-    return Filters(page, given, asked)
+    parameters = dict(given) | {"since": str(since), "until": str(until)}
+    parameters.setdefault("step", _step(page, (until - since).days + 1))
+    return Filters(page, given, parameters)
 
 
 def _today() -> date:
@@ -89,17 +89,17 @@ def _today() -> date:
 
 
 def _last(page: str, newest: Newest) -> date:
-    """Return the last day without one in the address: of what the page shows, else of anything."""
+    """Return the default last day: the last one with rows for the page, else with any rows."""
     return newest.days[page][1] if page in newest.days else newest.last_day or _today()
 
 
 def _first(page: str, until: date, newest: Newest) -> date:
-    """Return the first day without one in the address: of watches a week, of a name all, else a year."""
+    """Return the default first day: for watches a week, for a name everything, else a year."""
     if page in _DAYS:
         return until - timedelta(days=_DAYS[page] - 1)
     year = until - timedelta(days=_YEAR - 1)
     if page in _WITHOUT_PROBES:
-        # Rows that are not in the load log have days that nobody knows.
+        # Rows without an entry in the load log have unknown days.
         first = newest.days[page][0] if page in newest.days else year
     else:
         first = newest.first_day or until
@@ -114,5 +114,5 @@ def _step(page: str, days: int) -> str:
 
 
 def address(page: str, name: str) -> str:
-    """Return the address of the page of a CDN, name or vantage point: `page` ends with a slash."""
+    """Return the address of the page for a CDN, name or vantage point; `page` has a final slash."""
     return page + quote(name, safe="")

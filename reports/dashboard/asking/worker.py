@@ -1,7 +1,7 @@
-"""Answers questions of the dashboard, one after the other: a process of its own, which has no clients.
+"""Answers questions of the dashboard one after the other, in a separate process without clients.
 
-It asks a server only, so it keeps nothing locked; the server evaluates the store's expressions, and
-`store serve` is confined (store/confine). Here the local engine, which has no store, formats answers.
+It only queries a server, so it holds no lock. The server evaluates the store's expressions, and `store serve`
+is confined (store/confine). The local engine, which has no store, formats the answers.
 Standard input: a JSON object a line (`asking.Question` with the limits). Standard output: a line of JSON with
 the number of `bytes` of the answer that follow it, or with `fault` and `message`.
 """
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from firstflight.errors import FirstflightError
 from reports import query
-from reports.dashboard.faults import NoAnswer
+from reports.dashboard.asking.faults import NoAnswer
 from store import find
 from store.base import Limits
 from store.errors import LIMIT_CODES, OUT_OF_TIME, StoreError, StoreHeld, StoreUnreachable
@@ -37,18 +37,18 @@ class Answers:
     def __init__(self) -> None:
         self._store: ServerStore | None = None
 
-    def to(self, asked: dict[str, Any]) -> bytes:
-        """Return the answer. FirstflightError or NoAnswer if there is none."""
-        store = self._opened(Limits(**asked["limits"]))
+    def to(self, question: dict[str, Any]) -> bytes:
+        """Return the answer. FirstflightError or NoAnswer if that fails."""
+        store = self._opened(Limits(**question["limits"]))
         try:
-            asks = (asked["name"], asked["given"], asked["output_format"])
-            return query.asked_of(store, *asks, rolled_up=asked["rolled_up"]).content
+            asks = (question["name"], question["given"], question["output_format"])
+            return query.asked_of(store, *asks, rolled_up=question["rolled_up"]).content
         except StoreUnreachable:
             self.close()
             raise
 
     def close(self) -> None:
-        """Leave the server; the next question opens it again."""
+        """Disconnect from the server; the next question connects again."""
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -66,7 +66,7 @@ class Answers:
 
 
 def serve(questions: BinaryIO, out: BinaryIO) -> None:
-    """Answer the questions until their end."""
+    """Answer questions until the input ends."""
     answers = Answers()
     for line in questions:
         head: dict[str, Any] = {}

@@ -1,6 +1,6 @@
-"""Connections of the dashboard: how many of one client, how long until a request is there, how long unread.
+"""Limits on the dashboard's connections: their number per client, the time until a request, unread bytes.
 
-uvicorn limits neither: a client that sends half a header section, or reads nothing of an answer, would keep
+uvicorn has no such limits: a client that sends half a header section, or stops reading an answer, would keep
 its connection for ever.
 """
 
@@ -20,23 +20,23 @@ from uvicorn.server import ServerState
 from reports.dashboard.limits import client_key
 
 MOST = 400
-"""Connections at the same time; the one that has waited longest for its request makes room for a new one."""
+"""Maximum number of connections. A new one replaces the one that has waited longest for its request."""
 MOST_EACH = 40
-"""Connections of one client, if it comes directly; requests of one that are not answered, in any case."""
+"""Limits per client: of direct connections, and of unanswered requests over any connection."""
 REQUEST_S = 10.0
-"""From the first byte that is awaited until a request is there, however slowly its bytes arrive."""
+"""Time limit for a complete request, from the connection or from the first byte of a later request."""
 UNREAD_S = 20.0
-"""How long a client may read nothing of what is in the buffer of its connection (64 KiB)."""
+"""How long a client may leave the connection's buffer (64 KiB) unread."""
 ABORT = "abort"
-"""In the state of a request (ASGI `scope["state"]`): a function that ends its connection at once."""
+"""Key in a request's state (ASGI `scope["state"]`) of a function that closes the connection immediately."""
 PROXY = "127.0.0.1"
-"""Whose X-Forwarded-For is believed, as uvicorn does; its clients share its connections."""
-# Refusals in a row after which the server does something else.
+"""The proxy with a trusted X-Forwarded-For, as for uvicorn. Its clients share its connections."""
+# Consecutive refusals after which `accept` returns to the event loop.
 _REFUSALS = 64
 
 
 class Connection(H11Protocol):
-    """A connection that ends if no request arrives, or nothing is read, in time."""
+    """A connection that closes if no request arrives, or the client does not read, in time."""
 
     def __init__(
         self,
@@ -56,19 +56,19 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def abort(self) -> None:
-        """End the connection; what is in its buffer is lost."""
+        """Close the connection and discard the buffer."""
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Start to wait for the first request."""
         super().connection_made(transport)
-        # Nothing is written before the last piece has left: `UNREAD_S` is of one piece.
+        # A piece is written only after the previous one has left, so `UNREAD_S` applies to a single piece.
         transport.set_write_buffer_limits(high=1, low=0)
         self._wait()
         self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; the time for a request does not begin again with each."""
+        """Process received bytes. They do not restart the time limit for a request."""
         super().data_received(data)
         if self.waits:
             self._wait()
@@ -88,13 +88,13 @@ class Connection(H11Protocol):
             self._until_read = self.loop.call_later(UNREAD_S, self.abort)
 
     def resume_writing(self) -> None:
-        """Go on: the client has read."""
+        """Continue, because the client has read."""
         super().resume_writing()
         _cancel(self._until_read)
         self._until_read = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End all waiting."""
+        """Cancel all timers."""
         _cancel(self._until_request)
         self._until_request = None
         _cancel(self._until_read)
@@ -108,14 +108,20 @@ class Connection(H11Protocol):
     def _make_room(self) -> None:
         if len(self.connections) < MOST:
             return
-        others = (one for one in self.connections if isinstance(one, Connection) and one is not self)
-        waiting = [one for one in others if one.waits and not one.transport.is_closing()]
+        others = (
+            connection
+            for connection in self.connections
+            if isinstance(connection, Connection) and connection is not self
+        )
+        waiting = [
+            connection for connection in others if connection.waits and not connection.transport.is_closing()
+        ]
         if waiting:
-            min(waiting, key=lambda one: one._waits_since).abort()
+            min(waiting, key=lambda connection: connection._waits_since).abort()
 
 
 class Listener(socket.socket):
-    """A listening socket that closes connections of a client beyond MOST_EACH, before TLS and any byte."""
+    """A listening socket that closes connections from a client beyond MOST_EACH, before TLS and any byte."""
 
     def __init__(self, listening: socket.socket) -> None:
         """Take over a listening socket."""
@@ -123,7 +129,7 @@ class Listener(socket.socket):
         self._opened: Counter[str] = Counter()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next connection that is not one too many. OSError as of any socket."""
+        """Return the next connection within the limit. OSError as for any socket."""
         for _ in range(_REFUSALS):
             connection, address = super().accept()
             client = client_key(address[0])
@@ -140,14 +146,14 @@ class Listener(socket.socket):
 
 
 class _Counted(socket.socket):
-    """An accepted connection that says when it is closed."""
+    """An accepted connection that calls a function when it is closed."""
 
     def __init__(self, connection: socket.socket, closed: Callable[[], None]) -> None:
         super().__init__(fileno=connection.detach())
         self._on_close: Callable[[], None] | None = closed
 
     def close(self) -> None:
-        """Close the connection, and say so once."""
+        """Close the connection, and call the function once."""
         super().close()
         if self._on_close is not None:
             self._on_close()

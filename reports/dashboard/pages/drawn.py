@@ -1,4 +1,4 @@
-"""An answer as the table that a panel shows, and from which its chart is drawn."""
+"""Converts an answer to a panel's table, from which the chart is drawn."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from reports import panel as panels
+from reports import published_values
 from reports.dashboard import html
-from reports.dashboard.filters import address
-from reports.panel import Panel
+from reports.dashboard.pages import run_reports
+from reports.dashboard.pages.filters import address
+from reports.panel import Panel, Reference
 
 MOST_SERIES = 12
 MOST_ROWS = 800
@@ -21,7 +23,7 @@ MOST_ROWS = 800
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its text, and if they are known its value, its counts, and where it leads."""
+    """A cell: the text and, if known, the value, the counts, and the link's address."""
 
     text: str
     value: float | None = None
@@ -31,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of values; `published`: not ours."""
+    """A column of values; `published`: values from a paper."""
 
     label: str
     link: str = ""
@@ -41,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its head, the time of the head in seconds since 1970 if it is one, and the cells."""
+    """A row: its head, which has its time in seconds since 1970 if it is a time, and the cells."""
 
     head: Cell
     cells: Sequence[Cell]
@@ -50,78 +52,113 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The table of a panel; `left_out` says what of the answer it does not show."""
+    """A panel's table; `left_out` describes omitted parts of the answer."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
     left_out: str = ""
 
 
-def table(panel: Panel, answer: Mapping[str, Any], asked: Mapping[str, str]) -> Table:
-    """Return the table of an answer in JSONCompact. `asked`: the filters that its query got."""
-    names = [one["name"] for one in answer["meta"]]
+class Number(NamedTuple):
+    """A number above the panels: the name, the text, a note, and the link's address."""
+
+    label: str
+    text: str
+    about: str
+    link: str = ""
+
+
+def summary(row: Mapping[str, Any]) -> list[Number]:
+    """Return a run's numbers, from the row of `run_summary`."""
+    vantages = int(row["vantages"])
+    places = f"{vantages} vantage point{'' if vantages == 1 else 's'}"
+    return [
+        Number("Names probed", html.whole(row["names"]), f"from {places}"),
+        Number("Instant ACKs", html.measured(row["iack_share"], "share"), f"of {html.whole(row['counted'])}"),
+        Number(
+            "Median delay",
+            html.measured(row["delay_p50_us"], "us"),
+            f"ACK to ServerHello, of {html.whole(row['delays'])}",
+        ),
+        Number(
+            "Newest run", str(row["first_day"] or "n/a"), str(row["run"]), run_reports.address(row["run"])
+        ),
+    ]
+
+
+def table(panel: Panel, answer: Mapping[str, Any], page_filters: Mapping[str, str]) -> Table:
+    """Return the table of an answer in JSONCompact. `page_filters`: the filters in its query."""
+    names = [column["name"] for column in answer["meta"]]
     rows = [dict(zip(names, values, strict=True)) for values in answer["data"]]
-    numbers = {one["name"] for one in answer["meta"] if "Int" in one["type"] or "Float" in one["type"]}
-    if panel.chart == "table":
-        return _plain(panel, rows, asked, numbers)
+    numbers = {
+        column["name"] for column in answer["meta"] if "Int" in column["type"] or "Float" in column["type"]
+    }
+    if panel.chart in panels.TABLES:
+        return _plain(panel, rows, page_filters, numbers)
     if panel.series:
         return _by_series(panel, rows)
     columns = [Column(panel.label(panel.counts)), *(Column(_quantile(panel, name)) for name in panel.y)]
-    made = {
+    cells_by_x = {
         row[panel.x]: [Cell(html.whole(row[panel.counts])), *(_cell(panel, row, name) for name in panel.y)]
         for row in rows
     }
     if panel.chart != "band":
         columns = columns[1:]
-        made = {
-            x: [Cell(cell.text, cell.value, cells[0].text) for cell in cells[1:]] for x, cells in made.items()
+        cells_by_x = {
+            x: [Cell(cell.text, cell.value, cells[0].text) for cell in cells[1:]]
+            for x, cells in cells_by_x.items()
         }
-    if panel.reference:
+    if panel.reference and published_values.shown():
         columns.append(Column(panel.reference.label, published=True))
-        published = _published(panel, asked)
-        made = {x: [*cells, _reference(panel, published.pop(x, None))] for x, cells in made.items()}
+        published = _published(panel.reference, panel.chart, page_filters)
+        cells_by_x = {
+            x: [*cells, _reference(panel, published.pop(x, None))] for x, cells in cells_by_x.items()
+        }
         blank = [Cell("")] * (len(columns) - 1)
-        made |= {x: [*blank, _reference(panel, value)] for x, value in published.items()} if rows else {}
-    return _cut(columns, [Row(_head(x), made[x]) for x in sorted(made)])
+        cells_by_x |= (
+            {x: [*blank, _reference(panel, value)] for x, value in published.items()} if rows else {}
+        )
+    return _cut(columns, [Row(_head(x), cells_by_x[x]) for x in sorted(cells_by_x)])
 
 
 def _by_series(panel: Panel, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One column per value of the series, in the order of the answer; the ones with most counts."""
+    """Return a column per series, in the order of the answer; only the series with most counts."""
     totals: dict[str, int] = {}
     for row in rows:
         totals[row[panel.series]] = totals.get(row[panel.series], 0) + int(row[panel.counts])
     most = sorted(totals, key=lambda name: -totals[name])[:MOST_SERIES]
     shown = [name for name in totals if name in most]
-    made: dict[Any, dict[str, Cell]] = {}
+    cells_by_x: dict[Any, dict[str, Cell]] = {}
     for row in rows:
         cell = _cell(panel, row, panel.y[0])
         count = html.whole(row[panel.counts])
-        made.setdefault(row[panel.x], {})[row[panel.series]] = Cell(cell.text, cell.value, count)
+        cells_by_x.setdefault(row[panel.x], {})[row[panel.series]] = Cell(cell.text, cell.value, count)
     page = panel.links.get(panel.series, "")
     columns = [Column(html.plain(name), address(page, name) if page else "") for name in shown]
-    body = [Row(_head(x), [made[x].get(name, Cell("")) for name in shown]) for x in sorted(made)]
+    body = [Row(_head(x), [cells_by_x[x].get(name, Cell("")) for name in shown]) for x in sorted(cells_by_x)]
     fewer = f"{len(totals) - len(shown)} series with fewer counts" if len(totals) > len(shown) else ""
     return _cut(columns, body, fewer)
 
 
 def _plain(
-    panel: Panel, rows: Sequence[Mapping[str, Any]], asked: Mapping[str, str], numbers: set[str]
+    panel: Panel, rows: Sequence[Mapping[str, Any]], page_filters: Mapping[str, str], numbers: set[str]
 ) -> Table:
     columns = [Column(panel.label(name), is_text=name not in numbers) for name in panel.y]
-    published = _published(panel, asked) if panel.reference else {}
-    if panel.reference:
-        columns.append(Column(panel.reference.label, published=True))
+    shown = panel.reference if published_values.shown() else None
+    published = _published(shown, panel.chart, page_filters) if shown else {}
+    if shown:
+        columns.append(Column(shown.label, published=True))
     body = []
     for row in rows:
         cells = [_cell(panel, row, name) for name in panel.y]
-        if panel.reference:
+        if shown:
             cells.append(_reference(panel, published.get(row[panel.x])))
         command = ""
         if panel.command:
-            values = {name: shlex.quote(str(value)) for name, value in {**asked, **row}.items()}
+            values = {name: shlex.quote(str(value)) for name, value in {**page_filters, **row}.items()}
             command = panel.command.format_map(values)
         body.append(Row(_cell(panel, row, panel.x), cells, command))
-    # In the order of its query, which begins with what matters most; the others are in order of time.
+    # In the order of the query, which sorts by importance; other tables are sorted by time.
     return _cut(columns, body, newest=False)
 
 
@@ -167,17 +204,18 @@ def _reference(panel: Panel, value: float | None) -> Cell:
     return Cell(html.measured(value, panel.unit), value)
 
 
-def _published(panel: Panel, asked: Mapping[str, str]) -> dict[str, float]:
-    """Return the published values by x, of months as their first day, of the days asked for."""
-    assert panel.reference is not None
-    values = _file(panel.reference.file, panel.reference.x, panel.reference.y)
-    if panel.chart == "table":
+def _published(reference: Reference, chart: str, page_filters: Mapping[str, str]) -> dict[str, float]:
+    """Return the published values by x within the requested days; a month is its first day."""
+    values = _file(reference.file, reference.x, reference.y)
+    if chart in panels.TABLES:
         return dict(values)
-    return {x: value for x, value in values.items() if asked["since"] <= x <= asked["until"]}
+    return {x: value for x, value in values.items() if page_filters["since"] <= x <= page_filters["until"]}
 
 
 @cache
 def _file(name: str, x: str, y: str) -> dict[str, float]:
     with (panels.PUBLISHED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
+        if rows.fieldnames and "part" in rows.fieldnames:
+            return published_values.column_of(name, x, y)
         return {f"{row[x]}-01" if x == "month" else row[x]: float(row[y]) for row in rows if row[y]}

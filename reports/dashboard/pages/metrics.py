@@ -1,4 +1,4 @@
-"""`/metrics`: what a monitoring system watches, in OpenMetrics (version 1.0.0)."""
+"""`/metrics`: metrics for a monitoring system, in OpenMetrics (version 1.0.0)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reports.dashboard.asking import Asker, Question
-from reports.dashboard.faults import NoAnswer
+from reports.dashboard.asking.asker import Asker, Question
+from reports.dashboard.asking.faults import NoAnswer
 
 QUERY = "newest_data"
 _KEPT_S = 10.0
-"""Scrapes within this time get the same answer: each other one starts a process."""
+"""Scrapes within this time get the same answer, because each query starts a process."""
 
 
 class Metrics:
@@ -34,7 +34,7 @@ class Metrics:
         self._text = b""
 
     async def page(self, request: Request) -> Response:  # noqa: ARG002
-        """Return the metrics. A store that does not answer is `firstflight_store_up 0`, not an error."""
+        """Return the metrics. If the store does not answer, `firstflight_store_up` is 0, without an error."""
         async with self._asking:
             if time.monotonic() >= self._until:
                 self._text = text(await self._rows())
@@ -50,11 +50,11 @@ class Metrics:
 
 
 def text(rows: Iterable[Mapping[str, Any]] | None) -> bytes:
-    """Return the metrics of rows of `newest_data` as OpenMetrics; None: the store did not answer."""
+    """Return the rows of `newest_data` in OpenMetrics; `None`: the store did not answer."""
     registry = CollectorRegistry()
     registry.register(_Rows(rows))
-    made: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-    return made
+    content: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return content
 
 
 class _Rows(Collector):
@@ -87,6 +87,6 @@ class _Rows(Collector):
         yield probes
 
 
-def _seconds(written: str) -> float:
+def _seconds(duration: str) -> float:
     """Return the seconds since 1970 of a time (UTC) as the store writes it, with nanoseconds."""
-    return datetime.fromisoformat(written[:26]).replace(tzinfo=UTC).timestamp()
+    return datetime.fromisoformat(duration[:26]).replace(tzinfo=UTC).timestamp()

@@ -1,4 +1,4 @@
-"""Asks the store for the dashboard: named queries by processes that stay, within limits, never forever."""
+"""Runs the dashboard's named queries on the store, in long-lived processes and within limits."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 
-from reports.dashboard.fair_queue import FairQueue, TooManyWait
-from reports.dashboard.faults import NoAnswer
+from reports.dashboard.asking.fair_queue import FairQueue, TooManyWait
+from reports.dashboard.asking.faults import NoAnswer
+from reports.dashboard.asking.served import ServedStore
 from reports.dashboard.limits import Allowances
-from reports.dashboard.served import ServedStore
 from store.base import Limits
 from store.url import ServerLocation
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
-"""Who asks, as `limits.client_key` names clients: the questions of a page are of whom the page is for."""
-# Questions at the same time; in public mode one client has one of them, so that it never has all. What the
-# dashboard asks for itself, as each page needs it, has a place that no client takes.
+"""The client, as in `limits.client_key`. The questions of a page belong to the client of the page."""
+# Concurrent questions. In public mode a client has only one of the places, so it never occupies all. The
+# dashboard's own questions, which every page needs, have a place that no client can occupy.
 _AT_ONCE, _OWN_AT_ONCE = 2, 1
 # How long a question waits in the queue, at least.
 _QUEUE_S = 20.0
-# A process's start and what it asks of the schema, in addition to the query itself.
+# Additional time for starting a process and for its queries about the schema.
 _BESIDE_S = 20
-# Then a process ends, so that what its engine keeps cannot grow for weeks.
+# A process exits after this number of questions, so that its engine's memory cannot grow for weeks.
 _QUESTIONS_EACH = 2000
 
 
@@ -42,9 +42,9 @@ class Question:
 
 
 class Asker:
-    """Answers questions, two of clients at a time; clients take turns.
+    """Answers questions, two from clients at a time; clients take turns.
 
-    `allowances`: what each client of a public dashboard may use; None: the people of this machine ask.
+    `allowances`: the limits of each client of a public dashboard; `None`: all clients are on this machine.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Asker:
         self._idle: list[_Worker] = []
 
     async def answer(self, question: Question, *, own: bool = False) -> bytes:
-        """Return the answer in the question's format. NoAnswer if there is none within the limits.
+        """Return the answer in the question's format. NoAnswer if the limits are exceeded or the store fails.
 
-        `own`: the dashboard asks for itself, and no client pays.
+        `own`: a question of the dashboard, which no client is charged for.
         """
         client = "" if own else CLIENT.get()
         queue = self._own_queue if own else self._queue
@@ -68,9 +68,7 @@ class Asker:
             async with asyncio.timeout(max(self.limits.seconds, _QUEUE_S)):
                 await queue.take(client)
         except (TimeoutError, TooManyWait):
-            raise NoAnswer(
-                "busy", "others ask too much of the store at this moment: try again later"
-            ) from None
+            raise NoAnswer("busy", "the store is busy with other queries: try again later") from None
         began = time.monotonic()
         try:
             self._check_allowance(client)
@@ -88,7 +86,7 @@ class Asker:
             raise NoAnswer("cost", "your questions took too much of the store's time: try again in a minute")
 
     async def close(self) -> None:
-        """End the processes and the server of the store, if the dashboard started it."""
+        """Stop the processes, and the server of the store if the dashboard started it."""
         while self._idle:
             await self._idle.pop().stop()
         await self._served.stop()
@@ -102,19 +100,19 @@ class Asker:
         return await _Worker.start(location)
 
     async def _ask(self, worker: _Worker, question: Question) -> bytes:
-        whole = False
+        is_complete = False
         try:
             async with asyncio.timeout(self.limits.seconds + _BESIDE_S):
                 head, content = await worker.ask(question, self.limits)
-            whole = True
+            is_complete = True
         except TimeoutError:
-            raise NoAnswer("time", "the store did not answer in time: ask for less at once") from None
+            raise NoAnswer("time", "the store did not answer in time: request less data") from None
         except (OSError, EOFError, ValueError):
             raise NoAnswer(
-                "store", "the query failed: the standard error of the dashboard says more"
+                "store", "the query failed: the dashboard's standard error has the details"
             ) from None
         finally:
-            if whole and worker.asked < _QUESTIONS_EACH:
+            if is_complete and worker.asked < _QUESTIONS_EACH:
                 self._idle.append(worker)
             else:  # out of time, or the server stops
                 await worker.stop()
@@ -134,7 +132,7 @@ class _Worker:
     @classmethod
     async def start(cls, location: ServerLocation) -> _Worker:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "reports.dashboard.worker"),
+            *(sys.executable, "-P", "-m", "reports.dashboard.asking.worker"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the dashboard
@@ -142,7 +140,7 @@ class _Worker:
         return cls(location, process)
 
     async def ask(self, question: Question, limits: Limits) -> tuple[dict[str, str], bytes]:
-        """Return the head of the answer and its content. OSError, EOFError or ValueError if there is none."""
+        """Return the head and the content of the answer. OSError, EOFError or ValueError if that fails."""
         self.asked += 1
         assert self.process.stdin is not None and self.process.stdout is not None
         request = asdict(question) | {"limits": asdict(limits)}
@@ -152,7 +150,7 @@ class _Worker:
         return head, await self.process.stdout.readexactly(head["bytes"])
 
     async def stop(self) -> None:
-        """Kill the process: it has nothing to finish."""
+        """Kill the process, which has nothing to finish."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
                 self.process.kill()

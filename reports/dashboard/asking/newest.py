@@ -1,4 +1,4 @@
-"""What the store has, and until when: asked at most every few seconds, for all pages and open browsers."""
+"""The state of the store for all pages and open browsers; queried at most every few seconds."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
-from reports.dashboard.asking import Asker, Question
+from reports.dashboard.asking.asker import Asker, Question
 
 FRESH_S = 2.0
-"""Answers within this time are the same."""
+"""Answers within this time are identical."""
 
 
 @dataclass(frozen=True)
 class Newest:
     """The state of the store: `stamp` changes with every load.
 
-    Days are UTC: `first_day` with probes, `last_day` with anything that is measured; None without one.
+    Days are UTC: `first_day` is the first with probes, `last_day` the last with any measurement; `None`
+    without rows.
     """
 
     stamp: str
@@ -30,11 +31,11 @@ class Newest:
     first_day: date | None = None
     last_day: date | None = None
     tables: frozenset[str] = frozenset()
-    """Which of watch, downloads and handshakes have rows."""
+    """The tables with rows: watch, downloads, handshakes."""
     days: Mapping[str, tuple[date, date]] = field(default_factory=dict)
-    """Of these the first and the last day, as the load log has them."""
+    """Their first and last days, from the load log."""
     rolled_up: bool = False
-    """Whether the roll-ups had all probes that were there for `stamp`."""
+    """Whether the roll-ups contained all probes at the time of `stamp`."""
 
 
 class Watcher:
@@ -47,7 +48,7 @@ class Watcher:
         self._newest: Newest | None = None
 
     async def newest(self) -> Newest:
-        """Return the state of the store. NoAnswer if the store does not tell it."""
+        """Return the state of the store. NoAnswer if the store does not answer."""
         async with self._asking:
             if self._newest is None or time.monotonic() >= self._until:
                 self._newest = await self._asked(self._newest)
@@ -61,15 +62,15 @@ class Watcher:
             return before
         rolled_up = not await self._rows("not_rolled_up")
         known = await self._rows("known_names", rolled_up=rolled_up)
-        days = [date.fromisoformat(one[key]) for one in known for key in ("first_day", "last_day")]
+        days = [date.fromisoformat(entry[key]) for entry in known for key in ("first_day", "last_day")]
         has = {"watch": "planned_probes", "downloads": "downloads", "handshakes": "handshakes"}
         return Newest(
             stamp=stamp,
-            data_until=_shown(row["data_until_ms"]),
-            cdns=tuple(one["name"] for one in known if one["kind"] == "cdn"),
-            vantages=tuple(one["name"] for one in known if one["kind"] == "vantage"),
+            data_until=_time_text(row["data_until_ms"]),
+            cdns=tuple(entry["name"] for entry in known if entry["kind"] == "cdn"),
+            vantages=tuple(entry["name"] for entry in known if entry["kind"] == "vantage"),
             first_day=min(days, default=None),
-            # Downloads and handshakes may be newer than the newest probe, or alone.
+            # Downloads and handshakes may be newer than the newest probe, or the only rows.
             last_day=max([*days, *_days(row["data_until_ms"])], default=None),
             tables=frozenset(name for name, column in has.items() if int(row[column])),
             days={
@@ -86,12 +87,16 @@ class Watcher:
 
 
 def _days(*milliseconds: int | str | None) -> list[date]:
-    """Return the UTC days of those times that there are."""
-    return [datetime.fromtimestamp(int(one) // 1000, UTC).date() for one in milliseconds if one is not None]
+    """Return the UTC days of the given times, without missing ones."""
+    return [
+        datetime.fromtimestamp(int(time_ms) // 1000, UTC).date()
+        for time_ms in milliseconds
+        if time_ms is not None
+    ]
 
 
-def _shown(milliseconds: int | str | None) -> str | None:
-    """Return a time as people read it, in UTC and whole seconds."""
+def _time_text(milliseconds: int | str | None) -> str | None:
+    """Return a time as text, in UTC and whole seconds."""
     if milliseconds is None:
         return None
     return f"{datetime.fromtimestamp(int(milliseconds) // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,4 +1,4 @@
-"""Pages that are kept until the store changes: many browsers that reload cost one answer."""
+"""A cache of pages until the store changes, so that many browsers that reload cost a single answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Page:
 
 
 class Kept:
-    """Pages by address, of the newest state of the store; requests for the same one wait for one answer."""
+    """Pages by address, for a store's newest state. Concurrent requests for a page share an answer."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
@@ -30,19 +30,19 @@ class Kept:
     async def page(self, address: str, stamp: str, make: Callable[[], Awaitable[Page]]) -> Page:
         """Return the page of `address` for the state `stamp`; only successful ones are kept."""
         key = (address, stamp)
-        found = self._pages.get(key)
-        if found is not None:
+        kept_page = self._pages.get(key)
+        if kept_page is not None:
             self._pages.move_to_end(key)
-            return found
+            return kept_page
         making = self._making.setdefault(key, asyncio.Lock())
         try:
             async with making:
-                found = self._pages.get(key)
-                if found is None:
-                    found = await make()
-                    if found.status == 200:
-                        self._keep(key, found)
-                return found
+                kept_page = self._pages.get(key)
+                if kept_page is None:
+                    kept_page = await make()
+                    if kept_page.status == 200:
+                        self._keep(key, kept_page)
+                return kept_page
         finally:
             if not making.locked():
                 self._making.pop(key, None)

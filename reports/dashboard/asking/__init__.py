@@ -1,0 +1,1 @@
+"""Queries the store within limits, by long-lived processes; tracks the state of the store."""
