@@ -37,7 +37,7 @@ _SEMVER = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
 
 
 Key = Callable[[str], Any]
-"""Returns the sort key of a version; None for text that is not a version."""
+"""Returns a version's sort key; `None` for text that is not a version."""
 
 
 class Package(NamedTuple):
@@ -59,21 +59,23 @@ def pinned(tree: Path) -> list[Package]:
     )
     build = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     requirements = "\n".join([requirements, *build])
-    found = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
+    packages = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
     locked = [
-        one
+        package
         for folder in ("", *CARGO_PACKAGES)
-        for one in tomllib.loads((tree / folder / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+        for package in tomllib.loads((tree / folder / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     ]
-    of_cargo = [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]
-    found += dict.fromkeys(of_cargo)
+    of_cargo = [
+        Package("crates.io", package["name"], package["version"]) for package in locked if "source" in package
+    ]
+    packages += dict.fromkeys(of_cargo)
     sums = "".join(
         (tree / folder / "go.sum").read_text(encoding="utf-8")
         for folder in ("lab/stacks/quic-go", "deploy/grafana/check", "deploy/cloud/check")
     )
     of_go = dict.fromkeys(_GO_SUM.findall(sums))
-    found += [Package("Go", name, version) for name, version in of_go]
-    return found
+    packages += [Package("Go", name, version) for name, version in of_go]
+    return packages
 
 
 def known(packages: list[Package], database: Path) -> list[str]:
@@ -88,15 +90,15 @@ def known(packages: list[Package], database: Path) -> list[str]:
             if "withdrawn" in advisory:
                 continue
             for affected in advisory.get("affected", []):
-                about = affected.get("package", {})
-                if about.get("ecosystem") != ecosystem:
+                affected_package = affected.get("package", {})
+                if affected_package.get("ecosystem") != ecosystem:
                     continue
-                name = str(about.get("name"))
+                name = str(affected_package.get("name"))
                 for package in by_name.get(canonicalize_name(name) if ecosystem == "PyPI" else name, []):
                     if is_affected(package, affected):
-                        what = str(advisory.get("summary", "")).strip() or "no summary"
-                        which = f"{package.name} {package.version} ({ecosystem})"
-                        lines.append(visible(f"{which}: {advisory['id']}: {what}"))
+                        summary = str(advisory.get("summary", "")).strip() or "no summary"
+                        pinned_package = f"{package.name} {package.version} ({ecosystem})"
+                        lines.append(visible(f"{pinned_package}: {advisory['id']}: {summary}"))
     return sorted(set(lines))
 
 
@@ -105,16 +107,16 @@ def is_affected(package: Package, affected: dict[str, Any]) -> bool:
     if package.version in affected.get("versions", []):
         return True
     key: Key = _pypi_key if package.ecosystem == "PyPI" else _semver_key
-    own = key(package.version)
+    pinned_version = key(package.version)
     for span in affected.get("ranges", []):
-        if span.get("type") not in ("SEMVER", "ECOSYSTEM") or own is None:
+        if span.get("type") not in ("SEMVER", "ECOSYSTEM") or pinned_version is None:
             continue
         inside = False
         for kind, text in _in_order(span.get("events", []), key):
             at = key(text)
             if kind == "introduced":
-                inside = inside or text == "0" or (at is not None and own >= at)
-            elif at is not None and (own >= at if kind == "fixed" else own > at):
+                inside = inside or text == "0" or (at is not None and pinned_version >= at)
+            elif at is not None and (pinned_version >= at if kind == "fixed" else pinned_version > at):
                 inside = False
         if inside:
             return True
@@ -138,17 +140,17 @@ def _pypi_key(text: str) -> Version | None:
 
 def _semver_key(text: str) -> tuple[Any, ...] | None:
     """Return a sort key by semver.org 11: pre-releases sort below the release, numbers below words."""
-    found = _SEMVER.fullmatch(text.removeprefix("v"))
-    if found is None:
+    match = _SEMVER.fullmatch(text.removeprefix("v"))
+    if match is None:
         return None
     parts = tuple(
-        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (found[4] or "").split(".") if part
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (match[4] or "").split(".") if part
     )
-    return (int(found[1]), int(found[2]), int(found[3]), not parts, parts)
+    return (int(match[1]), int(match[2]), int(match[3]), not parts, parts)
 
 
 def _advisories(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the advisories of one ecosystem. AuditError if there is none."""
+    """Yield the advisories in an ecosystem's folder. AuditError if it has no advisory."""
     count = 0
     try:
         for content in _files(folder):
@@ -170,8 +172,8 @@ def _files(folder: Path) -> Iterator[bytes]:
 
 def main() -> int:
     """Print the known vulnerabilities of the pinned versions."""
-    named = os.environ.get(VARIABLE)
-    if not named:
+    folder = os.environ.get(VARIABLE)
+    if not folder:
         sys.stderr.write(
             f"audit: {VARIABLE} is not set: set it to a folder with a copy of the OSV database "
             "(SECURITY.md says how to create one)\n"
@@ -179,7 +181,7 @@ def main() -> int:
         return 2
     packages = pinned(TREE)
     try:
-        lines = known(packages, Path(named))
+        lines = known(packages, Path(folder))
     except AuditError as error:
         sys.stderr.write(f"audit: {error}\n")
         return 2

@@ -3,9 +3,10 @@
     make dist
 
 One wheel of firstflight with its native programs inside, wheels of everything that it needs (also of what is
-published only as source), static programs, the DAG files, `sbom.cdx.json` and `SHA256SUMS`. With
-FIRSTFLIGHT_SIGNING_KEY=FILE, a private key of SSH, or a public one whose private key an agent has, also
-`SHA256SUMS.sig` (`ssh-keygen -Y`). Exit status 0, or 2 with one sentence.
+published only as source), requirements with the hashes of these wheels, static programs, the DAG files,
+`sbom.cdx.json` and `SHA256SUMS`. With FIRSTFLIGHT_SIGNING_KEY=FILE, a private key of SSH, or a public one
+whose private key an agent has, also `SHA256SUMS.sig` (`ssh-keygen -Y`). Exit status 0, or 2 with one
+sentence.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from deploy import sbom
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from deploy import install, sbom
 from firstflight.run import provenance
 from firstflight.system import files
 
@@ -31,11 +34,14 @@ TREE = Path(__file__).resolve().parent.parent
 OUT = TREE / "dist"
 REQUIREMENTS = ("requirements.txt", "requirements-airflow.txt", "requirements-site.txt")
 
-MEASURES = (
-    *("firstflight-prober", "firstflight-resolve", "firstflight-dissect", "firstflight-handshake"),
-    *("firstflight-tcp-options", "firstflight-rib", "firstflight-quic-download"),
+PIP_WHEEL = (
+    *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"),
+    # `make setup` installed what builds packages, and compared its hash.
+    *("--no-build-isolation", "--use-pep517"),
 )
-"""Programs in the wheel, each a Cargo package of the same name. Those of lab and benches need a checkout."""
+
+MEASURES = install.PIPELINE_PROGRAMS
+"""Programs in the wheel, each a Cargo package with this name. The lab and benches need a checkout."""
 
 STATIC = ("firstflight-prober", "firstflight-resolve", "firstflight-dissect")
 """Programs that are also built as one file each that needs no library, for people who want only these."""
@@ -61,23 +67,24 @@ def run(command: Sequence[str | Path], cwd: Path = TREE) -> str:
 
 def glibc(programs: Iterable[Path]) -> int:
     """Return N of the newest glibc, 2.N, whose symbols these programs name; DistError if they name none."""
-    named = [int(minor) for path in programs for minor in _GLIBC.findall(path.read_bytes())]
-    if not named:
+    minors = [int(minor) for path in programs for minor in _GLIBC.findall(path.read_bytes())]
+    if not minors:
         raise DistError("the programs name no version of glibc: build them for a target with glibc")
-    return max(named)
+    return max(minors)
 
 
 def native(out: Path, names: Sequence[str], target: str = "", *options: str) -> list[Path]:
     """Build native programs, for the Rust target `target` if any, and copy them to `out` without symbols."""
     for_target = ["--target", target] if target else []
     packages = [word for name in names for word in ("-p", name)]
-    run(["cargo", "build", "--quiet", "--release", "--locked", *for_target, *options, *packages])
+    optimized = ["--config", 'profile.release.lto="thin"']
+    run(["cargo", "build", "--quiet", "--release", "--locked", *optimized, *for_target, *options, *packages])
     out.mkdir(parents=True)
-    made = []
+    programs = []
     for name in names:
-        made.append(Path(shutil.copy(TREE / "target" / target / "release" / name, out)))
-        run(["strip", "--strip-all", made[-1]])
-    return made
+        programs.append(Path(shutil.copy(TREE / "target" / target / "release" / name, out)))
+        run(["strip", "--strip-all", programs[-1]])
+    return programs
 
 
 def static(out: Path) -> None:
@@ -100,27 +107,46 @@ def own_wheel(out: Path) -> None:
                 shutil.copy(TREE / name, tree / name)
         package = tree / "firstflight"
         programs = native(package / "programs", MEASURES)
-        # As tool_version of a checkout; a wheel's rows name its commit by this file.
+        # As tool_version for a checkout; a wheel's rows name its commit by this file.
         commit = provenance.tool_version().partition("+")[2]
         (package / "COMMIT").write_text(commit + "\n", encoding="utf-8")
         # Any Python, this architecture, and a glibc that has the symbols: pip refuses an older machine.
         tag = f"manylinux_2_{glibc(programs)}_{os.uname().machine}"
         (tree / "setup.cfg").write_text(f"[bdist_wheel]\nplat_name = {tag}\n", encoding="utf-8")
-        run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, tree])
+        run([*PIP_WHEEL, "--wheel-dir", out, tree])
 
 
 def needed_wheels(out: Path) -> None:
     """Put wheels of all pinned dependencies into `out`; what is published only as source is built."""
-    listed = [f"--requirement={TREE / name}" for name in REQUIREMENTS]
-    # The lists name everything, so nothing is resolved.
-    run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, *listed])
+    requirements = [f"--requirement={TREE / install.HASHES / name}" for name in REQUIREMENTS]
+    # The lists name everything, so pip resolves no dependencies.
+    run([*PIP_WHEEL, "--require-hashes", "--wheel-dir", out, *requirements])
+
+
+def requirements_with_hashes(out: Path) -> None:
+    """Write, for each file of requirements, what pip installs from `out`, with hashes of these very files.
+
+    The first has firstflight and what a campaign needs; each further one adds its packages.
+    """
+    lines = {}
+    for wheel in sorted(out.glob("*.whl")):
+        name, version, *_ = parse_wheel_filename(wheel.name)
+        lines[name] = f"{name}=={version} --hash=sha256:{files.sha256_of(wheel)}\n"
+    project = canonicalize_name("firstflight")
+    needed = {project}
+    for file in REQUIREMENTS:
+        needed |= set(map(canonicalize_name, install.names((TREE / file).read_text(encoding="utf-8"))))
+        missing = needed - lines.keys()
+        if missing:
+            raise DistError(f"there is no wheel of {', '.join(sorted(missing))}: run `make hashes`")
+        (out / file).write_text("".join(lines[name] for name in sorted(needed)), encoding="utf-8")
 
 
 def checksums(folder: Path) -> str:
     """Return the lines of SHA256SUMS, as sha256sum prints them, for all files below `folder` by path."""
-    own = ("SHA256SUMS", "SHA256SUMS.sig")
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in own)
-    return "".join(f"{files.sha256_of(path)}  {path.relative_to(folder)}\n" for path in found)
+    excluded = ("SHA256SUMS", "SHA256SUMS.sig")
+    listed_files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in excluded)
+    return "".join(f"{files.sha256_of(path)}  {path.relative_to(folder)}\n" for path in listed_files)
 
 
 def sign(sums: Path, key: str) -> Path:
@@ -139,6 +165,7 @@ def build(out: Path) -> None:
     static(part / "static")
     own_wheel(part)
     needed_wheels(part)
+    requirements_with_hashes(part)
     shutil.copytree(TREE / "dags", part / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     packages = [word for name in MEASURES for word in ("-p", name)]
     inside = sbom.crates(run(["cargo", "tree", "--locked", *sbom.TREE_FORMAT, *packages]))

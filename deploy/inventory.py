@@ -1,4 +1,4 @@
-"""Prints the machines of a site for Ansible, from vantage_points.toml (a dynamic inventory).
+"""Prints a site's machines for Ansible, from vantage_points.toml (a dynamic inventory).
 
     FIRSTFLIGHT_SITE=FOLDER python -m deploy.inventory --list
 
@@ -41,7 +41,7 @@ def inventory(points: VantagePoints, folder: Path) -> dict[str, Any]:
     for point in points.vantage:
         if point.name in (CENTRE, STORE, DASHBOARD):
             raise UsageError(f"{FILE}: no vantage point may be called {point.name}: the playbook has it")
-        variables = _of(point)
+        variables = _host_variables(point)
         for name, other in hosts.items():
             if other["ansible_host"] == point.ssh_host:
                 raise UsageError(
@@ -67,11 +67,11 @@ def inventory(points: VantagePoints, folder: Path) -> dict[str, Any]:
 
 
 def _host(machine: Machine, machines: dict[str, Machine]) -> str:
-    """Return the inventory's name of a machine: two parts with one ssh_host are on one machine."""
+    """Return the inventory's name for a machine: two parts with one ssh_host are on one machine."""
     return next(name for name, other in machines.items() if other.ssh_host == machine.ssh_host)
 
 
-def _of(point: VantagePoint) -> dict[str, Any]:
+def _host_variables(point: VantagePoint) -> dict[str, Any]:
     if point.ssh_host is None:
         raise UsageError(f"{FILE}: vantage point {point.name} has no ssh_host: name its machine")
     variables: dict[str, Any] = {"ansible_host": point.ssh_host, "firstflight_shards": point.shards}
@@ -82,19 +82,19 @@ def _of(point: VantagePoint) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the inventory, or the variables of one host."""
+    """Print the inventory, or a single host's variables."""
     parser = argparse.ArgumentParser(prog="python -m deploy.inventory")
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--list", action="store_true")
-    asked.add_argument("--host", metavar="NAME")
+    options_group = parser.add_mutually_exclusive_group(required=True)
+    options_group.add_argument("--list", action="store_true")
+    options_group.add_argument("--host", metavar="NAME")
     options = parser.parse_args()
     try:
         folder = site_folder().absolute()
-        found = inventory(load(folder / FILE), folder)
+        content = inventory(load(folder / FILE), folder)
     except FirstflightError as error:
         sys.stderr.write(f"inventory: {error}\n")
         return 2
-    answer = found if options.list else found["_meta"]["hostvars"].get(options.host, {})
+    answer = content if options.list else content["_meta"]["hostvars"].get(options.host, {})
     sys.stdout.write(json.dumps(answer, indent=1) + "\n")
     return 0
 

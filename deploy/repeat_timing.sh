@@ -2,7 +2,7 @@
 # Repeats the tests that depend on a clock (docs/design/0013), beside busy loops of the same priority.
 # Usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]. One line a round; the output of a failed one follows it, and what its
 # tests wrote is kept in a folder, which is named.
-# ABREAST rounds run at a time (1): each is in namespaces of its own, and is more load for the others.
+# ABREAST rounds run at a time (1). Each has separate namespaces and adds load for the others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage="usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]"

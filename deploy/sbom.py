@@ -23,14 +23,14 @@ TREE_FORMAT = ("--edges", "normal", "--prefix", "none", "--format", "{p}")
 """Options of `cargo tree` for `crates`."""
 
 
-def crates(listed: str) -> list[Crate]:
+def crates(tree_text: str) -> list[Crate]:
     """Return the crates of lines `NAME vVERSION [(*)]`; a line with a path, `(/...)`, is of ours."""
-    found = {
+    components = {
         (words[0], words[1].removeprefix("v"))
-        for words in map(str.split, listed.splitlines())
+        for words in map(str.split, tree_text.splitlines())
         if len(words) >= 2 and not any(word.startswith("(/") for word in words)
     }
-    return sorted(found)
+    return sorted(components)
 
 
 def text(folder: Path, inside: Iterable[Crate]) -> str:

@@ -58,7 +58,7 @@ _CODE_IN_PROSE = re.compile(r"`[^`\n]*`")
 # What is not prose in Markdown: fenced and indented code, targets of links.
 _MARKDOWN_CODE = re.compile(r"```.*?```|^(?: {4}|\t).*$|(?<=\])\([^)]*\)", re.DOTALL | re.MULTILINE)
 _HTML_CODE = re.compile(r"<(script|style)\b.*?</\1>|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
-# Strings come first, because they may contain the mark of a comment; the group is the comment's text.
+# Strings come first, because they may contain a comment's mark; the group is the comment's text.
 _STRING = r"\"(?:\\.|[^\"\\])*\""
 _SLASHES = re.compile(rf"{_STRING}|'(?:\\.|[^\\'\n])'|//[/!]?(.*)|/\*([\s\S]*?)\*/")
 _PYTHON = re.compile(rf"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|{_STRING}|'(?:\\.|[^'\\\n])*'|#(?: |!|:)?(.*)")
@@ -76,7 +76,7 @@ _PROSE_EXEMPT = (*_NAMES_EXEMPT, "deploy/word_rates.toml", "CHANGELOG.md")
 
 
 class Fault(NamedTuple):
-    """A name that is not used here; `line` is 0 for the name of a file."""
+    """A name that is not used here; `line` is 0 for a file's name."""
 
     path: str
     line: int
@@ -114,8 +114,8 @@ class Excess(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Check every file that git tracks; return the exit status."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=True)
-    texts = {path: _read(path) for path in listed.stdout.split("\0") if path and (TREE / path).is_file()}
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=True)
+    texts = {path: _read(path) for path in files.stdout.split("\0") if path and (TREE / path).is_file()}
     field = read_field(RATES)
     if arguments:
         uses = Counter(
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
 
 
 def read_field(path: Path) -> Field:
-    """Read the rates and limits of a TOML file."""
+    """Read the rates and limits in a TOML file."""
     given = tomllib.loads(path.read_text(encoding="utf-8"))
     limits = {float(limit["times"]): int(limit["phrases"]) for limit in given["limit"]}
     return Field(given["rates"], limits, tuple(given["source"]))
@@ -168,7 +168,7 @@ def exceeded(compared: list[Excess], field: Field) -> list[str]:
 
 
 def count(prose: list[str], phrases: Iterable[str]) -> Counter[str]:
-    """Count the uses of phrases of one to three words."""
+    """Count the uses of phrases with one to three words."""
     wanted = set(phrases)
     uses: Counter[str] = Counter()
     for length in {len(phrase.split()) for phrase in wanted}:
@@ -197,10 +197,10 @@ def _prose(path: str, text: str) -> str:
         return _HTML_CODE.sub(" ", text)
     if ending not in _COMMENTS:
         return ""
-    found = [part for match in _COMMENTS[ending].finditer(text) for part in match.groups() if part]
+    comments = [part for match in _COMMENTS[ending].finditer(text) for part in match.groups() if part]
     if ending == ".py":
-        found += _docstrings(ast.parse(text))
-    return "\n".join(found)
+        comments += _docstrings(ast.parse(text))
+    return "\n".join(comments)
 
 
 def _docstrings(tree: ast.Module) -> Iterator[str]:
@@ -217,14 +217,14 @@ def _docstrings(tree: ast.Module) -> Iterator[str]:
 def in_names(path: str, text: str) -> Iterator[Fault]:
     """Yield names of the file, its types and functions that are in NAMES.
 
-    The name of a file or type must not contain such a word; the name of a function must not be such a word.
+    The name of a file or type must not contain such a word; a function's name must not be such a word.
     """
     if path.startswith(_NAMES_EXEMPT):
         return
     stem = Path(path).name.partition(".")[0]
     for word in _name_parts(stem):
         yield Fault(path, 0, f"a file is called {stem}: write {NAMES[word]} for {word}")
-    for line, kind, name in _defined(path, text):
+    for line, kind, name in _definitions(path, text):
         found = _name_parts(name) if kind == "type" else [w for w in [name.strip("_").lower()] if w in NAMES]
         for word in found:
             yield Fault(path, line, f"a {kind} is called {name}: write {NAMES[word]} for {word}")
@@ -235,7 +235,7 @@ def _name_parts(name: str) -> list[str]:
     return [word for word in NAMES if f"_{word}_" in f"_{parts}_"]
 
 
-def _defined(path: str, text: str) -> Iterator[tuple[int, str, str]]:
+def _definitions(path: str, text: str) -> Iterator[tuple[int, str, str]]:
     """Yield line, kind and name of each definition in a source file."""
     if path.endswith(".py"):
         for node in ast.walk(ast.parse(text)):

@@ -4,7 +4,7 @@
 
 writes OUT/HOST/config.d/firstflight.xml (network, TLS, limits; in a cluster macros, shards, Keeper) and
 OUT/HOST/users.d/firstflight.xml (users, profiles, quotas, grants), for /etc/clickhouse-server of each host.
-Secrets are none of it: the servers read them from their environment.
+They contain no secrets: the servers read secrets from their environment.
 
 SITE.toml: database [firstflight], `[[server]]` with host and, in a cluster, shard (from 1); of a cluster also
 `cluster`, its name, and `keepers`, hosts of ClickHouse Keeper. README.md has the rest.
@@ -35,6 +35,8 @@ _LOADS = (
     "SELECT, SHOW, dictGet, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE ON {database}.*",
     "CREATE FUNCTION, DROP FUNCTION ON *.*",
 )
+# A vantage point: it adds rows and deletes those that it replaces, and changes and drops no tables.
+_ADDS = ("SELECT, SHOW, dictGet, INSERT, ALTER DELETE ON {database}.*",)
 _IN_CLUSTERS = ("SYSTEM SYNC REPLICA ON {database}.*", "CLUSTER, REMOTE ON *.*")
 
 
@@ -63,7 +65,7 @@ class Site:
     @property
     def is_sharded(self) -> bool:
         """Whether names are divided among several shards."""
-        return len({one.shard for one in self.servers}) > 1
+        return len({server.shard for server in self.servers}) > 1
 
 
 def read(path: Path) -> Site:
@@ -84,19 +86,19 @@ def read(path: Path) -> Site:
     if not isinstance(given, list) or not given or not isinstance(keepers, list):
         raise WrongSite(f"{path}: name the servers, each by [[server]]")
     servers: list[Server] = []
-    for one in given:
-        host, shard = one.get("host"), one.get("shard", 1)
-        if set(one) - {"host", "shard"} or type(shard) is not int or not 1 <= shard <= 1000:
+    for entry in given:
+        host, shard = entry.get("host"), entry.get("shard", 1)
+        if set(entry) - {"host", "shard"} or type(shard) is not int or not 1 <= shard <= 1000:
             raise WrongSite(f"{path}: a [[server]] has host and, from 1, shard")
         replica = 1 + sum(other.shard == shard for other in servers)
         servers.append(Server(host, shard, replica))
-    hosts = [*(one.host for one in servers), *keepers]
+    hosts = [*(server.host for server in servers), *keepers]
     for host in hosts:
         if not isinstance(host, str) or not _HOST.fullmatch(host):
             raise WrongSite(f"{path}: {host!r} is no host")
-    if len({one.host for one in servers}) < len(servers):
+    if len({server.host for server in servers}) < len(servers):
         raise WrongSite(f"{path}: a host is named twice")
-    shards = {one.shard for one in servers}
+    shards = {server.shard for server in servers}
     if shards != set(range(1, len(shards) + 1)):
         raise WrongSite(f"{path}: shards are numbered from 1 without gaps")
     if cluster is None and len(servers) > 1:
@@ -107,8 +109,8 @@ def read(path: Path) -> Site:
 
 
 def server_settings(site: Site, server: Server) -> dict[str, Any]:
-    """Return the content of config.d of one server."""
-    found: dict[str, Any] = {
+    """Return the content of a server's config.d."""
+    configuration: dict[str, Any] = {
         "listen_host": "::",
         "tcp_port_secure": SECURE_PORT,
         # Neither without TLS, nor by other protocols.
@@ -136,15 +138,17 @@ def server_settings(site: Site, server: Server) -> dict[str, Any]:
         },
     }
     if site.cluster is None:
-        return found
-    shards = sorted({one.shard for one in site.servers})
-    found["interserver_http_port"] = _REMOVED
-    found["interserver_https_port"] = INTERSERVER_PORT
-    found["interserver_http_host"] = server.host
-    found["macros"] = {"shard": f"{server.shard:02}", "replica": f"{server.replica:02}"}
-    found["zookeeper"] = {"node": [{"host": h, "port": KEEPER_PORT, "secure": 1} for h in site.keepers]}
-    found["distributed_ddl"] = {"path": f"/clickhouse/{site.cluster}/ddl"}
-    found["remote_servers"] = {
+        return configuration
+    shards = sorted({server.shard for server in site.servers})
+    configuration["interserver_http_port"] = _REMOVED
+    configuration["interserver_https_port"] = INTERSERVER_PORT
+    configuration["interserver_http_host"] = server.host
+    configuration["macros"] = {"shard": f"{server.shard:02}", "replica": f"{server.replica:02}"}
+    configuration["zookeeper"] = {
+        "node": [{"host": h, "port": KEEPER_PORT, "secure": 1} for h in site.keepers]
+    }
+    configuration["distributed_ddl"] = {"path": f"/clickhouse/{site.cluster}/ddl"}
+    configuration["remote_servers"] = {
         site.cluster: {
             # Servers ask each other as the user who asks; the secret proves that they are servers.
             "secret": {"@from_env": "FIRSTFLIGHT_CLUSTER_SECRET"},
@@ -152,16 +156,16 @@ def server_settings(site: Site, server: Server) -> dict[str, Any]:
                 {
                     "internal_replication": True,
                     "replica": [
-                        {"host": one.host, "port": SECURE_PORT, "secure": 1}
-                        for one in site.servers
-                        if one.shard == shard
+                        {"host": replica.host, "port": SECURE_PORT, "secure": 1}
+                        for replica in site.servers
+                        if replica.shard == shard
                     ],
                 }
                 for shard in shards
             ],
         }
     }
-    return found
+    return configuration
 
 
 def users(site: Site) -> dict[str, Any]:
@@ -200,6 +204,7 @@ def users(site: Site) -> dict[str, Any]:
         "users": {
             "default": _REMOVED,
             "loader": user("loader", "firstflight_loader", "firstflight_unlimited", _LOADS + in_clusters),
+            "vantage": user("vantage", "firstflight_loader", "firstflight_unlimited", _ADDS + in_clusters),
             "analyst": user("analyst", "firstflight_reader", "firstflight_readers", _READS),
             "grafana": user("grafana", "firstflight_reader", "firstflight_readers", _READS),
             "dashboard": user("dashboard", "firstflight_public", "firstflight_public", _READS),
@@ -210,12 +215,12 @@ def users(site: Site) -> dict[str, Any]:
 def files(site: Site) -> dict[str, str]:
     """Return all files: path below OUT -> content."""
     head = "<!-- Made by deploy/clickhouse/render.py. Not run against a real server (README.md). -->\n"
-    found = {}
+    contents = {}
     for server in site.servers:
         parts = {"config": server_settings(site, server), "users": users(site)}
         for part, content in parts.items():
-            found[f"{server.host}/{part}.d/firstflight.xml"] = head + as_xml(content)
-    return found
+            contents[f"{server.host}/{part}.d/firstflight.xml"] = head + as_xml(content)
+    return contents
 
 
 def as_xml(content: dict[str, Any]) -> str:
@@ -231,12 +236,12 @@ def _add(parent: ElementTree.Element, content: dict[str, Any]) -> None:
         if name.startswith("@"):
             parent.set(name.removeprefix("@"), str(value))
             continue
-        for one in value if isinstance(value, list) else [value]:
+        for item in value if isinstance(value, list) else [value]:
             child = ElementTree.SubElement(parent, name)
-            if isinstance(one, dict):
-                _add(child, one)
+            if isinstance(item, dict):
+                _add(child, item)
             else:
-                child.text = str(int(one)) if isinstance(one, bool) else str(one)
+                child.text = str(int(item)) if isinstance(item, bool) else str(item)
 
 
 def main(arguments: list[str]) -> int:
@@ -245,11 +250,11 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python deploy/clickhouse/render.py SITE.toml OUT\n")
         return 2
     try:
-        found = files(read(Path(arguments[0])))
+        contents = files(read(Path(arguments[0])))
     except WrongSite as error:
         sys.stderr.write(f"render: {error}\n")
         return 2
-    for name, content in found.items():
+    for name, content in contents.items():
         path = Path(arguments[1]) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")

@@ -34,10 +34,10 @@ def clouds() -> list[str]:
 
 
 def variables(points: VantagePoints, first_boot: str, ssh_from: list[str]) -> dict[str, dict[str, Any]]:
-    """Return cloud -> the variables of its module.
+    """Return cloud -> the variables for the cloud's module.
 
-    `first_boot`: user data for cloud-init; `ssh_from`: networks that may connect to port 22. UsageError if a
-    network is none, or a vantage point lacks what its module needs.
+    `first_boot`: user data for cloud-init; `ssh_from`: networks that may connect to port 22. UsageError for
+    an invalid network, or if a vantage point lacks values that the module needs.
     """
     networks = [_network(text) for text in ssh_from]
     found: dict[str, dict[str, Any]] = {}
@@ -50,7 +50,7 @@ def variables(points: VantagePoints, first_boot: str, ssh_from: list[str]) -> di
 
 
 def _machine(point: VantagePoint) -> dict[str, Any]:
-    """Return what a module has to know of one vantage point."""
+    """Return a vantage point's values for the module."""
     for key, why in (
         ("region", "the cloud needs it"),
         ("contact_url", "the reverse DNS of its addresses leads there"),
@@ -65,7 +65,7 @@ def _machine(point: VantagePoint) -> dict[str, Any]:
 
 
 def reverse_dns(point: VantagePoint) -> str:
-    """Return the name for the addresses of a vantage point: its own, below the host of its contact page.
+    """Return the DNS name for a vantage point's addresses: its name below the contact page's host.
 
     Who looks an address up finds the contact's host. A name for each machine, because some clouds accept only
     a name that leads back to the address.

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-# Type, base64, comment: no options, and none of the types that SSH no longer accepts.
+# Type, base64, comment: no options, and only the types that SSH still accepts.
 _KEY = re.compile(
     r"(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)|ssh-rsa|sk-ssh-ed25519@openssh\.com) "
     r"[A-Za-z0-9+/]{40,}={0,2}( [ -~]*)?"
@@ -69,7 +69,7 @@ def user_data(user: str, keys: list[str]) -> dict[str, Any]:
 
 
 def text(user: str, key_files: list[Path]) -> str:
-    """Return the user data as cloud-init reads it; OSError or WrongUse if a file or its key is none."""
+    """Return the user data for cloud-init; OSError or WrongUse for an unreadable file or an invalid key."""
     keys = []
     for path in key_files:
         try:
@@ -86,11 +86,11 @@ def main() -> int:
     parser.add_argument("--user", default="deploy", metavar="NAME")
     options = parser.parse_args()
     try:
-        made = text(options.user, options.key)
+        content = text(options.user, options.key)
     except (OSError, WrongUse) as error:
         sys.stderr.write(f"user_data: {error}\n")
         return 2
-    sys.stdout.write(made)
+    sys.stdout.write(content)
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from cli import main
+from cli.pass_through import NativeCommand
 from firstflight.system import binaries
 
 HEAD = """\
@@ -18,14 +19,6 @@ statuses, and the names that never change.
 """
 # The longest lines that fit a page.
 WIDTH = 100
-# Commands whose help a native program prints.
-NATIVE = {
-    "probe": "firstflight-prober",
-    "handshake": "firstflight-handshake",
-    "resolve": "firstflight-resolve",
-    "tcp-options": "firstflight-tcp-options",
-    "dissect": "firstflight-dissect",
-}
 
 
 def markdown() -> str:
@@ -42,19 +35,19 @@ def markdown() -> str:
 
 
 def _sections(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
-    """Yield the section of a command, then those of its subcommands."""
+    """Yield a command's section, then the sections of the subcommands."""
     context = click.Context(command, info_name=name, parent=parent, max_content_width=WIDTH)
     context.terminal_width = WIDTH
-    shown = _native(NATIVE[name]) if name in NATIVE else command.get_help(context)
+    shown = _native(command.program) if isinstance(command, NativeCommand) else command.get_help(context)
     yield f"### {context.command_path}\n\n```text\n{shown.strip()}\n```\n"
-    if isinstance(command, click.Group) and name not in NATIVE:
+    if isinstance(command, click.Group):
         for below in command.list_commands(context):
-            found = command.get_command(context, below)
-            assert found is not None
-            yield from _sections(found, below, context)
+            subcommand = command.get_command(context, below)
+            assert subcommand is not None
+            yield from _sections(subcommand, below, context)
 
 
 def _native(program: str) -> str:
-    """Return the help of a native program."""
-    asked = [str(binaries.find(program)), "--help"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    """Return a native program's help."""
+    argv = [str(binaries.find(program)), "--help"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout

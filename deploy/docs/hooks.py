@@ -14,20 +14,21 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-# Pages of the top folder, by their place on the site.
+# Paths on the site of the top folder's pages.
 PROJECT = {
     "project/contributing.md": "CONTRIBUTING.md",
     "project/security.md": "SECURITY.md",
     "project/changes.md": "CHANGELOG.md",
     "project/conduct.md": "CODE_OF_CONDUCT.md",
 }
-GENERATED = ("commands", "settings", "metrics")
+GENERATED = ("commands", "settings", "experiments", "metrics")
 # What a generated page is made from: a link to the source leads to the page.
 SOURCES = {
     "reference/settings.md": "firstflight/settings/sections.py",
     "reference/commands.md": "cli/main.py",
+    "reference/experiments.md": "testbed/experiment/experiment.py",
 }
-# Entries of the navigation that list a folder of docs/, by the titles of its pages.
+# Titles of the navigation entries that list all pages in a folder of docs/.
 FOLDERS = {"Measurements": "measured", "The testbed in detail": "testbed", "Design notes": "design"}
 _LINK = re.compile(r"(?<!!)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -43,21 +44,21 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _filled(page: Any) -> Any:
-    """Return an entry of the navigation; one of `FOLDERS` gets the pages of its folder."""
+    """Return an entry of the navigation. An entry in `FOLDERS` gets the folder's pages."""
     if not isinstance(page, dict):
         return page
     (title,) = page
     if title not in FOLDERS:
         return page
     folder = FOLDERS[title]
-    listed = [
+    entries = [
         {_title(path): f"{folder}/{path.name}"} for path in sorted((ROOT / "docs" / folder).glob("*.md"))
     ]
-    return {title: [*page[title], *listed]}
+    return {title: [*page[title], *entries]}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are generated, and those of the top folder."""
+    """Add the generated pages, and the pages in the top folder."""
     from mkdocs.structure.files import File
 
     for name, content in generated().items():
@@ -75,12 +76,12 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def generated() -> dict[str, str]:
-    """Return the pages of the reference that come from the code, by name."""
+    """Return the pages of the reference that come from the code, keyed by file name."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    from deploy.docs import commands, metrics, settings
+    from deploy.docs import commands, experiments, metrics, settings
 
-    modules = {"commands": commands, "settings": settings, "metrics": metrics}
+    modules = {"commands": commands, "settings": settings, "experiments": experiments, "metrics": metrics}
     return {name: modules[name].markdown() for name in GENERATED}
 
 
@@ -93,24 +94,24 @@ def rewritten(markdown: str, place: str, source: str) -> str:
     """
     places = {name: at for at, name in (PROJECT | SOURCES).items()}
 
-    def one(found: re.Match[str]) -> str:
-        label, target, anchor = found[1], found[2], found[3] or ""
+    def site_link(match: re.Match[str]) -> str:
+        label, target, anchor = match[1], match[2], match[3] or ""
         if re.match(r"[a-z]+:", target) or target.startswith("/"):
-            return found[0]
-        named = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        if named in places:
-            there = places[named]
-        elif named.startswith("docs/"):
-            there = named.removeprefix("docs/")
-        elif (ROOT / named).exists():
+            return match[0]
+        tree_path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if tree_path in places:
+            at = places[tree_path]
+        elif tree_path.startswith("docs/"):
+            at = tree_path.removeprefix("docs/")
+        elif (ROOT / tree_path).exists():
             return label
         else:
-            return found[0]
-        return f"[{label}]({posixpath.relpath(there, posixpath.dirname(place) or '.')}{anchor})"
+            return match[0]
+        return f"[{label}]({posixpath.relpath(at, posixpath.dirname(place) or '.')}{anchor})"
 
-    return _LINK.sub(one, markdown)
+    return _LINK.sub(site_link, markdown)
 
 
 def _title(path: Path) -> str:
-    found = _TITLE.search(path.read_text(encoding="utf-8"))
-    return found[1] if found else path.stem
+    match = _TITLE.search(path.read_text(encoding="utf-8"))
+    return match[1] if match else path.stem

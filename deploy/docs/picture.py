@@ -1,4 +1,4 @@
-"""Draws Table 1 of a run as a small SVG: `python -m deploy.docs.picture TRUTH > docs/images/table1.svg`.
+"""Draws Table 1 for a run as a small SVG: `python -m deploy.docs.picture TRUTH > docs/images/table1.svg`.
 
 TRUTH is the output of `firstflight lab truth --table1`; `make demo` writes it to var/table1_truth.jsonl.
 The measured shares come from the view `table1` of the store in `FIRSTFLIGHT_STORE` (var/store).

@@ -17,10 +17,10 @@ HEAD = """\
 # Settings
 
 A campaign's settings file is TOML with these tables. Copy `examples/own-list.toml` to start. `--set
-SECTION.KEY=VALUE` overrides one setting. An unknown key, or a value outside its bounds, is an error, and
+SECTION.KEY=VALUE` overrides one setting. An unknown key, or a value outside the bounds, is an error, and
 nothing is sent. `--dry-run` checks a file.
 """
-# Types of firstflight/settings, in the words of a reader.
+# Types of firstflight/settings, in a reader's words.
 TYPES = {
     "bool": "true or false",
     "int": "integer",
@@ -58,32 +58,33 @@ def markdown() -> str:
             section, repeated = arguments[0], True
         assert isinstance(section, type) and issubclass(section, sections.Section)
         table = f"[[{name}]]" if repeated else f"[{name}]"
-        parts.append(f"## {name}\n\n`{table}`. {_about(section)}\n")
+        parts.append(f"## {name}\n\n`{table}`. {_description(section)}\n")
         parts += [*_rows(section), ""]
     return "\n".join(parts)
 
 
-def _about(section: type) -> str:
+def _description(section: type) -> str:
     return " ".join((inspect.getdoc(section) or "").split("\n\n")[0].split())
 
 
 def _rows(section: type[sections.Section]) -> Iterator[str]:
     yield "| setting | values | default | meaning |\n| --- | --- | --- | --- |"
-    written = _written(section)
+    fields = _written(section)
     for name, field in section.model_fields.items():
-        annotation, comment = written[name]
-        values = "; ".join([_type(annotation), *_bounds(field)])
-        yield _row(f"`{name}`", values, _default(field), comment)
+        annotation, comment = fields[name]
+        values = "; ".join([_type(annotation), *bounds(field)])
+        yield row(f"`{name}`", values, default(field), comment)
 
 
-def _row(*cells: str) -> str:
+def row(*cells: str) -> str:
+    """Return a table row."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _type(annotation: ast.expr) -> str:
-    """Return the values of an annotation in words."""
+    """Return an annotation's values in words."""
     match annotation:
-        case ast.BinOp(left=left, op=ast.BitOr()):  # X | None: the default tells that it may be missing
+        case ast.BinOp(left=left, op=ast.BitOr()):  # `X | None`: the default shows that it may be missing
             return _type(left)
         case ast.Subscript(value=ast.Name(id="Literal"), slice=given):
             options = given.elts if isinstance(given, ast.Tuple) else [given]
@@ -95,18 +96,20 @@ def _type(annotation: ast.expr) -> str:
     raise ValueError(f"deploy/docs/settings.py has no words for the type {ast.unparse(annotation)}")
 
 
-def _bounds(field: FieldInfo) -> Iterator[str]:
+def bounds(field: FieldInfo) -> Iterator[str]:
+    """Yield a field's bounds in words."""
     for limit in field.metadata:
         for name, words in BOUNDS.items():
             if (value := getattr(limit, name, None)) is not None:
                 yield f"{words} `{value}`" if name == "pattern" else f"{words} {value}"
 
 
-def _default(field: FieldInfo) -> str:
+def default(field: FieldInfo) -> str:
+    """Return a field's default in words."""
     if field.is_required():
         return "required"
     value: Any = field.get_default(call_default_factory=True)
-    if value in (None, (), ""):
+    if value in (None, (), "", {}):
         return "none"
     return f"`{json.dumps(list(value) if isinstance(value, tuple) else value, default=str)}`"
 
@@ -123,11 +126,11 @@ def _written(section: type) -> dict[str, tuple[ast.expr, str]]:
         assert isinstance(tree, ast.ClassDef)
         for node in tree.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found[node.target.id] = (node.annotation, _above(lines, node.lineno - 1))
+                found[node.target.id] = (node.annotation, _comment_above(lines, node.lineno - 1))
     return found
 
 
-def _above(lines: list[str], index: int) -> str:
+def _comment_above(lines: list[str], index: int) -> str:
     """Return the comment that ends right above line `index`."""
     first = index
     while first and lines[first - 1].lstrip().startswith("#"):

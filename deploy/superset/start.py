@@ -2,10 +2,10 @@
 
     python -m deploy.superset.start [--host 127.0.0.1] [--port 8088] [--folder var/superset]
 
-Superset has an environment of its own, .venv-superset (deploy/setup.sh superset). An embedded store is joined
-where `store serve` has it, and served meanwhile where nobody does. The folder keeps Superset's database, its
-key and the administrator's password, which are drawn at the first start (mode 0600). Exit status 130 after
-Ctrl-C, 0 after SIGTERM, 2 with one sentence for wrong use.
+Superset has a separate environment, .venv-superset (deploy/setup.sh superset). If `store serve` serves the
+embedded store, Superset uses that server; otherwise this program serves the store meanwhile. The folder
+keeps Superset's database, its key and the administrator's password. The first start generates both secrets
+(mode 0600). Exit status 130 after Ctrl-C, 0 after SIGTERM, 2 with one sentence for wrong use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import os
 import secrets
+import shutil
 import signal
 import sys
 from functools import partial
@@ -23,8 +24,9 @@ from urllib.parse import quote, urlencode
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import children, files, terminal
 from firstflight.system.tcp_listener import host_and_port
-from reports.dashboard.faults import NoAnswer
-from reports.dashboard.served import ServedStore
+from reports import generated, superset
+from reports.dashboard.asking.faults import NoAnswer
+from reports.dashboard.asking.served import ServedStore
 from store.clickhouse import listening
 from store.url import ServerLocation
 
@@ -56,9 +58,9 @@ def keep(path: Path, text: str, *, again: bool = False) -> None:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the variables of Superset's processes: none of the caller's secrets, its home is `folder`."""
-    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
-    return kept | {
+    """Return the environment for Superset's processes: no secrets of the caller, and `folder` as home."""
+    inherited = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
+    return inherited | {
         "PATH": os.pathsep.join([str(ENVIRONMENT / "bin"), os.defpath]),
         "HOME": str(folder),
         "SUPERSET_HOME": str(folder),
@@ -80,7 +82,10 @@ async def serve(folder: Path, port: int, host: str) -> int:
         located = await store.location(_SERVED_S)
         keep(folder / "store_url", address(located), again=True)
         say(f"preparing Superset in {folder} for the store {located.shown}: a minute at the first start")
-        loading = [python, str(HERE / "load.py"), str(HERE / "assets"), str(folder / "admin_password")]
+        # Of an older version, an asset may be left that is made no more.
+        shutil.rmtree(folder / "assets", ignore_errors=True)
+        generated.write(folder / "assets", superset.files())
+        loading = [python, str(HERE / "load.py"), str(folder / "assets"), str(folder / "admin_password")]
         log = folder / "load.log"
         if await run(loading, folder, log, stopped) and not stopped.done():
             raise UsageError(f"Superset could not be prepared: the end of {log} says why")

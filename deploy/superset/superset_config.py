@@ -18,7 +18,7 @@ _STORE = "store.invalid"
 SECRET_KEY = (_FOLDER / "secret_key").read_text(encoding="utf-8").strip()
 SQLALCHEMY_DATABASE_URI = f"sqlite:///{_FOLDER / 'superset.db'}?check_same_thread=false"
 
-# Nothing is asked of other hosts, so neither is the pixel that counts installations: the browser may not.
+# The browser may contact no other host. This includes the pixel that counts installations.
 TALISMAN_ENABLED = True
 TALISMAN_CONFIG = {
     "content_security_policy": {

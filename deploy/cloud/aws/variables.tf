@@ -1,34 +1,3 @@
-# The first three come from vantage_points.toml (python -m deploy.cloud.machines).
-
-variable "machines" {
-  description = "Vantage points by name: region, name of the addresses in reverse DNS, source ports of UDP probes (FIRST-LAST)."
-  type = map(object({
-    region      = string
-    reverse_dns = string
-    udp_ports   = list(string)
-  }))
-
-  validation {
-    condition     = length(var.machines) > 0 && alltrue(flatten([for one in var.machines : [for ports in one.udp_ports : can(regex("^[0-9]+-[0-9]+$", ports))]]))
-    error_message = "Name at least one machine; its udp_ports are ranges such as 61000-61063."
-  }
-}
-
-variable "ssh_from" {
-  description = "Networks that may connect to port 22."
-  type        = list(string)
-
-  validation {
-    condition     = length(var.ssh_from) > 0 && alltrue([for network in var.ssh_from : can(cidrhost(network, 0)) && !endswith(network, "/0")])
-    error_message = "Name the networks that you connect from, as 192.0.2.0/24; not everybody."
-  }
-}
-
-variable "user_data" {
-  description = "User data for cloud-init (deploy/cloud/user_data.py)."
-  type        = string
-}
-
 variable "instance_type" {
   description = "Type of the instances; it must be x86-64 (make dist). Types of the t family slow down when their credits are used up."
   type        = string
@@ -36,7 +5,7 @@ variable "instance_type" {
 }
 
 variable "disk_gb" {
-  description = "Size of the disk in GB: captures stay for firstflight_keep_days."
+  description = "Size of the disk in GB: captures stay for firstflight_keep_captures_days."
   type        = number
   default     = 100
 }

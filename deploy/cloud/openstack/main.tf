@@ -6,7 +6,7 @@ terraform {
   required_providers {
     openstack = {
       source  = "terraform-provider-openstack/openstack"
-      version = "~> 3.0"
+      version = "3.4.0" # the one that `make cloud-test` builds
     }
   }
 }

@@ -1,0 +1,1 @@
+../vantage_points.tf
